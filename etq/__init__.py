@@ -1,0 +1,36 @@
+"""etq: the profiling files of PyTorch models on devices as SQL tables, and questions about them in SQL.
+
+    import etq
+    with etq.open("lab.duckdb") as warehouse:
+        capture = warehouse.ingest("run.etdp", labels={"device": "pixel8"})
+        warehouse.op_totals(capture, unit="us").show()
+
+Importing this loads nothing heavy; `open` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from etq.errors import EtqError, FormatError, QueryError, WarehouseError
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse, open
+
+__version__ = "0.1.0"
+
+__all__ = ["Capture", "EtqError", "FormatError", "QueryError", "Warehouse", "WarehouseError", "__version__", "open"]
+
+_LAZY = ("Capture", "Warehouse", "open")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from etq import warehouse
+
+        return getattr(warehouse, name)
+    raise AttributeError(f"module 'etq' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,110 @@
+# Made from the SQL files by `python -m etq._views`; a test tells when it is stale.
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from etq.catalog import SqlObject
+from etq.warehouse import Capture
+
+class Views:
+    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
+    def _check_capture(self, capture: str | Capture | None) -> None: ...
+    def delegate_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def event_blocks(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def event_times(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def execute_breakdown(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def framework_tax(
+        self,
+        capture: str | Capture,
+        baseline: str | Capture | None = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def inspector_events(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        repeats: str = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def load_breakdown(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def memory_totals(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def op_totals(
+        self,
+        capture: str | Capture,
+        by: str = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def percentiles(
+        self,
+        capture: str | Capture,
+        quantiles: Sequence[float] = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+
+def table_macros() -> list[SqlObject]: ...
+def documentation(macro: SqlObject) -> str: ...
+def stub() -> str: ...

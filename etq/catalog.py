@@ -1,0 +1,196 @@
+"""The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation that stands in its file.
+
+A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
+`;`. The comment is a paragraph or more, and, for views and table macros, `Columns:` with a line `  name: text` each.
+Columns of tables and parameters of macros stand one a line, each with a comment behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal
+
+Kind = Literal["table", "view", "table macro", "scalar macro"]
+
+_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)")
+_COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
+_PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
+_DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table or of a view's result, or a parameter: its name, its text, and its type or default if any."""
+
+    name: str
+    text: str
+    type: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class SqlObject:
+    """A table, view or macro. `file` is its path under `etq.sql`; names with a leading underscore are private."""
+
+    name: str
+    kind: Kind
+    file: str
+    text: str
+    columns: tuple[Column, ...]
+    parameters: tuple[Column, ...]
+    statement: str
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the object is meant to be used from outside of `etq.sql`."""
+        return not self.name.startswith("_")
+
+    def replacing(self, *, temporary: bool = False) -> str:
+        """The statement that makes the object, in place of an older one of its name (views and macros)."""
+        return self.statement.replace("CREATE ", "CREATE OR REPLACE TEMP " if temporary else "CREATE OR REPLACE ", 1)
+
+    def comments(self) -> Iterator[str]:
+        """The COMMENT ON statements that bring the documentation into the database's catalogue."""
+        target = {"table": "TABLE", "view": "VIEW", "table macro": "MACRO TABLE", "scalar macro": "MACRO"}[self.kind]
+        yield f"COMMENT ON {target} {self.name} IS {quoted(self.text)}"
+        if self.kind in ("table", "view"):
+            for column in self.columns:
+                yield f'COMMENT ON COLUMN {self.name}."{column.name}" IS {quoted(column.text)}'
+
+
+def quoted(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@cache
+def objects() -> dict[str, SqlObject]:
+    """Every object by name, each behind those that it uses."""
+    root = Path(__file__).parent / "sql"
+    found: dict[str, SqlObject] = {}
+    for path in sorted((root if root.exists() else _installed_root()).glob("*/*.sql")):
+        for parsed in parse(path.read_text(), f"{path.parent.name}/{path.name}"):
+            if parsed.name in found:
+                raise ValueError(f"{parsed.file}: {parsed.name} is defined in {found[parsed.name].file} too")
+            found[parsed.name] = parsed
+    return {name: found[name] for name in _in_order(found)}
+
+
+def _installed_root() -> Path:
+    import etq.sql
+
+    return Path(next(iter(etq.sql.__path__)))
+
+
+def public_objects() -> Iterator[SqlObject]:
+    """The objects meant to be used, by kind and name."""
+    kinds = ("table", "view", "table macro", "scalar macro")
+    yield from sorted(
+        (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
+    )
+
+
+def needed_for(names: Iterable[str]) -> list[SqlObject]:
+    """The objects of these names and all that they use, in an order to create them in."""
+    wanted: set[str] = set()
+    found = objects()
+    left = [name for name in names if name in found]
+    while left:
+        name = left.pop()
+        if name not in wanted:
+            wanted.add(name)
+            left += _uses(found[name], found)
+    return [each for each in found.values() if each.name in wanted]
+
+
+def tables() -> list[SqlObject]:
+    """The base tables."""
+    return [each for each in objects().values() if each.kind == "table"]
+
+
+def definitions_hash() -> str:
+    """A hash of all view and macro definitions: tells whether a warehouse holds those of this version of etq."""
+    return sha256("\n".join(each.statement for each in objects().values() if each.kind != "table").encode()).hexdigest()
+
+
+def parse(source: str, file: str) -> Iterator[SqlObject]:
+    """The objects of one file. Raises ValueError, naming file and line, for what doesn't keep to the form."""
+    comment: list[str] = []
+    statement: list[str] = []
+    for number, line in enumerate(source.splitlines(), 1):
+        if not statement and line.startswith("--"):
+            comment.append(line[3:])
+        elif line.strip() or statement:
+            statement.append(line)
+            if line.endswith(";"):
+                yield _object(comment, statement, f"{file}:{number - len(statement) + 1}", file)
+                comment, statement = [], []
+    if statement:
+        raise ValueError(f"{file}: the last statement doesn't end in a line with `;`")
+
+
+def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlObject:
+    statement = "\n".join(lines)[:-1]
+    match = _CREATE.match(statement)
+    if match is None:
+        raise ValueError(f"{place}: expected CREATE TABLE, VIEW or MACRO, found {lines[0]!r}")
+    if not comment:
+        raise ValueError(f"{place}: {match[2]} has no comment above it")
+    word, name = match.groups()
+    listed = comment.index("Columns:") if "Columns:" in comment else len(comment)
+    text = " ".join(comment[:listed])
+    columns = tuple(_documented_column(line, place) for line in comment[listed + 1 :])
+    if word == "TABLE":
+        columns = tuple(_column(line, place) for line in lines[1:-1])
+        return SqlObject(name, "table", file, text, columns, (), statement)
+    if word == "VIEW":
+        return SqlObject(name, "view", file, text, columns, (), statement)
+    end = next(index for index, line in enumerate(lines) if line.startswith(") AS"))
+    parameters = tuple(_parameter(line, place) for line in lines[1:end])
+    kind: Kind = "table macro" if lines[end].startswith(") AS TABLE") else "scalar macro"
+    return SqlObject(name, kind, file, text, columns, parameters, statement)
+
+
+def _column(line: str, place: str) -> Column:
+    if (match := _COLUMN.match(line)) is None:
+        raise ValueError(f"{place}: expected `    name TYPE,  -- text`, found {line!r}")
+    return Column(match[1], match[3], type=match[2])
+
+
+def _parameter(line: str, place: str) -> Column:
+    if (match := _PARAMETER.match(line)) is None:
+        raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
+    return Column(match[1], match[3], default=match[2])
+
+
+def _documented_column(line: str, place: str) -> Column:
+    if (match := _DOCUMENTED.match(line)) is None:
+        raise ValueError(f"{place}: expected `--   name: text` under Columns, found {line!r}")
+    return Column(match[1], match[2])
+
+
+def _uses(user: SqlObject, found: dict[str, SqlObject]) -> list[str]:
+    """The names of the objects that a definition mentions: a few too many at worst (a column of an object's name)."""
+    code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
+    return [name for name in dict.fromkeys(_WORD.findall(code)) if name in found and name != user.name]
+
+
+def _in_order(found: dict[str, SqlObject]) -> list[str]:
+    ordered: dict[str, None] = {}
+
+    def add(name: str, path: tuple[str, ...]) -> None:
+        if name in ordered or name in path:
+            return
+        for used in _uses(found[name], found):
+            add(used, (*path, name))
+        ordered[name] = None
+
+    for name in found:
+        add(name, ())
+    return list(ordered)

@@ -1,0 +1,64 @@
+"""`etq demo`: the bundled captures in a warehouse, and what one asks first."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import etq.datasets
+from etq.output import table
+from etq.warehouse import open
+
+QUESTIONS: Final = (
+    ("What is in the warehouse?", "SELECT name, runs, events, profiling_level, labels FROM capture_summary"),
+    (
+        "Where does the time of the convnet go, op by op?",
+        "SELECT op, kind, calls, total, avg, share_percent, unit FROM op_totals('convnet', unit := 'us')",
+    ),
+    (
+        "And with XNNPACK?",
+        "SELECT op, kind, calls, total, avg, share_percent, unit FROM op_totals('convnet_xnn', unit := 'us')",
+    ),
+    (
+        "What is the time of its executes made of?",
+        "SELECT component, calls, per_execute, share_percent, unit FROM execute_breakdown('convnet_xnn')",
+    ),
+    (
+        "What does the framework cost beside the kernels, once the first run is over?",
+        "SELECT run_index, execute, kernels, tax, tax_percent, note, unit "
+        "FROM framework_tax('mlp', skip_first := 1) ORDER BY run_index LIMIT 4",
+    ),
+    (
+        "How slow are the slowest runs of the mlp's operators?",
+        "SELECT p.event_name, p.instruction_id, max(p.value) FILTER (WHERE p.quantile = 0.5) AS p50, "
+        "max(p.value) FILTER (WHERE p.quantile = 0.99) AS p99, p.unit "
+        "FROM percentiles('mlp', quantiles := [0.5, 0.99]) AS p WHERE p.event_name LIKE 'native_call%' "
+        "GROUP BY ALL ORDER BY p99 DESC, p.instruction_id LIMIT 5",
+    ),
+    (
+        "Which commit, device or backend was slower? The captures carry labels; SQL does the rest.",
+        "SELECT l.value AS backend, count(DISTINCT e.capture_id) AS captures, "
+        "median(e.duration_ticks) / 1000 AS median_execute, 'us' AS unit "
+        "FROM events AS e JOIN labels AS l USING (capture_id) "
+        "JOIN labels AS m ON m.capture_id = e.capture_id AND m.key = 'model' AND m.value = 'convnet' "
+        "WHERE l.key = 'backend' AND e.name = 'Method::execute' GROUP BY l.value ORDER BY l.value",
+    ),
+    ("Where did memory go?", "FROM memory_totals('mlp_alloc')"),
+)
+
+
+def run(db: str | None) -> None:
+    """Ingest the bundled captures and print the answers to `QUESTIONS`, each with its SQL."""
+    folder = Path(next(iter(etq.datasets.__path__)))
+    with open(db) as warehouse:
+        for name, (file, labels) in etq.datasets.CAPTURES.items():
+            warehouse.ingest(folder / file, name=name, labels=labels)
+        for question, query in QUESTIONS:
+            relation = warehouse.sql(query)
+            answer = table(relation.columns, relation.fetchall(), sys.stdout.isatty())
+            sys.stdout.write(f"\n{question}\n\n    {query}\n\n{answer}")
+    if db is None:
+        sys.stdout.write("\nKeep such a warehouse with: etq demo --db demo.duckdb\n")
+    else:
+        sys.stdout.write(f"\nThe warehouse is {db}; ask it with: etq sql \"FROM op_totals('mlp')\" --db {db}\n")

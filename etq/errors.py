@@ -1,0 +1,29 @@
+"""The errors etq raises. Every one of them is an `EtqError`, and its text is one line fit to be shown to a user."""
+
+from __future__ import annotations
+
+
+class EtqError(Exception):
+    """Anything etq refuses to do: the message says what, where, what was expected and what to do."""
+
+
+class FormatError(EtqError):
+    """A file that is not what it should be.
+
+    The text reads `FILE: at byte OFFSET: WHAT`; `path` and `offset` (bytes from the start of the file, or None where
+    the whole file is meant) keep the parts.
+    """
+
+    def __init__(self, path: str, what: str, offset: int | None = None) -> None:
+        place = "" if offset is None else f"at byte {offset}: "
+        super().__init__(f"{path}: {place}{what}")
+        self.path = path
+        self.offset = offset
+
+
+class WarehouseError(EtqError):
+    """A warehouse that cannot be opened, written, or is of another version."""
+
+
+class QueryError(EtqError):
+    """A question that cannot be answered: SQL that fails, a capture that does not exist."""

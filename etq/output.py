@@ -1,0 +1,182 @@
+"""Results on their way out: as text tables for people, as CSV, TSV, JSON, Markdown and Parquet for all else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+
+if TYPE_CHECKING:
+    import duckdb
+
+FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
+# What would move the cursor, colour or beep: names come from files, and files may be hostile.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SHORTEST_TEXT: Final = 12
+
+Rows = Sequence[Sequence[Any]]
+
+
+def write(relation: duckdb.DuckDBPyRelation, format: str, path: str | None, *, force: bool = False) -> None:
+    """Write a result to a file, or to standard output.
+
+    Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
+    """
+    if path is not None and os.path.exists(path) and not force:
+        raise EtqError(f"{path}: exists; overwrite it with --force")
+    if format == "parquet":
+        _write_parquet(relation, path)
+        return
+    columns, rows = relation.columns, relation.fetchall()
+    text = _WRITERS[format](columns, rows, path is None and sys.stdout.isatty())
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def table(columns: Sequence[str], rows: Rows, on_terminal: bool = False) -> str:
+    """A table of aligned text; on a terminal, texts are shortened so that lines fit where that is possible."""
+    cells = [[_shown(value) for value in row] for row in rows]
+    is_number = [
+        all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
+        for index in range(len(columns))
+    ]
+    widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
+    if on_terminal:
+        _narrow(widths, is_number, columns, shutil.get_terminal_size().columns)
+    lines = [
+        "  ".join(
+            _fitted(cell, width, right) for cell, width, right in zip(row, widths, is_number, strict=True)
+        ).rstrip()
+        for row in [list(columns), ["-" * width for width in widths], *cells]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def printable(text: str) -> str:
+    """A text with what a terminal would obey written out: an escape character as \\x1b."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+def _all_flags(rows: Rows, index: int) -> bool:
+    return any(isinstance(row[index], bool) for row in rows)
+
+
+def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], room: int) -> None:
+    """Take from the widest texts what doesn't fit, down to a width that still tells something."""
+    texts = [index for index, number in enumerate(is_number) if not number]
+    while texts and sum(widths) + 2 * (len(widths) - 1) > room:
+        widest = max(texts, key=lambda index: widths[index])
+        if widths[widest] <= max(_SHORTEST_TEXT, len(columns[widest])):
+            return
+        widths[widest] -= 1
+
+
+def _fitted(cell: str, width: int, right: bool) -> str:
+    if len(cell) > width:
+        cell = cell[: width - 1] + "…"
+    return cell.rjust(width) if right else cell.ljust(width)
+
+
+def _shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
+    """A value for people: numbers to 6 digits, nothing for NULL."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.1f}"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "seconds")
+    if isinstance(value, list):
+        return "[" + ", ".join(_shown(each) for each in value) + "]"
+    return printable(str(value))
+
+
+def _plain(value: Any) -> Any:
+    """A value for machines: in full."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _csv(columns: Sequence[str], rows: Rows, _: bool) -> str:
+    return _delimited(columns, rows, ",")
+
+
+def _tsv(columns: Sequence[str], rows: Rows, _: bool) -> str:
+    return _delimited(columns, rows, "\t")
+
+
+def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_plain(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _json(columns: Sequence[str], rows: Rows, _: bool) -> str:
+    import json
+
+    # NaN and infinities have no JSON; null is what other tools write.
+    objects = [dict(zip(columns, (_finite(_plain(value)) for value in row), strict=True)) for row in rows]
+    return json.dumps(objects, indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _markdown(columns: Sequence[str], rows: Rows, _: bool) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
+
+    rule = "|" + " --- |" * len(columns) + "\n"
+    return line(columns) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
+
+
+_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, bool], str]]] = {
+    "table": table,
+    "csv": _csv,
+    "tsv": _tsv,
+    "json": _json,
+    "markdown": _markdown,
+}
+
+
+def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str | None) -> None:
+    if path is not None:
+        relation.write_parquet(path)
+        return
+    if sys.stdout.isatty():
+        raise EtqError("Parquet is no text for a terminal; name a file with -o")
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "result.parquet")
+        relation.write_parquet(made)
+        stream: IO[bytes] = sys.stdout.buffer
+        stream.write(Path(made).read_bytes())

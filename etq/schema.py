@@ -1,0 +1,112 @@
+"""Making a DuckDB file an etq warehouse: its tables, its views and macros, and bringing older ones forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+import duckdb
+
+import etq
+from etq import catalog
+from etq.errors import WarehouseError
+
+SCHEMA_VERSION: Final = 1
+# For each schema version after the first, the statements that make it of the one before.
+MIGRATIONS: Final[dict[int, str]] = {}
+
+Result = TypeVar("Result")
+
+
+def create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables, views and macros in an empty database, with their documentation."""
+    _execute_all(connection, (table.statement for table in catalog.tables()))
+    _execute_all(connection, (comment for table in catalog.tables() for comment in table.comments()))
+    define(connection)
+    connection.execute(
+        "INSERT INTO warehouse VALUES (?, ?, ?, now()::TIMESTAMP)",
+        [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],
+    )
+
+
+def create_only(connection: duckdb.DuckDBPyConnection, views: Iterable[str]) -> list[str]:
+    """Make just these views and macros and what they need, for a database that is asked and thrown away.
+
+    Returns the names of the tables that there are then.
+    """
+    needed = catalog.needed_for(["captures", "findings", *views])
+    _execute_all(connection, (each.statement for each in needed))
+    return [each.name for each in needed if each.kind == "table"]
+
+
+def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
+    """Make all views and macros, in place of older ones; temporary ones where the file can't be written."""
+    made = [each for each in catalog.objects().values() if each.kind != "table"]
+    _execute_all(connection, (each.replacing(temporary=temporary) for each in made))
+    if not temporary:
+        _execute_all(connection, (comment for each in made for comment in each.comments()))
+
+
+def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool) -> None:
+    """Check an existing warehouse's version and give it this etq's tables and definitions.
+
+    Raises `WarehouseError` for a database that is no warehouse, one that a newer etq wrote, and an older one that
+    needs to be migrated but can't be written.
+    """
+    if not _has_table(connection, "warehouse"):
+        raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file with --db")
+    version, definitions, writer = connection.execute(
+        "SELECT schema_version, sql_sha256, etq_version FROM warehouse"
+    ).fetchall()[0]
+    if version > SCHEMA_VERSION:
+        raise WarehouseError(
+            f"{path}: written by etq {writer} with schema {version}; etq {etq.__version__} knows schemas up to "
+            f"{SCHEMA_VERSION}: upgrade etq"
+        )
+    if version < SCHEMA_VERSION and read_only:
+        raise WarehouseError(
+            f"{path}: of schema {version}, needs to be migrated to {SCHEMA_VERSION}; open it once for writing "
+            f"(etq ingest --db {path})"
+        )
+    if version == SCHEMA_VERSION and definitions == catalog.definitions_hash():
+        return
+    if read_only:
+        define(connection, temporary=True)
+        return
+
+    def migrate() -> None:
+        for step in range(version + 1, SCHEMA_VERSION + 1):
+            connection.execute(MIGRATIONS[step])
+        define(connection)
+        connection.execute(
+            "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
+            [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],
+        )
+
+    in_transaction(connection, migrate)
+
+
+def is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a database holds no tables at all."""
+    return not connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall()
+
+
+def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
+    """The result of `work`, committed; or its exception, with nothing changed."""
+    connection.execute("BEGIN")
+    try:
+        result = work()
+        connection.execute("COMMIT")
+        return result
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    found = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = ?", [name]).fetchall()
+    return bool(found[0][0])
+
+
+def _execute_all(connection: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
+    connection.execute(";\n".join(statements))

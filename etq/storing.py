@@ -1,0 +1,208 @@
+"""Putting one profiling file into a warehouse: within a transaction, whole or not at all."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import PurePath
+from threading import Thread
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import etq
+from etq import catalog
+from etq.errors import WarehouseError
+from etq.ingest.arrow import batch, integers, texts
+from etq.ingest.etdump import read_etdump
+
+
+class Source:
+    """A file's bytes, and where it was."""
+
+    def __init__(self, content: bytes | mmap.mmap, path: str) -> None:
+        self.content = content
+        self.path = path
+        self._digest: str | None = None
+        self._hashing: Thread | None = None
+
+    def start_hashing(self) -> None:
+        """Compute the hash on another thread, beside what follows."""
+        self._hashing = Thread(target=self._hash)
+        self._hashing.start()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content: its identity."""
+        if self._hashing is not None:
+            self._hashing.join()
+        if self._digest is None:
+            self._hash()
+        assert self._digest is not None
+        return self._digest
+
+    def _hash(self) -> None:
+        self._digest = sha256(self.content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says of a file; None for what was not said."""
+
+    name: str | None
+    labels: Mapping[str, str]
+    captured_at: datetime | None
+    time_scale: str | None
+    clock_bits: int | None
+
+
+def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
+    """Put a file into the warehouse, or apply the options to what is there of the same content.
+
+    Returns the capture_id, and whether it is new. The caller holds a transaction.
+    """
+    last_id = connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0]
+    if last_id == 0:
+        # Nothing can be known, so that reading needn't wait for the hash.
+        source.start_hashing()
+        known = []
+    else:
+        known = connection.execute(
+            "SELECT capture_id, name, clock_bits FROM captures WHERE sha256 = ?", [source.sha256]
+        ).fetchall()
+    if not known:
+        capture_id = last_id + 1
+        name = options.name or _free_name(connection, source)
+        _check_name_is_free(connection, name, capture_id)
+        _insert_rows(connection, capture_id, name, source, options)
+    else:
+        [(capture_id, name, clock_bits)] = known
+        if options.name is not None:
+            _check_name_is_free(connection, options.name, capture_id)
+        if options.clock_bits not in (None, clock_bits):
+            _read_again(connection, capture_id, name, source, options)
+        _update_capture(connection, capture_id, options)
+    set_labels(connection, capture_id, options.labels)
+    return capture_id, not known
+
+
+def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
+    """Give a capture labels, in place of those of the same keys."""
+    for key, value in labels.items():
+        connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
+        connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
+
+
+def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], source: Source, options: Options) -> None:
+    """Put one file into an empty database in memory that has just these tables, to be asked and thrown away.
+
+    Its events are not copied into the database, which reads them where they were decoded.
+    """
+    source.start_hashing()
+    capture_id = 1
+    events: list[pa.RecordBatch] = []
+    for table, rows in _tables(PurePath(source.path).stem, source, options):
+        if table == "event_ticks":
+            events.append(rows)
+        elif table in tables:
+            _insert(connection, table, capture_id, rows)
+    if events and "event_ticks" in tables:
+        connection.register("_event_ticks", pa.Table.from_batches(events))
+        connection.execute("DROP TABLE event_ticks")
+        connection.execute(f"CREATE VIEW event_ticks AS SELECT {capture_id:d} AS capture_id, * FROM _event_ticks")
+
+
+def _insert_rows(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
+) -> None:
+    for table, rows in _tables(name, source, options):
+        _insert(connection, table, capture_id, rows)
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch) -> None:
+    connection.register("_rows", rows)
+    # The number stands in the statement: as a parameter it would be a column to fill.
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT {capture_id:d} AS capture_id, * FROM _rows")
+    connection.unregister("_rows")
+
+
+def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of all tables; in those of `captures`, what the file doesn't say."""
+    for table, rows in read_etdump(source.content, source.path, options.clock_bits):
+        if table != "captures":
+            yield table, rows
+            continue
+        captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
+        given = {
+            "sha256": texts([source.sha256]),
+            "name": texts([name]),
+            "uri": texts([source.path]),
+            "byte_size": integers([len(source.content)], np.int64),
+            "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
+            "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
+            "time_scale": texts([options.time_scale or "ns"]),
+            "etq_version": texts([etq.__version__]),
+        }
+        yield table, batch({**given, **dict(zip(rows.schema.names, rows.columns, strict=True))})
+
+
+def _read_again(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
+) -> None:
+    """Replace what was read of a file by what it says to new options; its name, scale and date stay."""
+    kept = connection.execute(
+        "SELECT captured_at, time_scale FROM captures WHERE capture_id = ?", [capture_id]
+    ).fetchall()
+    for table in catalog.tables():
+        if table.name != "labels" and any(column.name == "capture_id" for column in table.columns):
+            connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
+    captured_at, time_scale = kept[0]
+    again = Options(name, {}, captured_at, time_scale, options.clock_bits)
+    _insert_rows(connection, capture_id, name, source, again)
+
+
+def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
+    captured_at = None if options.captured_at is None else _in_utc(options.captured_at)
+    connection.execute(
+        """
+        UPDATE captures
+        SET name = coalesce(?, name),
+            captured_at = coalesce(?, captured_at),
+            time_scale = coalesce(?, time_scale)
+        WHERE capture_id = ?
+        """,
+        [options.name, captured_at, options.time_scale, capture_id],
+    )
+
+
+def _check_name_is_free(connection: duckdb.DuckDBPyConnection, name: str, capture_id: int) -> None:
+    taken = connection.execute(
+        "SELECT sha256 FROM captures WHERE name = ? AND capture_id <> ?", [name, capture_id]
+    ).fetchall()
+    if taken:
+        raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
+
+
+def _free_name(connection: duckdb.DuckDBPyConnection, source: Source) -> str:
+    """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
+    path = PurePath(source.path)
+    parts = [*path.parts[:-1], path.stem]
+    names = ["/".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
+    for name in [*names, f"{path.stem}-{source.sha256[:12]}"]:
+        if not connection.execute("SELECT 1 FROM captures WHERE name = ?", [name]).fetchall():
+            return name
+    return f"{path.stem}-{source.sha256}"
+
+
+def _microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 in UTC; a moment without a time zone is in UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,250 @@
+"""A warehouse: a DuckDB database with etq's tables and views, and captures that are put into it.
+
+with etq.open("lab.duckdb") as warehouse:
+    warehouse.ingest("run.etdp", labels={"device": "pixel8"})
+    warehouse.sql("FROM op_totals($capture)", capture="run").show()
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, Final, Literal, Self, get_args
+
+import duckdb
+
+from etq import schema
+from etq._views import Views
+from etq.errors import FormatError, QueryError, WarehouseError
+
+TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
+# Files made so are read and written by DuckDB from 1.5 on.
+STORAGE: Final = {"storage_compatibility_version": "v1.5.0"}
+LOCK_HOLDER: Final = re.compile(r"lock is held in (.+?) \(PID (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture in a warehouse. `is_new` is False where ingest found that its content was there already."""
+
+    capture_id: int
+    name: str
+    sha256: str
+    format: str
+    is_new: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
+    """Open the warehouse in a file, or make it there; without a path, one in memory.
+
+    `read_only` opens an existing file beside other readers.
+
+    Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
+    be opened, or that another process holds.
+    """
+    if path is None:
+        connection = duckdb.connect(":memory:")
+        schema.create(connection)
+        return Warehouse(connection, None)
+    path = os.fspath(path)
+    connection = _connect(path, read_only)
+    try:
+        if not read_only and schema.is_empty(connection):
+            schema.in_transaction(connection, lambda: schema.create(connection))
+        else:
+            schema.bring_forward(connection, path, read_only=read_only)
+    except BaseException:
+        connection.close()
+        raise
+    return Warehouse(connection, path, read_only=read_only)
+
+
+def look_at(
+    path: str | os.PathLike[str],
+    views: Iterable[str],
+    *,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+) -> tuple[Warehouse, Capture]:
+    """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
+
+    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`.
+    """
+    # What reads files is imported beside the making of the database, which leaves the interpreter alone.
+    importing = Thread(target=import_module, args=("etq.storing",))
+    importing.start()
+    connection = duckdb.connect(":memory:")
+    tables = schema.create_only(connection, views)
+    importing.join()
+    from etq.storing import Options, Source, lay_over
+
+    name = os.fspath(path)
+    warehouse = Warehouse(connection, None)
+    options = Options(None, {}, None, _checked(time_scale), clock_bits)
+    lay_over(connection, tables, Source(_content(name), name), options)
+    found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
+    return warehouse, Capture(*found[0])
+
+
+class Warehouse(Views):
+    """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
+
+    Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
+    `.fetchall()`, `.df()`, `.to_arrow_table()`.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._connection: duckdb.DuckDBPyConnection | None = connection
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
+        if self._connection is None:
+            raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
+        return self._connection
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._connection is None else "read-only" if self.read_only else "open"
+        return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
+
+    def sql(self, query: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
+        """The result of a query as a relation; `$name` in it is the parameter of that name (a `Capture` is one, too).
+
+        Raises `QueryError` where the query is wrong; errors in the data show when the relation is read.
+        """
+        return self._ask(query, parameters)
+
+    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
+        values = {name: value.sha256 if isinstance(value, Capture) else value for name, value in parameters.items()}
+        try:
+            return self.connection.sql(query, params=values or None)
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    def _check_capture(self, capture: str | Capture | None) -> None:
+        if isinstance(capture, str):
+            self.capture(capture)
+
+    def capture(self, selector: str) -> Capture:
+        """The one capture of a name, hash prefix, @latest or selector (key=value,key=value).
+
+        Raises `QueryError`, naming the nearest, where there is none or more than one.
+        """
+        query = "SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c WHERE c.capture_id = _capture_id(?)"
+        try:
+            return Capture(*self.connection.execute(query, [selector]).fetchall()[0])
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    def ingest(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        captured_at: datetime | None = None,
+        time_scale: TimeScale | None = None,
+        clock_bits: Literal[32, 64] | None = None,
+    ) -> Capture:
+        """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing.
+
+        Content that is there already adds no rows: the options given are applied to it, and `is_new` is False.
+
+        name         unique name; by default the file's stem, with folders before it where other content has that
+        labels       key=value pairs that tell captures apart
+        captured_at  when it was measured; without a time zone in UTC; unknown by default, as files don't say
+        time_scale   what one tick is; ns by default
+        clock_bits   width of the clock's counter; by default 32 where a wraparound is evident, else 64
+
+        Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
+        and for a warehouse that can't be written.
+        """
+        # What reads files is imported where files are read: asking needs none of it.
+        from etq.storing import Options, Source, store
+
+        if clock_bits is not None and clock_bits not in (32, 64):
+            raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
+        path = "bytes" if isinstance(source, bytes) else os.fspath(source)
+        content = source if isinstance(source, bytes) else _content(path)
+        options = Options(name, labels or {}, captured_at, _checked(time_scale), clock_bits)
+        source_file = Source(content, path)
+        try:
+            _, is_new = schema.in_transaction(self.connection, lambda: store(self.connection, source_file, options))
+        except duckdb.Error as error:
+            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+        return replace(self.capture(source_file.sha256), is_new=is_new)
+
+    def captures(self) -> duckdb.DuckDBPyRelation:
+        """All captures with their labels: one row each, in the order of ingest."""
+        return self.sql("FROM capture_summary")
+
+
+def _checked(time_scale: str | None) -> str | None:
+    known = get_args(TimeScale)
+    if time_scale is not None and time_scale not in known:
+        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
+    return time_scale
+
+
+def message_of(error: duckdb.Error) -> str:
+    """What DuckDB says, in one line, without its own names for kinds of errors."""
+    first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
+    text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
+    return text.removeprefix("Invalid Input Error: ")
+
+
+def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
+    if read_only and not os.path.exists(path):
+        raise WarehouseError(f"{path}: there is no warehouse; make one with: etq ingest FILE... --db {path}")
+    if os.path.isdir(path):
+        raise WarehouseError(f"{path}: a folder; a warehouse is a file")
+    try:
+        # A file that exists keeps the storage version that it has.
+        return duckdb.connect(path, read_only=read_only, config={} if os.path.exists(path) else dict(STORAGE))
+    except duckdb.Error as error:
+        text = str(error)
+        if (holder := LOCK_HOLDER.search(text)) is not None:
+            raise WarehouseError(
+                f"{path}: held by another process, {holder[1]} with PID {holder[2]}; wait until it is done or end it"
+            ) from error
+        if "not a valid DuckDB database file" in text:
+            raise WarehouseError(f"{path}: not a DuckDB database; name another file with --db") from error
+        raise WarehouseError(f"{path}: {message_of(error)}") from error
+
+
+def _content(path: str) -> bytes | mmap.mmap:
+    """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
+    try:
+        with Path(path).open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from error

@@ -1,0 +1,101 @@
+"""Exact dictionary encoding: equal strings, or equal rows of integers, get equal small numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import numbers
+from etq.ingest.flatbuffer import Buffer, Spans, string_views
+
+Codes = npt.NDArray[np.int64]
+
+# Up to here numpy's sorting is done before Arrow's hashing is imported.
+FEW: Final = 16384
+# A text longer than this goes to Arrow, which does not pad the others to its length.
+LONG: Final = 256
+# Products of ranges up to here fit into a signed 64-bit key with room to spare.
+LARGEST_KEY: Final = 2**62
+
+
+def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
+    """A code for each string, and the string of each code: UTF-8 text, or None for the absent ones.
+
+    Raises `FormatError` where one of the distinct strings is not UTF-8.
+    """
+    if not spans.present.any():
+        return np.zeros(len(spans.start), np.int64), [None]
+    if len(spans.start) <= FEW:
+        codes, first = _encode_few(buffer, spans)
+    else:
+        codes, distinct = _encode(string_views(buffer, spans))
+        first = _first_rows(codes, distinct)
+    return codes, [
+        buffer.text(int(spans.start[at]), int(spans.count[at]), what) if spans.present[at] else None for at in first
+    ]
+
+
+def encode_rows(columns: Sequence[npt.NDArray[Any]]) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """A code for each row of integer columns of one length, and for each code the first row that has it.
+
+    Values may be of any integer type (u64 by its bits).
+    """
+    key = np.zeros(len(columns[0]), np.int64)
+    size = 1
+    for column in columns:
+        values = column.astype(np.int64, copy=False)
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if low == high:
+            continue
+        if high - low >= LARGEST_KEY:
+            values, low, high = _renumber(values)
+        if size * (high - low + 1) > LARGEST_KEY:
+            key, _, high_key = _renumber(key)
+            size = high_key + 1
+        if size * (high - low + 1) > LARGEST_KEY:
+            values, low, high = _renumber(values)
+        key = key * (high - low + 1) + (values - low)
+        size *= high - low + 1
+    if len(key) <= FEW:
+        _, first, codes = np.unique(key, return_index=True, return_inverse=True)
+        return codes, first
+    codes, distinct = _encode(numbers(key))
+    return codes, _first_rows(codes, distinct)
+
+
+def _renumber(values: Codes) -> tuple[Codes, int, int]:
+    distinct, codes = np.unique(values, return_inverse=True)
+    return codes, 0, max(len(distinct) - 1, 0)
+
+
+def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
+    """Codes, and the first row of each: by sorting the texts as rows of bytes, behind their lengths."""
+    if int(spans.count.max(initial=0)) > LONG:
+        codes, distinct = _encode(string_views(buffer, spans))
+        return codes, _first_rows(codes, distinct)
+    width = int(spans.count.max(initial=0))
+    # The length tells a text from one with zeros behind it, and an absent one (-1) from an empty one.
+    rows = np.zeros((len(spans.start), width + 4), np.uint8)
+    rows[:, :4] = np.where(spans.present, spans.count, -1).astype("<i4")[:, None].view(np.uint8)
+    places = np.arange(width)
+    inside = places < spans.count[:, None]
+    rows[:, 4:][inside] = buffer.bytes.take((spans.start[:, None] + places)[inside])
+    _, first, codes = np.unique(rows.view(f"V{width + 4}").ravel(), return_index=True, return_inverse=True)
+    return codes, first
+
+
+def _encode(array: pa.Array) -> tuple[Codes, int]:
+    """Codes in the order in which values first appear, and how many there are."""
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _first_rows(codes: Codes, distinct: int) -> Codes:
+    """The first row of each code: of assignments to one place the last one stands, so assign from the end."""
+    first = np.zeros(distinct, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first

@@ -1,0 +1,105 @@
+"""Where the ETDumps of a file are: one, several one after the other, or printed as base64 into a device's log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from etq.errors import FormatError
+from etq.ingest.etdump_schema import IDENTIFIER
+
+# Shorter runs of base64 letters are words of the log; devices print lines of 64 or more.
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
+_SIZE_PREFIX: Final = 4
+_SMALLEST: Final = 8
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One ETDump within a file: bytes [start, end), its u32 reference to the root table first."""
+
+    start: int
+    end: int
+
+
+def is_etdump(data: Any) -> bool:
+    """Whether a file begins with an ETDump, size-prefixed or not."""
+    return bytes(data[4:8]) == IDENTIFIER or bytes(data[8:12]) == IDENTIFIER
+
+
+def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
+    """The dumps of a binary file, in order, and the number of bytes behind the last one that belong to none.
+
+    A dump with a size prefix ends where that says; behind it the next may begin, after zeros up to a multiple of 8.
+    A dump without one takes the rest of the file. Raises `FormatError` for a truncated dump.
+    """
+    dumps: list[Dump] = []
+    at, size = 0, len(data)
+    while size - at >= _SIZE_PREFIX + _SMALLEST:
+        if bytes(data[at + 8 : at + 12]) == IDENTIFIER:
+            length = int.from_bytes(data[at : at + 4], "little")
+            end = at + _SIZE_PREFIX + length
+            if end > size:
+                raise FormatError(
+                    path,
+                    f"the ETDump is truncated: its size prefix says {length} bytes, the file has {size - at - 4} of "
+                    f"them; it breaks off at byte {size}"
+                    + (f" ({len(dumps)} whole dumps stand before it)" if dumps else ""),
+                    at,
+                )
+            dumps.append(Dump(at + _SIZE_PREFIX, end))
+            at = end
+        elif bytes(data[at + 4 : at + 8]) == IDENTIFIER:
+            dumps.append(Dump(at, size))
+            at = size
+        elif dumps and at % 8 and not any(data[at : at + 8 - at % 8]):
+            at += 8 - at % 8
+        else:
+            break
+    return dumps, size - at
+
+
+def dumps_in_log(data: bytes) -> list[bytes]:
+    """The ETDumps printed as base64 into a log, decoded; none where there are none.
+
+    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. The dump's further lines are
+    as long as its first, but for the last, which is shorter and completes the size that the size prefix says (without
+    one: ends the dump). All else between them, before and behind them on their lines too, is noise of the log.
+    """
+    found: list[bytes] = []
+    parts: list[bytes] = []
+    width = wanted = 0
+    for token in (match.group() for match in _BASE64.finditer(data)):
+        if not parts:
+            head = _decoded(token[:16])
+            if not is_etdump(head):
+                continue
+            prefixed = head[8:12] == IDENTIFIER
+            width = len(token)
+            wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if prefixed else 0
+        elif len(token) > width or (len(token) < width and wanted and _length(parts) + len(_decoded(token)) < wanted):
+            continue
+        parts.append(token)
+        complete = _length(parts) >= wanted if wanted else len(token) < width
+        if complete:
+            found.append(_decoded(b"".join(parts)))
+            parts = []
+    if parts:
+        found.append(_decoded(b"".join(parts)))
+    return found
+
+
+def _length(tokens: list[bytes]) -> int:
+    return sum(len(token) for token in tokens) * 3 // 4 - tokens[-1].count(b"=")
+
+
+def _decoded(token: bytes) -> bytes:
+    token = token.rstrip(b"=")
+    token = token[: len(token) - (len(token) % 4 == 1)]
+    try:
+        return base64.b64decode(token + b"=" * (-len(token) % 4))
+    except binascii.Error:
+        return b""

@@ -1,0 +1,323 @@
+"""FlatBuffers, read by columns: all tables of one type at once, with numpy, without an object per table.
+
+A format is described as data (`TableType`), and a field of n tables is read as one array of n values: the positions
+of the tables give the positions of their vtables, these give the field's slot, the slot gives the field's position,
+and one gather gives the values. Every position is checked against the buffer's bounds as an array, before the gather.
+
+The layout is that of https://flatbuffers.dev/internals/: a table starts with a signed offset to its vtable
+(`vtable = table - offset`, so that it may stand before or after); the vtable holds u16s: its own size, the table's
+size, and for each slot the field's offset from the table's start, 0 where the field is absent and has its default.
+References are u32 offsets forward from where they stand; strings and vectors start with a u32 count.
+All positions here are bytes from the start of the file, also where several buffers stand in one file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.errors import FormatError
+
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+SCALARS: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(code)
+    for name, code in {
+        "bool": "u1",
+        "i8": "i1",
+        "u8": "u1",
+        "i16": "<i2",
+        "u16": "<u2",
+        "i32": "<i4",
+        "u32": "<u4",
+        "i64": "<i8",
+        "u64": "<u8",
+        "f32": "<f4",
+        "f64": "<f8",
+    }.items()
+}
+REFERENCE: Final = np.dtype("<u4")
+# A file of more distinct vtables than this is looked up by sorting; up to it, by comparing with each in turn.
+FEW_VTABLES: Final = 16
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a table: its slot, what it holds (a key of `SCALARS`, or a reference), its default."""
+
+    slot: int
+    type: str
+    default: int | float = 0
+
+
+@dataclass(frozen=True)
+class TableType:
+    """A table of a schema: its name, for messages, and its fields by name."""
+
+    name: str
+    fields: dict[str, Field]
+
+
+def table_type(name: str, *fields: tuple[str, str] | tuple[str, str, int | float]) -> TableType:
+    """Describe a table by its fields in slot order: (name, type) or (name, type, default)."""
+    return TableType(name, {field[0]: Field(slot, *field[1:]) for slot, field in enumerate(fields)})
+
+
+class Buffer:
+    """The bytes of a file, read by arrays of positions. Reads outside of [start, end) raise `FormatError`.
+
+    `path` names the file in messages. `start` and `end` bound the FlatBuffers buffer within the file, so that one
+    damaged buffer can't reach into the next.
+    """
+
+    def __init__(self, data: Any, path: str, start: int = 0, end: int | None = None) -> None:
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(data, np.uint8)
+        self.path = path
+        self.start = start
+        self.end = len(self.bytes) if end is None else end
+        # numpy copies the whole of an unaligned array at each gather: align once (memory maps and bytes are).
+        if self.bytes.ctypes.data % 8:
+            self.bytes = self.bytes.copy()
+        self._views: dict[np.dtype[Any], npt.NDArray[Any]] = {}
+
+    def part(self, start: int, end: int) -> Buffer:
+        """The same file, with other bounds."""
+        part = Buffer(self.bytes, self.path, start, end)
+        part._views = self._views
+        return part
+
+    def _view(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        if dtype not in self._views:
+            self._views[dtype] = self.bytes[: len(self.bytes) // dtype.itemsize * dtype.itemsize].view(dtype)
+        return self._views[dtype]
+
+    def check(self, positions: Positions, size: int | Positions, what: str) -> None:
+        """Raise `FormatError` unless every [position, position + size) lies within the buffer."""
+        if len(positions) == 0:
+            return
+        if isinstance(size, int):
+            if positions.min() >= self.start and positions.max() <= self.end - size:
+                return
+            wrong = (positions < self.start) | (positions > self.end - size)
+        else:
+            wrong = (positions < self.start) | (size < 0) | (positions > self.end - size)
+            if not wrong.any():
+                return
+        first = int(np.flatnonzero(wrong)[0])
+        length = size if isinstance(size, int) else int(size[first])
+        raise FormatError(
+            self.path,
+            f"{what} needs {length} bytes, outside of the buffer (bytes {self.start} to {self.end}); "
+            "the file is damaged or truncated",
+            int(positions[first]),
+        )
+
+    def gather(self, positions: Positions, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+        """The values of `dtype` at each position, in any alignment. `what` names the field in messages."""
+        size = dtype.itemsize
+        self.check(positions, size, what)
+        if size == 1 or not int(np.bitwise_or.reduce(positions, initial=0)) & (size - 1):
+            return self._view(dtype).take(positions >> (size.bit_length() - 1))
+        each_byte = self.bytes.take(positions[:, None] + np.arange(size))
+        return each_byte.view(dtype).ravel()
+
+    def text(self, start: int, length: int, what: str) -> str:
+        """The UTF-8 text of `length` bytes at `start`."""
+        raw = self.bytes[start : start + length].tobytes()
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(self.path, f"{what} is not UTF-8 text: {raw[:40]!r}", start + error.start) from None
+
+
+@dataclass(frozen=True)
+class Spans:
+    """n strings or vectors: position of the first element, number of elements, and whether the field is there.
+
+    Absent ones have a start of 0 and a count of 0.
+    """
+
+    start: Positions
+    count: Positions
+    present: Mask
+
+    def total(self) -> int:
+        """The number of elements of all together."""
+        return int(self.count.sum())
+
+
+class Tables:
+    """n tables of one type, at the given positions."""
+
+    def __init__(self, buffer: Buffer, type: TableType, positions: Positions) -> None:
+        self.buffer = buffer
+        self.type = type
+        self.positions = positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @cached_property
+    def _vtables(self) -> tuple[npt.NDArray[Any], Positions]:
+        """The distinct vtables' slots, as offsets [vtable, slot] and 0 where absent, and each table's vtable."""
+        name = self.type.name
+        back = self.buffer.gather(self.positions, SCALARS["i32"], f"{name}'s reference to its vtable")
+        distinct, which = _few_distinct(self.positions - back)
+        size = self.buffer.gather(distinct, SCALARS["u16"], f"the vtable of {name}").astype(np.int64)
+        table_size = self.buffer.gather(distinct + 2, SCALARS["u16"], f"the vtable of {name}").astype(np.int64)
+        # The smallest vtable holds the two sizes, the smallest table its reference to the vtable.
+        wrong = (size < 4) | (size & 1 != 0) | (table_size < 4)
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            raise FormatError(
+                self.buffer.path,
+                f"no vtable of {name} here: expected its size and the table's, found {size[first]} and "
+                f"{table_size[first]}",
+                int(distinct[first]),
+            )
+        self.buffer.check(distinct, size, f"the vtable of {name}")
+        slots = np.zeros((len(distinct), len(self.type.fields)), np.int64)
+        for field in self.type.fields.values():
+            there = np.flatnonzero(size > 4 + 2 * field.slot)
+            slots[there, field.slot] = self.buffer.gather(
+                distinct[there] + 4 + 2 * field.slot, SCALARS["u16"], f"the vtable of {name}"
+            )
+            width = SCALARS.get(field.type, REFERENCE).itemsize
+            beyond = slots[:, field.slot] + width > table_size
+            beyond &= slots[:, field.slot] != 0
+            if beyond.any():
+                first = int(np.flatnonzero(beyond)[0])
+                raise FormatError(
+                    self.buffer.path,
+                    f"the vtable of {name} puts slot {field.slot} at {slots[first, field.slot]}, beyond the "
+                    f"{table_size[first]} bytes of the table",
+                    int(distinct[first]),
+                )
+        return slots, which
+
+    def _places(self, name: str) -> tuple[Positions, Mask | None]:
+        """Where field `name` stands in each table that has it, and which have it (None: all do)."""
+        slots, which = self._vtables
+        offsets = slots[:, self.type.fields[name].slot]
+        if len(offsets) == 1:
+            if offsets[0]:
+                return self.positions + offsets[0], None
+            return self.positions[:0], np.zeros(len(self), np.bool_)
+        each = offsets.take(which)
+        present = each != 0
+        if present.all():
+            return self.positions + each, None
+        return (self.positions + each)[present], present
+
+    def scalar(self, name: str) -> npt.NDArray[Any]:
+        """Field `name` of each table: its value, or the schema's default where it is absent."""
+        field = self.type.fields[name]
+        dtype = SCALARS[field.type]
+        places, present = self._places(name)
+        if present is None:
+            return self.buffer.gather(places, dtype, f"{self.type.name}.{name}")
+        values = np.full(len(self), field.default, dtype)
+        if len(places):
+            values[present] = self.buffer.gather(places, dtype, f"{self.type.name}.{name}")
+        return values
+
+    def present(self, name: str) -> Mask:
+        """Whether each table has field `name`."""
+        _, present = self._places(name)
+        return np.ones(len(self), np.bool_) if present is None else present
+
+    def references(self, name: str) -> tuple[Positions, Mask | None]:
+        """What field `name` refers to, for the tables that have it, and which have it (None: all do)."""
+        places, present = self._places(name)
+        return places + self.buffer.gather(places, REFERENCE, f"{self.type.name}.{name}"), present
+
+    def tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
+        """The tables that field `name` refers to, and the index here of the table that each belongs to."""
+        positions, present = self.references(name)
+        owners = np.arange(len(self)) if present is None else np.flatnonzero(present)
+        return Tables(self.buffer, type, positions), owners
+
+    def spans(self, name: str, width: int) -> Spans:
+        """The strings or vectors of field `name`, whose elements are `width` bytes wide."""
+        targets, present = self.references(name)
+        what = f"{self.type.name}.{name}"
+        there = self.buffer.gather(targets, REFERENCE, what).astype(np.int64)
+        self.buffer.check(targets + 4, there * width, what)
+        if present is None:
+            return Spans(targets + 4, there, np.ones(len(self), np.bool_))
+        start, count = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
+        start[present], count[present] = targets + 4, there
+        return Spans(start, count, present)
+
+    def elements(self, spans: Spans, type: TableType, first: int, last: int) -> Tables:
+        """Elements [first, last) of vectors of tables, counted through all of `spans` in order."""
+        places = element_positions(spans, REFERENCE.itemsize, first, last)
+        offsets = self.buffer.gather(places, REFERENCE, f"a vector of {type.name}")
+        return Tables(self.buffer, type, places + offsets)
+
+
+def element_positions(spans: Spans, width: int, first: int, last: int) -> Positions:
+    """Where elements [first, last) of vectors stand, counted through all of `spans` in order."""
+    ends = np.cumsum(spans.count)
+    low = int(np.searchsorted(ends, first, side="right"))
+    high = int(np.searchsorted(ends, last, side="left")) + 1
+    begins = ends[low:high] - spans.count[low:high]
+    counts = np.minimum(ends[low:high], last) - np.maximum(begins, first)
+    # The n-th element of all stands at n * width plus its vector's start less what the vectors before it took.
+    base = np.repeat(spans.start[low:high] - width * begins, counts)
+    return base + width * np.arange(first, last)
+
+
+def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
+    """The strings as an Arrow string_view array over the file's own bytes: nothing is copied but what fits in a view.
+
+    Absent strings are null. The bytes are not checked here to be UTF-8: callers do it on distinct values.
+    The layout of a view: https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
+    """
+    # A view's offset has 32 bits: count from the first string, not from the start of a file that may be larger.
+    base = int(spans.start.min(initial=np.iinfo(np.int64).max, where=spans.present)) if spans.present.any() else 0
+    views = np.zeros((len(spans.start), 4), "<u4")
+    views[:, 0] = spans.count
+    _copy_bytes(buffer, spans, views[:, 1:2], np.flatnonzero(spans.count > 12), 4)
+    _copy_bytes(buffer, spans, views[:, 1:], np.flatnonzero(spans.count <= 12), 12)
+    long = spans.count > 12
+    views[long, 3] = spans.start[long] - base
+    validity = None if spans.present.all() else pa.py_buffer(np.packbits(spans.present, bitorder="little"))
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(buffer.bytes[base:])]
+    return pa.Array.from_buffers(pa.binary_view(), len(spans.start), buffers)
+
+
+def _copy_bytes(buffer: Buffer, spans: Spans, into: npt.NDArray[np.uint32], rows: Positions, most: int) -> None:
+    """Copy the first `most` bytes of the spans of `rows` into the words of those rows, zeros behind shorter ones."""
+    if not len(rows):
+        return
+    start, count = spans.start.take(rows), spans.count.take(rows)
+    if most == 4 and count.min() >= 4:
+        into[rows, 0] = buffer.gather(start, REFERENCE, "a string")
+        return
+    copied = np.zeros((len(rows), most), np.uint8)
+    for place in range(min(most, int(count.max()))):
+        has = count > place
+        copied[has, place] = buffer.bytes.take(start[has] + place)
+    into[rows] = copied.view("<u4")
+
+
+def _few_distinct(values: Positions) -> tuple[Positions, Positions]:
+    """The distinct values and each value's index among them; fast where they are few, as vtables are."""
+    distinct: list[int] = []
+    which = np.zeros(len(values), np.int64)
+    left = np.arange(len(values))
+    while len(left) and len(distinct) < FEW_VTABLES:
+        same = values.take(left) == values[left[0]]
+        which[left[same]] = len(distinct)
+        distinct.append(int(values[left[0]]))
+        left = left[~same]
+    if len(left):
+        return np.unique(values, return_inverse=True)
+    return np.array(distinct, np.int64), which

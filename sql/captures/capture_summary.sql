@@ -1,0 +1,37 @@
+-- One capture, as a list of captures shows it, in the order of ingest.
+-- Columns:
+--   name: its name
+--   format: what kind of file: etdump
+--   runs: number of its runs
+--   events: number of its timed events
+--   profiling_level: all, method_only, debug; NULL where nothing was executed
+--   time_scale: what one tick is
+--   labels: its labels as key=value, by key; NULL where it has none
+--   captured_at: when it was measured, in UTC; NULL where unknown
+--   byte_size: size of the file in bytes
+--   findings: number of things to know about the file, in `findings`
+--   sha256: the first 12 letters of its hash
+--   uri: where the file was
+CREATE VIEW capture_summary AS
+SELECT
+    c.name,
+    c.format,
+    (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs,
+    (
+        SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id
+    ) AS events,
+    c.profiling_level,
+    c.time_scale,
+    (
+        SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key)
+        FROM labels AS l
+        WHERE l.capture_id = c.capture_id
+    ) AS labels,
+    c.captured_at,
+    c.byte_size,
+    (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
+        AS findings,
+    c.sha256[:12] AS sha256,
+    c.uri
+FROM captures AS c
+ORDER BY c.capture_id;

@@ -1,0 +1,57 @@
+-- What a profiler does at a step, as torch.profiler.schedule says: NONE,
+-- WARMUP, RECORD, or RECORD_AND_SAVE at the last step of a cycle of wait,
+-- warmup and active steps.
+-- (torch/profiler/profiler.py of PyTorch 2.13, `schedule`.)
+CREATE MACRO schedule(
+    step,  -- number of the step, from 0
+    wait := 0,  -- steps at the start of a cycle that are not looked at
+    warmup := 0,  -- steps behind these that only warm up
+    active := 1,  -- steps behind these that are recorded; at least 1
+    repeat := 0,  -- number of cycles; 0: to the end
+    skip_first := 0,  -- steps before the first cycle
+    skip_first_wait := 0  -- not 0: the first cycle has no wait
+) AS (
+    CASE
+        WHEN wait < 0 OR warmup < 0 OR active < 1 OR repeat < 0 OR skip_first < 0
+            THEN error(
+                'a schedule needs wait, warmup, repeat and skip_first of at least 0 '
+                || 'and active of at least 1'
+            )
+        WHEN step < skip_first THEN 'NONE'
+        WHEN repeat > 0 AND _step_of_cycles(step, wait, skip_first, skip_first_wait)
+            >= repeat * (wait + warmup + active) THEN 'NONE'
+        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
+            % (wait + warmup + active) < wait THEN 'NONE'
+        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
+            % (wait + warmup + active) < wait + warmup THEN 'WARMUP'
+        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
+            % (wait + warmup + active) < wait + warmup + active - 1 THEN 'RECORD'
+        ELSE 'RECORD_AND_SAVE'
+    END
+);
+
+-- A step counted from the start of the first cycle.
+CREATE MACRO _step_of_cycles(
+    step,  -- number of the step, from 0
+    wait,  -- steps at the start of a cycle that are not looked at
+    skip_first,  -- steps before the first cycle
+    skip_first_wait  -- not 0: the first cycle has no wait
+) AS (
+    step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
+);
+
+-- Whether a schedule records a run; without one, all runs are recorded. The
+-- runs of each name are steps of their own, in file order.
+CREATE MACRO _is_recorded(
+    iteration,  -- position of the run among those of its name
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait  -- as in `schedule`
+) AS (
+    schedule(
+        iteration, wait, warmup, active, repeat, skip_first, skip_first_wait
+    ) IN ('RECORD', 'RECORD_AND_SAVE')
+);

@@ -1,0 +1,41 @@
+-- One event block: the runs of one name that logged the same events in the
+-- same order. Different control flow gives different blocks of one name.
+-- Columns:
+--   block_index: key within the capture, in the order of the blocks' first runs
+--   name: name of its runs
+--   runs: number of its runs
+--   first_run: run_index of the first
+--   last_run: run_index of the last
+--   events: number of its distinct events
+--   bundled_input_index: which bundled input they ran; NULL where none is named
+CREATE MACRO event_blocks(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+block_runs AS (
+    SELECT
+        r.capture_id,
+        r.block_index,
+        r.name,
+        r.bundled_input_index,
+        count(*) AS runs,
+        min(r.run_index) AS first_run,
+        max(r.run_index) AS last_run
+    FROM runs AS r
+    WHERE r.capture_id = _capture_id(capture)
+    GROUP BY r.capture_id, r.block_index, r.name, r.bundled_input_index
+)
+SELECT
+    b.block_index,
+    b.name,
+    b.runs,
+    b.first_run,
+    b.last_run,
+    (
+        SELECT count(DISTINCT s.slot)
+        FROM signatures AS s
+        WHERE s.capture_id = b.capture_id AND s.block_index = b.block_index
+    ) AS events,
+    b.bundled_input_index
+FROM block_runs AS b
+ORDER BY b.block_index;

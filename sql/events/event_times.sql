@@ -1,0 +1,157 @@
+-- One event of the recorded runs, with its own time: what is left of it
+-- without the events that it contains. Only what is measured in ticks of the
+-- host's clock is taken off or added up.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   signature_index: what event it is, in `signatures`
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
+--   start_ticks: clock at the start
+--   duration_ticks: from start to end; 0 where the times are impossible
+--   children: number of the events directly within it that are on the host's clock
+--   self_ticks: duration_ticks less those of these children
+--   is_added: whether it is in ticks of the host's clock, so that it may be added to others
+CREATE MACRO _self_times(
+    capture,  -- as everywhere
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait  -- as in `schedule`
+) AS TABLE
+WITH
+_timed AS (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.signature_index,
+        e.parent_index,
+        e.execute_index,
+        e.start_ticks,
+        coalesce(e.duration_ticks, 0) AS duration_ticks,
+        e.clock = 'host' AND e.value_unit = 'ticks' AS is_added
+    FROM events AS e
+    JOIN runs AS r
+        ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    WHERE e.capture_id = _capture_id(capture)
+        AND _is_recorded(
+            r.iteration,
+            skip_first,
+            wait,
+            warmup,
+            active,
+            repeat,
+            skip_first_wait
+        )
+),
+_within AS (
+    SELECT
+        t.run_index,
+        t.parent_index,
+        count(*) AS children,
+        sum(t.duration_ticks)::BIGINT AS ticks
+    FROM _timed AS t
+    WHERE t.is_added AND t.parent_index IS NOT NULL
+    GROUP BY t.run_index, t.parent_index
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    t.signature_index,
+    t.parent_index,
+    t.execute_index,
+    t.start_ticks,
+    t.duration_ticks,
+    coalesce(w.children, 0) AS children,
+    t.duration_ticks - coalesce(w.ticks, 0) AS self_ticks,
+    t.is_added
+FROM _timed AS t
+LEFT JOIN _within AS w
+    ON w.run_index = t.run_index AND w.parent_index = t.event_index;
+
+-- One event of one run: when, how long, and how long without the events
+-- within it. In the order of the file, which is that of the events' ends.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
+--   event_name: the event's label
+--   family: label without serial numbers and wrappers
+--   instruction_id: the instruction; NULL where none is named
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   start: from the start of the run's first event on the host's clock; NULL for what is on another clock
+--   inclusive: from start to end; NULL where the times are impossible
+--   exclusive: inclusive less the events directly within it, where all are on the host's clock
+--   unit: unit of start, inclusive and exclusive: the one asked for; for what is no time, its own
+--   clock: host; delegate: a clock of the delegate's own; synthetic: a bare value
+CREATE MACRO event_times(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+placed AS (
+    SELECT
+        t.*,
+        min(t.start_ticks) FILTER (WHERE t.is_added)
+            OVER (PARTITION BY t.run_index) AS origin
+    FROM _self_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+),
+named AS (
+    SELECT
+        p.*,
+        s.kind,
+        s.label,
+        s.family,
+        s.instruction_id,
+        s.clock,
+        a.unit,
+        _written_unit(s.value_unit, a.time_scale) AS written,
+        -- Impossible times count as nothing in sums, but are shown as unknown.
+        e.elapsed_ticks < 0 AND p.duration_ticks = 0 AS is_impossible
+    FROM placed AS p
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = p.signature_index
+    JOIN event_ticks AS e
+        ON e.capture_id = a.capture_id
+        AND e.run_index = p.run_index
+        AND e.event_index = p.event_index
+)
+SELECT
+    n.run_index,
+    n.event_index,
+    n.kind,
+    n.label AS event_name,
+    n.family,
+    n.instruction_id,
+    n.parent_index,
+    CASE
+        WHEN n.clock = 'host' THEN (n.start_ticks - n.origin)
+            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+    END AS start,
+    CASE
+        WHEN NOT n.is_impossible THEN n.duration_ticks
+            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+    END AS inclusive,
+    CASE
+        WHEN NOT n.is_impossible THEN n.self_ticks
+            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+    END AS exclusive,
+    _shown_unit(n.written, n.unit) AS unit,
+    n.clock
+FROM named AS n
+ORDER BY n.run_index, n.event_index;

@@ -1,0 +1,131 @@
+-- One event of an event block, with statistics over the block's runs: what
+-- the Inspector's to_dataframe() tells, in its order. Where an event comes
+-- several times in a run (a loop), each occurrence has a row.
+-- Columns:
+--   block_index: the event block
+--   event_block_name: its name
+--   slot: position in the block's list of distinct events
+--   occurrence: which of the event's occurrences in a run, from 0
+--   event_name: the event's label
+--   raw: value in each run that has it, in file order; NULL within where times are impossible
+--   p10: 10th percentile, linearly interpolated; NULL, as those below, for what was not timed
+--   p50: 50th percentile, linearly interpolated
+--   p90: 90th percentile, linearly interpolated
+--   avg: arithmetic mean
+--   min: smallest
+--   max: largest
+--   unit: unit of raw to max: the one asked for; for what is no time, its own
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, debug
+--   instruction_id: the instruction; NULL where none is named
+--   delegate_debug_identifier: the delegate's id as text; NULL for what no delegate ran
+--   is_delegated_op: whether a delegate ran it
+--   start_ticks: clock at the start in each run that has it, in file order, raw
+CREATE MACRO inspector_events(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    repeats := 'all',  -- all occurrences in a run, or only the last, as the Inspector keeps
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+selected AS (
+    SELECT r.run_index, r.block_index, r.name
+    FROM runs AS r
+    JOIN asked AS a ON a.capture_id = r.capture_id
+    WHERE _is_recorded(
+        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+    )
+),
+timed AS (
+    SELECT
+        e.block_index,
+        e.slot,
+        e.occurrence,
+        e.run_index,
+        e.event_index,
+        e.start_ticks,
+        e.duration_ticks
+    FROM events AS e
+    JOIN asked AS a ON a.capture_id = e.capture_id
+    JOIN selected AS r ON r.run_index = e.run_index
+),
+-- Only for repeats := 'last': the occurrences that another one follows.
+followed AS (
+    SELECT t.run_index, t.slot, t.occurrence - 1 AS occurrence
+    FROM timed AS t
+    WHERE repeats = 'last' AND t.occurrence > 0
+),
+statistics AS (
+    SELECT
+        t.block_index,
+        t.slot,
+        CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
+        list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
+        list(t.start_ticks ORDER BY t.run_index, t.event_index) AS start_ticks,
+        quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
+        sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg,
+        min(t.duration_ticks) AS min,
+        max(t.duration_ticks) AS max
+    FROM timed AS t
+    ANTI JOIN followed AS f
+        ON f.run_index = t.run_index
+        AND f.slot = t.slot
+        AND f.occurrence = t.occurrence
+    GROUP BY 1, 2, 3
+),
+blocks AS (
+    SELECT r.block_index, any_value(r.name) AS name
+    FROM selected AS r
+    GROUP BY r.block_index
+),
+slots AS (
+    SELECT
+        s.block_index,
+        any_value(b.name) AS block_name,
+        s.slot,
+        min_by(s, s.signature_index) AS signature,
+        _written_unit(any_value(s.value_unit), any_value(a.time_scale)) AS written,
+        any_value(a.unit) AS unit,
+        _multiplier(written, unit) AS multiplier,
+        _divisor(written, unit) AS divisor
+    FROM signatures AS s
+    JOIN asked AS a ON a.capture_id = s.capture_id
+    JOIN blocks AS b ON b.block_index = s.block_index
+    GROUP BY s.block_index, s.slot
+)
+SELECT
+    s.block_index,
+    s.block_name AS event_block_name,
+    s.slot,
+    coalesce(t.occurrence, 0) AS occurrence,
+    s.signature.label AS event_name,
+    list_transform(t.raw, lambda ticks: ticks * s.multiplier / s.divisor) AS raw,
+    t.percentiles[1] * s.multiplier / s.divisor AS p10,
+    t.percentiles[2] * s.multiplier / s.divisor AS p50,
+    t.percentiles[3] * s.multiplier / s.divisor AS p90,
+    t.avg * s.multiplier / s.divisor AS avg,
+    t.min * s.multiplier / s.divisor AS min,
+    t.max * s.multiplier / s.divisor AS max,
+    _shown_unit(s.written, s.unit) AS unit,
+    s.signature.kind AS kind,
+    s.signature.instruction_id AS instruction_id,
+    coalesce(
+        s.signature.delegate_debug_id::VARCHAR, s.signature.delegate_debug_str
+    ) AS delegate_debug_identifier,
+    delegate_debug_identifier IS NOT NULL AS is_delegated_op,
+    t.start_ticks
+FROM slots AS s
+LEFT JOIN statistics AS t
+    ON t.block_index = s.block_index AND t.slot = s.slot
+WHERE CASE
+    WHEN repeats IN ('all', 'last') THEN true
+    ELSE error('repeats is ''all'' or ''last'', not ' || repeats)
+END
+ORDER BY s.block_index, s.slot, t.occurrence;

@@ -1,0 +1,76 @@
+-- One percentile of one event of an event block, over the block's runs.
+-- Columns:
+--   block_index: the event block
+--   event_block_name: its name
+--   slot: position in the block's list of distinct events
+--   occurrence: which of the event's occurrences in a run, from 0
+--   event_name: the event's label
+--   instruction_id: the instruction; NULL where none is named
+--   runs: number of values it is taken from
+--   quantile: which one, between 0 and 1
+--   value: the percentile, linearly interpolated; NULL where no times are possible
+--   unit: unit of value: the one asked for; for what is no time, its own
+CREATE MACRO percentiles(
+    capture,  -- name, hash prefix, @latest or selector
+    quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+selected AS (
+    SELECT r.run_index, r.block_index
+    FROM runs AS r
+    JOIN asked AS a ON a.capture_id = r.capture_id
+    WHERE _is_recorded(
+        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+    )
+),
+statistics AS (
+    SELECT
+        e.block_index,
+        e.slot,
+        e.occurrence,
+        any_value(e.label) AS event_name,
+        any_value(e.instruction_id) AS instruction_id,
+        any_value(e.value_unit) AS value_unit,
+        count(e.duration_ticks) AS runs,
+        quantile_cont(e.duration_ticks::DOUBLE, quantiles) AS results
+    FROM events AS e
+    JOIN asked AS a ON a.capture_id = e.capture_id
+    JOIN selected AS r ON r.run_index = e.run_index
+    GROUP BY e.block_index, e.slot, e.occurrence
+),
+unnested AS (
+    SELECT
+        s.*,
+        unnest(quantiles)::DOUBLE AS quantile,
+        unnest(s.results) AS result
+    FROM statistics AS s
+)
+SELECT
+    u.block_index,
+    (
+        SELECT any_value(r.name)
+        FROM runs AS r
+        WHERE r.capture_id = a.capture_id AND r.block_index = u.block_index
+    ) AS event_block_name,
+    u.slot,
+    u.occurrence,
+    u.event_name,
+    u.instruction_id,
+    u.runs,
+    u.quantile,
+    u.result * _multiplier(_written_unit(u.value_unit, a.time_scale), a.unit)
+    / _divisor(_written_unit(u.value_unit, a.time_scale), a.unit) AS value,
+    _shown_unit(_written_unit(u.value_unit, a.time_scale), a.unit) AS unit
+FROM unnested AS u
+CROSS JOIN asked AS a
+ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;

@@ -1,0 +1,103 @@
+-- The time of one DELEGATE_CALL of an event block, over the recorded runs, and
+-- what of it the delegate's own events explain.
+-- Columns:
+--   block_index: the event block
+--   instruction_id: the instruction that calls the delegate
+--   calls: number of calls
+--   total: time of the calls
+--   ops: time of events within them that compute
+--   copies: time of events within them that copy or convert
+--   layout: time of events within them that only move dimensions
+--   unaccounted: total less ops, copies and layout
+--   avg: total / calls
+--   share_percent: total in percent of the executes
+--   unit: unit of total to avg
+--   events: number of the delegate's events
+--   other_events: how many of these are on another clock or count no time, and so are in none of the parts
+CREATE MACRO delegate_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+timed AS (
+    SELECT
+        s.block_index,
+        s.instruction_id,
+        s.kind,
+        _delegate_part(s.family) AS part,
+        t.is_added,
+        t.duration_ticks,
+        t.self_ticks,
+        t.event_index = t.execute_index AS is_execute
+    FROM _self_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL
+),
+calls AS (
+    SELECT
+        t.block_index,
+        t.instruction_id,
+        count(*) FILTER (WHERE t.kind = 'delegate_call') AS calls,
+        sum(t.duration_ticks) FILTER (WHERE t.kind = 'delegate_call')::BIGINT
+            AS total,
+        sum(t.duration_ticks) FILTER (
+            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'ops'
+        )::BIGINT AS ops,
+        sum(t.duration_ticks) FILTER (
+            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'copies'
+        )::BIGINT AS copies,
+        sum(t.duration_ticks) FILTER (
+            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'layout'
+        )::BIGINT AS layout,
+        sum(t.self_ticks) FILTER (WHERE t.kind = 'delegate_call')::BIGINT
+            AS unaccounted,
+        count(*) FILTER (WHERE t.kind = 'delegate') AS events,
+        count(*) FILTER (WHERE t.kind = 'delegate' AND NOT t.is_added)
+            AS other_events
+    FROM timed AS t
+    WHERE t.kind IN ('delegate', 'delegate_call')
+    GROUP BY t.block_index, t.instruction_id
+),
+scale AS (
+    SELECT
+        _multiplier(a.time_scale, a.unit) AS multiplier,
+        _divisor(a.time_scale, a.unit) AS divisor,
+        a.unit,
+        (
+            SELECT sum(t.duration_ticks)::BIGINT
+            FROM timed AS t
+            WHERE t.is_execute AND t.is_added
+        ) AS execute_ticks
+    FROM asked AS a
+)
+SELECT
+    c.block_index,
+    c.instruction_id,
+    c.calls,
+    c.total * x.multiplier / x.divisor AS total,
+    coalesce(c.ops, 0) * x.multiplier / x.divisor AS ops,
+    coalesce(c.copies, 0) * x.multiplier / x.divisor AS copies,
+    coalesce(c.layout, 0) * x.multiplier / x.divisor AS layout,
+    c.unaccounted * x.multiplier / x.divisor AS unaccounted,
+    c.total / nullif(c.calls, 0) * x.multiplier / x.divisor AS avg,
+    100 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
+    x.unit AS unit,
+    c.events,
+    c.other_events
+FROM calls AS c
+CROSS JOIN scale AS x
+ORDER BY c.total DESC, c.block_index, c.instruction_id;

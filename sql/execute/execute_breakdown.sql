@@ -1,0 +1,116 @@
+-- What an event of a delegate does, by its family: copies (and conversions of
+-- type), layout (what only moves dimensions), ops.
+-- Names are XNNPACK's (`Transpose (ND, X32)`, `Copy (NC, X32)`, `Convert ...`,
+-- `Static Reshape (NC)`); other backends use the same words where they have any.
+CREATE MACRO _delegate_part(
+    family  -- family of a delegate's event
+) AS (
+    CASE
+        WHEN regexp_matches(family, '(?i)transpose|permute|reshape|layout')
+            THEN 'layout'
+        WHEN regexp_matches(family, '(?i)copy|convert') THEN 'copies'
+        ELSE 'ops'
+    END
+);
+
+-- One part of the time of Method::execute (or Method::step), over the recorded
+-- runs. The parts add up to the total exactly. Events on another clock than
+-- the host's are in no part: see `op_totals`.
+-- Columns:
+--   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
+--   block_index: the event block of a delegate's part; NULL for other parts
+--   instruction_id: the DELEGATE_CALL of a delegate's part; NULL for other parts
+--   calls: number of events it is made of
+--   total: their time together
+--   per_execute: total / number of executes
+--   share_percent: total in percent of the executes
+--   unit: unit of total and per_execute
+--   total_ticks: total as written, a whole number
+CREATE MACRO execute_breakdown(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+parts AS (
+    SELECT
+        CASE s.kind
+            WHEN 'kernel' THEN 1
+            WHEN 'operator_call' THEN CASE WHEN t.children = 0 THEN 2 ELSE 9 END
+            WHEN 'delegate' THEN CASE _delegate_part(s.family)
+                WHEN 'ops' THEN 3
+                WHEN 'copies' THEN 4
+                ELSE 5
+            END
+            WHEN 'delegate_call' THEN 6
+            WHEN 'control' THEN 7
+            WHEN 'user' THEN 8
+            ELSE 10
+        END AS part,
+        CASE WHEN part BETWEEN 3 AND 6 THEN s.block_index END AS block_index,
+        CASE WHEN part BETWEEN 3 AND 6 THEN s.instruction_id END
+            AS instruction_id,
+        t.self_ticks,
+        CASE
+            WHEN t.event_index = t.execute_index THEN t.duration_ticks
+        END AS execute_ticks
+    FROM _self_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added
+),
+executes AS (
+    SELECT
+        count(p.execute_ticks) AS number,
+        sum(p.execute_ticks)::BIGINT AS ticks
+    FROM parts AS p
+),
+added AS (
+    SELECT
+        p.part,
+        p.block_index,
+        p.instruction_id,
+        count(*) AS calls,
+        sum(p.self_ticks)::BIGINT AS total_ticks
+    FROM parts AS p
+    GROUP BY p.part, p.block_index, p.instruction_id
+)
+SELECT
+    [
+        'kernels',
+        'operators without a kernel event',
+        'delegate ops',
+        'delegate copies',
+        'delegate layout',
+        'delegate unaccounted',
+        'control',
+        'user events',
+        'operator-call overhead',
+        'rest'
+    ][d.part] AS component,
+    d.block_index,
+    d.instruction_id,
+    d.calls,
+    d.total_ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS total,
+    d.total_ticks / x.number * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS per_execute,
+    100 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
+    a.unit AS unit,
+    d.total_ticks
+FROM added AS d
+CROSS JOIN executes AS x
+CROSS JOIN asked AS a
+ORDER BY d.block_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part;

@@ -1,0 +1,149 @@
+-- The executes of a capture's recorded runs, and the work in each: one row per
+-- run that has a Method::execute (or Method::step).
+-- Columns:
+--   run_index: the run
+--   execute_ticks: all its executes together
+--   kernel_ticks: kernels
+--   delegate_ticks: DELEGATE_CALLs, with all that is within them
+--   operator_ticks: OPERATOR_CALLs without a kernel event
+CREATE MACRO _executes(
+    capture,  -- as everywhere
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait  -- as in `schedule`
+) AS TABLE
+SELECT
+    t.run_index,
+    sum(
+        CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
+    )::BIGINT AS execute_ticks,
+    sum(CASE WHEN s.kind = 'kernel' THEN t.duration_ticks ELSE 0 END)::BIGINT
+        AS kernel_ticks,
+    sum(
+        CASE WHEN s.kind = 'delegate_call' THEN t.duration_ticks ELSE 0 END
+    )::BIGINT AS delegate_ticks,
+    sum(
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children = 0
+                THEN t.duration_ticks
+            ELSE 0
+        END
+    )::BIGINT AS operator_ticks
+FROM _self_times(
+    capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+) AS t
+JOIN signatures AS s
+    ON s.capture_id = _capture_id(capture)
+    AND s.signature_index = t.signature_index
+WHERE t.execute_index IS NOT NULL AND t.is_added
+GROUP BY t.run_index;
+
+-- What a run costs beside its work: one row per run with a Method::execute (or
+-- Method::step). Tracing itself slows a run down, so that the tax of a traced
+-- run includes it; a capture of the same program taken at level method_only,
+-- given as baseline, tells how much: the median of all its executes stands for
+-- the run without tracing. Where the traced work alone takes longer than that,
+-- tracing slows the kernels too, and the tax can't be told.
+-- Columns:
+--   run_index: the run
+--   execute: time of its Method::execute (or Method::step) events
+--   kernels: time of the kernels in it
+--   delegates: time of the DELEGATE_CALLs in it
+--   operators: time of the OPERATOR_CALLs in it that have no kernel event
+--   tracing: execute less the baseline's median; NULL without a baseline
+--   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
+--   tax_percent: tax in percent of execute, both without tracing where it is known
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced
+--   unit: unit of execute to tax
+CREATE MACRO framework_tax(
+    capture,  -- name, hash prefix, @latest or selector
+    baseline := NULL,  -- a capture of level method_only, named as captures are; NULL: none
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        c.capture_id,
+        c.unit,
+        _multiplier(c.time_scale, c.unit) AS multiplier,
+        _divisor(c.time_scale, c.unit) AS divisor,
+        (
+            SELECT k.profiling_level
+            FROM captures AS k
+            WHERE k.capture_id = c.capture_id
+        ) = 'method_only' AS is_untraced
+    FROM _capture(capture, unit) AS c
+),
+untraced AS (
+    SELECT
+        median(x.execute_ticks)
+        * any_value(_multiplier(k.time_scale, a.unit))
+        / any_value(_divisor(k.time_scale, a.unit)) AS execute
+    FROM _executes(
+        coalesce(baseline, capture), 0, 0, 0, 1, 0, 0
+    ) AS x
+    CROSS JOIN asked AS a
+    JOIN captures AS k ON k.capture_id = _capture_id(coalesce(baseline, capture))
+    WHERE baseline IS NOT NULL AND CASE
+        WHEN k.profiling_level = 'method_only' THEN true
+        ELSE error(
+            'the baseline ' || k.name || ' is of level '
+            || coalesce(k.profiling_level, 'unknown')
+            || '; it must be of level method_only'
+        )
+    END
+),
+worked AS (
+    SELECT
+        x.run_index,
+        x.execute_ticks * a.multiplier / a.divisor AS execute,
+        x.kernel_ticks * a.multiplier / a.divisor AS kernels,
+        x.delegate_ticks * a.multiplier / a.divisor AS delegates,
+        x.operator_ticks * a.multiplier / a.divisor AS operators,
+        (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
+        * a.multiplier / a.divisor AS work,
+        (
+            x.execute_ticks
+            - x.kernel_ticks
+            - x.delegate_ticks
+            - x.operator_ticks
+        ) * a.multiplier / a.divisor AS traced_tax,
+        u.execute AS untraced,
+        a.is_untraced,
+        a.unit
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS x
+    CROSS JOIN asked AS a
+    CROSS JOIN untraced AS u
+)
+SELECT
+    w.run_index,
+    w.execute,
+    w.kernels,
+    w.delegates,
+    w.operators,
+    w.execute - w.untraced AS tracing,
+    CASE
+        WHEN w.is_untraced OR w.work > w.untraced THEN NULL
+        ELSE coalesce(w.untraced - w.work, w.traced_tax)
+    END AS tax,
+    100 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
+    CASE
+        WHEN w.is_untraced THEN 'no operators traced'
+        WHEN w.work > w.untraced THEN 'work is slower when traced'
+        WHEN w.untraced IS NOT NULL THEN 'without tracing'
+        ELSE 'includes tracing'
+    END AS note,
+    w.unit
+FROM worked AS w
+ORDER BY w.run_index;

@@ -1,0 +1,114 @@
+-- One part of what comes before steady running: loading a method, and what
+-- the first execute of a block takes more than the later ones.
+-- Columns:
+--   run_index: the run that loaded a method, or executed first
+--   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
+--   events: number of events it is made of
+--   total: time from start to end; for first run excess, less the median of the block's later executes, NULL where there are none
+--   exclusive: total less the components within it; NULL for first run excess
+--   share_percent: total in percent of the Program::load_method around it; NULL where there is none
+--   unit: unit of total and exclusive
+CREATE MACRO load_breakdown(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+timed AS (
+    SELECT
+        t.run_index,
+        s.block_index,
+        CASE
+            WHEN s.kind = 'framework' THEN s.name
+            WHEN p.name = 'Method::init' THEN 'delegate init'
+        END AS component,
+        t.event_index = t.execute_index AS is_execute,
+        t.execute_index,
+        t.duration_ticks,
+        t.self_ticks
+    FROM _self_times(capture, 0, 0, 0, 1, 0, 0) AS t
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    LEFT JOIN events AS p
+        ON p.capture_id = a.capture_id
+        AND p.run_index = t.run_index
+        AND p.event_index = t.parent_index
+    WHERE t.is_added AND s.kind IN ('framework', 'delegate', 'delegate_call')
+),
+loading AS (
+    SELECT
+        t.run_index,
+        t.component,
+        count(*) AS events,
+        sum(t.duration_ticks)::BIGINT AS total_ticks,
+        sum(t.self_ticks)::BIGINT AS self_ticks,
+        list_position(
+            ['Program::load_method', 'Method::init', 'delegate init'], t.component
+        ) AS part
+    FROM timed AS t
+    WHERE t.component IN (
+        'Program::load_method', 'Method::init', 'delegate init'
+    )
+    GROUP BY t.run_index, t.component
+),
+executes AS (
+    SELECT
+        t.run_index,
+        t.block_index,
+        sum(t.duration_ticks)::BIGINT AS ticks,
+        row_number() OVER (
+            PARTITION BY t.block_index ORDER BY t.run_index
+        ) = 1 AS is_first
+    FROM timed AS t
+    WHERE t.is_execute
+    GROUP BY t.run_index, t.block_index
+),
+excess AS (
+    SELECT
+        f.run_index,
+        f.ticks - (
+            SELECT median(l.ticks)
+            FROM executes AS l
+            WHERE l.block_index = f.block_index AND NOT l.is_first
+        ) AS ticks
+    FROM executes AS f
+    WHERE f.is_first
+),
+parts AS (
+    SELECT
+        l.run_index,
+        l.part,
+        l.component,
+        l.events,
+        l.total_ticks::DOUBLE AS ticks,
+        l.self_ticks,
+        100 * l.total_ticks / nullif(
+            (
+                SELECT w.total_ticks
+                FROM loading AS w
+                WHERE w.run_index = l.run_index AND w.part = 1
+            ),
+            0
+        ) AS share_percent
+    FROM loading AS l
+    UNION ALL
+    SELECT e.run_index, 4, 'first run excess', 1, e.ticks, NULL, NULL
+    FROM excess AS e
+)
+SELECT
+    p.run_index,
+    p.component,
+    p.events,
+    p.ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS total,
+    p.self_ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS exclusive,
+    p.share_percent,
+    a.unit AS unit
+FROM parts AS p
+CROSS JOIN asked AS a
+ORDER BY p.run_index, p.part;

@@ -1,0 +1,101 @@
+-- The time of one op within Method::execute (or Method::step), over the
+-- recorded runs. What is in ticks of the host's clock adds up to the total of
+-- the executes exactly: each event counts without the events within it, and
+-- rows in parentheses take what belongs to no op: (framework), the cost of
+-- OPERATOR_CALLs beside their kernels; (unattributed), what no event covers.
+-- Columns:
+--   op: family or label of the events
+--   kind: kernel, delegate, delegate_call (its own time beside its events), operator_call (without a kernel), control, user, framework
+--   instruction_id: the instruction, with by := 'instance'; NULL otherwise
+--   calls: number of events
+--   total: their own time together
+--   avg: total / calls
+--   min: the smallest own time
+--   max: the largest own time
+--   share_percent: total in percent of the executes; NULL for what is on another clock or no time
+--   unit: unit of total to max: the one asked for; for what is no time, its own
+--   total_ticks: total as written, a whole number
+CREATE MACRO op_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    "by" := 'family',  -- family; label; instance: label and instruction
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+owned AS (
+    SELECT
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN s.kind = 'framework' THEN '(unattributed)'
+            WHEN "by" = 'family' THEN s.family
+            WHEN "by" IN ('label', 'instance') THEN s.label
+            ELSE error('by is ''family'', ''label'' or ''instance'', not ' || "by")
+        END AS op,
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
+            ELSE s.kind
+        END AS kind,
+        CASE
+            WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id
+        END AS instruction_id,
+        t.self_ticks,
+        t.is_added,
+        CASE
+            WHEN t.event_index = t.execute_index THEN t.duration_ticks
+        END AS execute_ticks,
+        a.unit,
+        _written_unit(s.value_unit, a.time_scale) AS written
+    FROM _self_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL
+),
+added AS (
+    SELECT
+        o.op,
+        o.kind,
+        o.instruction_id,
+        o.is_added,
+        o.unit,
+        o.written,
+        count(*) AS calls,
+        sum(o.self_ticks)::BIGINT AS total_ticks,
+        min(o.self_ticks) AS min_ticks,
+        max(o.self_ticks) AS max_ticks
+    FROM owned AS o
+    GROUP BY ALL
+)
+SELECT
+    d.op,
+    d.kind,
+    d.instruction_id,
+    d.calls,
+    d.total_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
+        AS total,
+    d.total_ticks / d.calls
+    * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit) AS avg,
+    d.min_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
+        AS min,
+    d.max_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
+        AS max,
+    CASE
+        WHEN d.is_added THEN 100 * d.total_ticks / nullif(
+            (SELECT sum(o.execute_ticks)::BIGINT FROM owned AS o), 0
+        )
+    END AS share_percent,
+    _shown_unit(d.written, d.unit) AS unit,
+    d.total_ticks
+FROM added AS d
+ORDER BY d.is_added DESC, d.total_ticks DESC, d.op, d.kind, d.instruction_id;

@@ -1,0 +1,45 @@
+-- The allocations of all allocators of one name, over all runs.
+-- Columns:
+--   allocator: the allocator's name; NULL where it has none, or an allocation names an allocator that its run lacks
+--   runs: number of runs that track it
+--   allocations: number of allocations
+--   total_bytes: their sizes together
+--   largest_bytes: the largest one; NULL where there are none
+--   largest_run_bytes: the most that one run allocated; NULL where there are none
+CREATE MACRO memory_totals(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+sized AS (
+    SELECT
+        coalesce(a.run_index, s.run_index) AS run_index,
+        a.name AS allocator,
+        s.size_bytes
+    FROM (
+        FROM allocators AS t WHERE t.capture_id = _capture_id(capture)
+    ) AS a
+    FULL JOIN (
+        FROM allocations AS t WHERE t.capture_id = _capture_id(capture)
+    ) AS s
+        ON s.run_index = a.run_index AND s.allocator_id = a.allocator_id
+),
+by_run AS (
+    SELECT
+        z.run_index,
+        z.allocator,
+        count(z.size_bytes) AS allocations,
+        sum(z.size_bytes)::BIGINT AS bytes,
+        max(z.size_bytes) AS largest
+    FROM sized AS z
+    GROUP BY z.run_index, z.allocator
+)
+SELECT
+    r.allocator,
+    count(*) AS runs,
+    sum(r.allocations)::BIGINT AS allocations,
+    coalesce(sum(r.bytes), 0)::BIGINT AS total_bytes,
+    max(r.largest) AS largest_bytes,
+    max(r.bytes) AS largest_run_bytes
+FROM by_run AS r
+GROUP BY r.allocator
+ORDER BY total_bytes DESC, r.allocator;

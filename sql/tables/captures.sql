@@ -1,0 +1,39 @@
+-- What this file is: one row, written when the warehouse is made and when it
+-- is brought to a newer version.
+CREATE TABLE warehouse (
+    schema_version INTEGER NOT NULL,  -- version of the base tables; etq migrates older ones forward
+    sql_sha256 VARCHAR NOT NULL,  -- hash of the view and macro definitions that the file holds
+    etq_version VARCHAR NOT NULL,  -- version of etq that wrote the two before
+    created_at TIMESTAMP NOT NULL  -- when the warehouse was made, in UTC
+);
+
+-- One profiling file. The same content is the same capture, whatever its name.
+CREATE TABLE captures (
+    capture_id INTEGER NOT NULL,  -- key of the capture in this warehouse; dense, in the order of ingest; merging warehouses renumbers
+    sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
+    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    format VARCHAR NOT NULL,  -- what kind of file: etdump
+    uri VARCHAR NOT NULL,  -- where the file was when it was read
+    byte_size BIGINT NOT NULL,  -- size of the file in bytes
+    captured_at TIMESTAMP,  -- when it was measured, in UTC, as the user said; NULL where unknown (files don't say)
+    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
+    time_scale VARCHAR NOT NULL,  -- what one tick is: ns, us, ms, s or cycles; ns unless given
+    clock_bits INTEGER,  -- width of the clock's counter: 32 where given or evident from a wraparound, else 64
+    profiling_level VARCHAR,  -- all, method_only (no events per operator), debug (values logged); NULL where nothing was executed
+    etq_version VARCHAR NOT NULL  -- version of etq that read it
+);
+
+-- One key=value that tells captures apart: model, device, build, ...
+CREATE TABLE labels (
+    capture_id INTEGER NOT NULL,  -- the capture
+    key VARCHAR NOT NULL,  -- what the label is about; unique within a capture
+    value VARCHAR NOT NULL  -- its value, as text
+);
+
+-- One thing about a file that its reader should know: several dumps in one
+-- file, bytes that belong to none, a clock that wrapped, impossible times.
+CREATE TABLE findings (
+    capture_id INTEGER NOT NULL,  -- the capture
+    rule VARCHAR NOT NULL,  -- what kind of finding
+    detail VARCHAR NOT NULL  -- what was found, where and how often
+);

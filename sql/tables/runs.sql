@@ -1,0 +1,12 @@
+-- One run: what a runtime logged as one block (an ETDump's RunData), be it the
+-- loading of a method or one inference.
+CREATE TABLE runs (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- position in the file, from 0, counted through all of its dumps
+    dump_index INTEGER NOT NULL,  -- which of the file's dumps, from 0
+    name VARCHAR NOT NULL,  -- the block's name: Default (loading), Execute, Step, or what the user called it
+    bundled_input_index INTEGER,  -- which bundled input was run; NULL where none is named
+    block_index INTEGER NOT NULL,  -- the event block: runs of one name that logged the same events in the same order
+    block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0
+    iteration INTEGER NOT NULL  -- position among the runs of its name, from 0: the step that schedules count
+);
