@@ -11,8 +11,9 @@ from typing import Any, Final
 from etq.errors import FormatError
 from etq.ingest.etdump_schema import IDENTIFIER
 
-# Shorter runs of base64 letters are words of the log; devices print lines of 64 or more.
-_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
+# Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
+_SHORTEST_FIRST_LINE: Final = 16
 _SIZE_PREFIX: Final = 4
 _SMALLEST: Final = 8
 
@@ -65,26 +66,26 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
 def dumps_in_log(data: bytes) -> list[bytes]:
     """The ETDumps printed as base64 into a log, decoded; none where there are none.
 
-    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. The dump's further lines are
-    as long as its first, but for the last, which is shorter and completes the size that the size prefix says (without
-    one: ends the dump). All else between them, before and behind them on their lines too, is noise of the log.
+    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines are as long as
+    its first; the last one may be shorter, if it completes just the size that the size prefix says (or, where there is
+    no size prefix, ends in padding). All else between them, before and behind them on their lines too, is noise.
     """
     found: list[bytes] = []
     parts: list[bytes] = []
-    width = wanted = 0
+    wanted = letters = 0
     for token in (match.group() for match in _BASE64.finditer(data)):
         if not parts:
             head = _decoded(token[:16])
-            if not is_etdump(head):
+            if len(token) < _SHORTEST_FIRST_LINE or not is_etdump(head):
                 continue
-            prefixed = head[8:12] == IDENTIFIER
-            width = len(token)
-            wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if prefixed else 0
-        elif len(token) > width or (len(token) < width and wanted and _length(parts) + len(_decoded(token)) < wanted):
+            is_prefixed = head[8:12] == IDENTIFIER
+            wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
+            letters = 0
+        elif len(token) != len(parts[0]) and not _completes(letters, token, wanted):
             continue
         parts.append(token)
-        complete = _length(parts) >= wanted if wanted else len(token) < width
-        if complete:
+        letters += len(token)
+        if _completes(letters - len(token), token, wanted):
             found.append(_decoded(b"".join(parts)))
             parts = []
     if parts:
@@ -92,8 +93,11 @@ def dumps_in_log(data: bytes) -> list[bytes]:
     return found
 
 
-def _length(tokens: list[bytes]) -> int:
-    return sum(len(token) for token in tokens) * 3 // 4 - tokens[-1].count(b"=")
+def _completes(letters: int, token: bytes, wanted: int) -> bool:
+    """Whether a line behind so many letters is a dump's last: by its size, or, where that is unknown, its padding."""
+    if not wanted:
+        return token.endswith(b"=")
+    return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted
 
 
 def _decoded(token: bytes) -> bytes:

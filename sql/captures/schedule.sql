@@ -1,7 +1,6 @@
--- What a profiler does at a step, as torch.profiler.schedule says: NONE,
--- WARMUP, RECORD, or RECORD_AND_SAVE at the last step of a cycle of wait,
--- warmup and active steps.
--- (torch/profiler/profiler.py of PyTorch 2.13, `schedule`.)
+-- What a profiler does at a step, as `schedule` of PyTorch 2.13's
+-- torch/profiler/profiler.py says: NONE, WARMUP, RECORD, or RECORD_AND_SAVE at
+-- the last step of a cycle of wait, warmup and active steps.
 CREATE MACRO schedule(
     step,  -- number of the step, from 0
     wait := 0,  -- steps at the start of a cycle that are not looked at
@@ -12,10 +11,10 @@ CREATE MACRO schedule(
     skip_first_wait := 0  -- not 0: the first cycle has no wait
 ) AS (
     CASE
-        WHEN wait < 0 OR warmup < 0 OR active < 1 OR repeat < 0 OR skip_first < 0
+        WHEN least(step, wait, warmup, active - 1, repeat, skip_first) < 0
             THEN error(
-                'a schedule needs wait, warmup, repeat and skip_first of at least 0 '
-                || 'and active of at least 1'
+                'a schedule needs step, wait, warmup, repeat and skip_first of at '
+                || 'least 0 and active of at least 1'
             )
         WHEN step < skip_first THEN 'NONE'
         WHEN repeat > 0 AND _step_of_cycles(step, wait, skip_first, skip_first_wait)

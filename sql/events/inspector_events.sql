@@ -88,24 +88,35 @@ blocks AS (
 slots AS (
     SELECT
         s.block_index,
-        any_value(b.name) AS block_name,
+        b.name AS block_name,
         s.slot,
-        min_by(s, s.signature_index) AS signature,
-        _written_unit(any_value(s.value_unit), any_value(a.time_scale)) AS written,
-        any_value(a.unit) AS unit,
-        _multiplier(written, unit) AS multiplier,
-        _divisor(written, unit) AS divisor
+        s.label,
+        s.kind,
+        s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
+            AS delegate_debug_identifier,
+        _written_unit(s.value_unit, a.time_scale) AS written,
+        a.unit AS asked_unit
     FROM signatures AS s
     JOIN asked AS a ON a.capture_id = s.capture_id
     JOIN blocks AS b ON b.block_index = s.block_index
-    GROUP BY s.block_index, s.slot
+    QUALIFY row_number() OVER (
+        PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
+    ) = 1
+),
+scaled AS (
+    SELECT
+        s.*,
+        _multiplier(s.written, s.asked_unit) AS multiplier,
+        _divisor(s.written, s.asked_unit) AS divisor
+    FROM slots AS s
 )
 SELECT
     s.block_index,
     s.block_name AS event_block_name,
     s.slot,
     coalesce(t.occurrence, 0) AS occurrence,
-    s.signature.label AS event_name,
+    s.label AS event_name,
     list_transform(t.raw, lambda ticks: ticks * s.multiplier / s.divisor) AS raw,
     t.percentiles[1] * s.multiplier / s.divisor AS p10,
     t.percentiles[2] * s.multiplier / s.divisor AS p50,
@@ -113,15 +124,13 @@ SELECT
     t.avg * s.multiplier / s.divisor AS avg,
     t.min * s.multiplier / s.divisor AS min,
     t.max * s.multiplier / s.divisor AS max,
-    _shown_unit(s.written, s.unit) AS unit,
-    s.signature.kind AS kind,
-    s.signature.instruction_id AS instruction_id,
-    coalesce(
-        s.signature.delegate_debug_id::VARCHAR, s.signature.delegate_debug_str
-    ) AS delegate_debug_identifier,
-    delegate_debug_identifier IS NOT NULL AS is_delegated_op,
+    _shown_unit(s.written, s.asked_unit) AS unit,
+    s.kind,
+    s.instruction_id,
+    s.delegate_debug_identifier,
+    s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
     t.start_ticks
-FROM slots AS s
+FROM scaled AS s
 LEFT JOIN statistics AS t
     ON t.block_index = s.block_index AND t.slot = s.slot
 WHERE CASE

@@ -1,0 +1,35 @@
+"""What all tests share: the captures kept beside them, and warehouses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+
+CAPTURES = Path(__file__).parent / "captures"
+
+
+@pytest.fixture
+def warehouse() -> Iterator[Warehouse]:
+    """An empty warehouse in memory."""
+    with etq.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def all_captures() -> Iterator[Warehouse]:
+    """A warehouse of all real captures, by stem; not to be written to."""
+    with etq.open() as opened:
+        for path in sorted(CAPTURES.glob("*/*.etdp")):
+            if path.parent.name != "malformed":
+                opened.ingest(path, name=path.stem) if not _is_copy(path) else None
+        yield opened
+
+
+def _is_copy(path: Path) -> bool:
+    """Byte for byte another capture, which has a row already."""
+    return path.stem in ("mlp_debug_nobin", "mlp_debug_shortbin")

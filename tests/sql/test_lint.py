@@ -1,0 +1,154 @@
+"""The SQL keeps to its rules: what is loaded is documented, named and layered as `etq.catalog` and the README say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from etq import catalog
+from etq.catalog import SqlObject
+from etq.warehouse import Warehouse
+
+OBJECTS = list(catalog.objects().values())
+PUBLIC = list(catalog.public_objects())
+ROOT = Path(__file__).parents[2] / "sql"
+# The same word means the same everywhere; a new parameter is a new word, and is thought about.
+PARAMETERS = {
+    "capture", "baseline", "unit", "quantiles", "by", "repeats",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
+}  # fmt: skip
+THEMES = ["tables", "captures", "events", "execute", "memory"]
+# What a theme may use of others, beside the tables: what stands before it in the list above.
+
+
+def ids(objects: list[SqlObject]) -> list[str]:
+    return [each.name for each in objects]
+
+
+def body(each: SqlObject) -> exp.Expression:
+    """The query or expression of a view or macro."""
+    after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
+    text = each.statement.split(after, 1)[1]
+    return sqlglot.parse_one(text.removesuffix(")") if each.kind == "scalar macro" else text, read="duckdb")
+
+
+@pytest.mark.parametrize("each", OBJECTS, ids=ids(OBJECTS))
+def test_everything_is_documented(each: SqlObject) -> None:
+    assert each.text.endswith("."), "documentation is made of sentences"
+    for column in (*each.columns, *each.parameters):
+        assert len(column.text) >= 5, f"{column.name} needs a word on what it is"
+
+
+@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind in ("view", "table macro")], ids=lambda e: e.name)
+def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
+    """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
+    arguments = {"capture": "'x'", "unit": "'us'", "views": "[]"}
+    given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
+    call = f"{each.name}({given})" if each.kind == "table macro" else each.name
+    described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
+    assert [row[0] for row in described] == [column.name for column in each.columns]
+
+
+@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind == "table"], ids=lambda e: e.name)
+def test_tables_are_as_they_are_read(each: SqlObject, warehouse: Warehouse) -> None:
+    described = warehouse.connection.execute(f"DESCRIBE {each.name}").fetchall()
+    assert [row[:2] for row in described] == [
+        (column.name, (column.type or "").removesuffix(" NOT NULL")) for column in each.columns
+    ]
+
+
+def test_the_catalogue_says_what_the_files_say(warehouse: Warehouse) -> None:
+    asked = warehouse.connection.execute
+    comments = dict(asked("SELECT table_name, comment FROM duckdb_tables()").fetchall())
+    comments |= dict(asked("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall())
+    comments |= dict(asked("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall())
+    assert comments == {each.name: each.text for each in OBJECTS}
+    columns = asked(
+        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    ).fetchall()
+    assert columns == sorted(
+        (each.name, column.name, column.text)
+        for each in OBJECTS
+        if each.kind in ("table", "view")
+        for column in each.columns
+    )
+
+
+@pytest.mark.parametrize("each", PUBLIC, ids=ids(PUBLIC))
+def test_parameters_are_the_known_words(each: SqlObject) -> None:
+    assert {parameter.name for parameter in each.parameters} <= PARAMETERS
+
+
+@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind != "table"], ids=lambda e: e.name)
+def test_columns_are_qualified(each: SqlObject) -> None:
+    """A parameter captures an unqualified column of its name, silently; a qualified one never.
+
+    What stands unqualified must be a parameter, a lambda's, or an alias of the same SELECT.
+    """
+    tree = body(each)
+    parameters = {parameter.name for parameter in each.parameters}
+    for column in tree.find_all(exp.Column):
+        if column.table:
+            continue
+        select = column.find_ancestor(exp.Select)
+        aliases = {alias.alias for alias in select.selects if alias.alias} if select else set()
+        in_lambda = column.find_ancestor(exp.Lambda)
+        local = {name.name for name in in_lambda.expressions} if in_lambda else set()
+        assert column.name in parameters | aliases | local, f"{column.name} is not qualified"
+    for select in tree.find_all(exp.Select):
+        # Where an alias has a parameter's name, the name means the parameter all the same: it looks like the alias.
+        for named in [alias for alias in select.selects if alias.alias in parameters]:
+            uses = [
+                column
+                for other in select.selects
+                if other is not named
+                for column in other.find_all(exp.Column)
+                if column.name == named.alias and not column.table and column.find_ancestor(exp.Select) is select
+            ]
+            assert not uses, f"{named.alias} is an alias here, but means the parameter"
+
+
+@pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind in ("view", "table macro")], ids=lambda e: e.name)
+def test_public_views_name_their_columns(each: SqlObject) -> None:
+    outer = body(each)
+    assert isinstance(outer, exp.Select)
+    assert not any(isinstance(column, exp.Star) or column.find(exp.Star) for column in outer.selects if not column.find(exp.Count))
+
+
+@pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind == "table macro"], ids=lambda e: e.name)
+def test_public_macros_are_ordered(each: SqlObject) -> None:
+    assert body(each).args.get("order"), "a total ORDER BY where order shows"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*/*.sql")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_files_hold_one_topic(path: Path) -> None:
+    assert path.parent.name in THEMES
+    held = [each for each in OBJECTS if each.file == f"{path.parent.name}/{path.name}"]
+    assert 1 <= len([each for each in held if each.is_public]) <= 4 or not any(each.is_public for each in held)
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 260
+    assert all(len(line) <= 88 or line.lstrip().startswith("--") or "  -- " in line for line in lines)
+
+
+@pytest.mark.parametrize("each", OBJECTS, ids=ids(OBJECTS))
+def test_layers(each: SqlObject) -> None:
+    """A theme uses those before it; private objects of a file serve that file or later themes, never earlier ones."""
+    theme = THEMES.index(each.file.split("/")[0])
+    if each.kind == "table":
+        return
+    tree = body(each)
+    used = {table.name for table in tree.find_all(exp.Table)} | {call.name for call in tree.find_all(exp.Anonymous)}
+    for name in used & set(catalog.objects()):
+        assert THEMES.index(catalog.objects()[name].file.split("/")[0]) <= theme, f"{each.name} uses {name}"
+
+
+def test_a_file_out_of_form_is_told_by_its_line() -> None:
+    with pytest.raises(ValueError, match=r"^t/x.sql:1: y has no comment above it"):
+        list(catalog.parse("CREATE VIEW y AS\nSELECT 1;\n", "t/x.sql"))
+    with pytest.raises(ValueError, match=r"expected `    name TYPE,  -- text`, found '    a INTEGER'"):
+        list(catalog.parse("-- Text.\nCREATE TABLE y (\n    a INTEGER\n);\n", "t/x.sql"))
+    with pytest.raises(ValueError, match="doesn't end in a line with `;`"):
+        list(catalog.parse("-- Text.\nCREATE VIEW y AS\nSELECT 1\n", "t/x.sql"))

@@ -1,0 +1,300 @@
+"""The columnar reader against the slow one, on random dumps; and what it does with damaged files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etq import EtqError, FormatError
+from etq.ingest import run_groups
+from etq.ingest.etdump import read_etdump
+from etq.ingest.etdump_schema import VALUE_KINDS
+from tests import reference_reader
+from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
+from tests.builders import run as a_run
+from tests.conftest import CAPTURES
+
+U64 = st.integers(0, 2**64 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+I32 = st.integers(-(2**31), 2**31 - 1)
+TEXT = st.one_of(st.sampled_from(["OPERATOR_CALL", "native_call_add.out", "Method::execute", ""]), st.text(max_size=40))
+SMALL = st.integers(-1, 2)
+
+profile_events = st.builds(
+    ProfileEvent,
+    st.none() | TEXT,
+    SMALL | I32,
+    SMALL | I32,
+    SMALL | I32,
+    st.none() | TEXT,
+    st.none() | st.binary(max_size=8),
+    U64 | st.integers(0, 100),
+    U64 | st.integers(0, 100),
+)
+tensors = st.builds(
+    Tensor, st.integers(0, 29), st.tuples(I64, I64), st.lists(I64, max_size=3).map(tuple), I64
+)
+debug_events = st.builds(
+    DebugEvent,
+    st.none() | st.booleans() | I64 | st.floats() | tensors | st.lists(tensors, max_size=3).map(tuple),
+    U64 | st.integers(0, 2),
+    SMALL | I32,
+    SMALL | I32,
+    st.none() | TEXT,
+    st.none() | TEXT,
+    st.none() | st.booleans(),
+)
+allocation_events = st.builds(AllocationEvent, I32, U64)
+events = profile_events | profile_events | debug_events | allocation_events
+runs = st.builds(
+    Run, TEXT, st.lists(events, max_size=12).map(tuple), st.lists(TEXT, max_size=3).map(tuple), SMALL | I32
+)
+
+
+def read(data: Any, path: str = "test.etdp", **options: Any) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables."""
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for table, batch in read_etdump(data, path, **options):
+        tables[table] += batch.to_pylist()
+    return tables
+
+
+def signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+def known(value: int) -> int | None:
+    return None if value == -1 else value
+
+
+def assert_same(tables: dict[str, list[dict[str, Any]]], expected: list[Run]) -> None:
+    """The tables hold just what the slow reader saw."""
+    assert [(row["name"], row["bundled_input_index"]) for row in tables["runs"]] == [
+        (each.name, known(each.bundled_input_index)) for each in expected
+    ]
+    signatures = {row["signature_index"]: row for row in tables["signatures"]}
+    placed = [(r, e, event) for r, each in enumerate(expected) for e, event in enumerate(each.events)]
+    ours = [{**signatures[row["signature_index"]], **row} for row in tables["event_ticks"]]
+    assert [
+        (
+            *(row[column] for column in ("run_index", "event_index", "name", "chain_index", "instruction_id")),
+            *(row[column] for column in ("delegate_debug_id", "delegate_debug_str", "delegate_metadata")),
+            row["start_ticks"] % 2**64,
+            (row["start_ticks"] + row["elapsed_ticks"]) % 2**64,
+        )
+        for row in ours
+    ] == [
+        (
+            *(r, e, event.name, event.chain_index, known(event.instruction_id)),
+            *(known(event.delegate_debug_id_int), event.delegate_debug_id_str or None),
+            event.delegate_debug_metadata or None,
+            event.start_time,
+            event.end_time,
+        )
+        for r, e, event in placed
+        if isinstance(event, ProfileEvent)
+    ]
+    assert [tuple(row.values()) for row in tables["allocations"]] == [
+        (r, e, event.allocator_id, signed(event.allocation_size))
+        for r, e, event in placed
+        if isinstance(event, AllocationEvent)
+    ]
+    assert [tuple(row.values()) for row in tables["allocators"]] == [
+        (r, number, name) for r, each in enumerate(expected) for number, name in enumerate(each.allocators, 1)
+    ]
+    assert repr([tuple(row.values()) for row in tables["debug_values"]]) == repr(
+        [row for r, e, event in placed if isinstance(event, DebugEvent) for row in value_rows(r, e, event)]
+    )
+
+
+def value_rows(run_index: int, event_index: int, event: DebugEvent) -> list[tuple[Any, ...]]:
+    value = event.value
+    kind = {bool: "bool", int: "int", float: "double", Tensor: "tensor", tuple: "tensor_list"}.get(type(value), "null")
+    assert kind in VALUE_KINDS
+    common = (
+        signed(event.chain_index),
+        known(event.instruction_id),
+        known(event.delegate_debug_id_int),
+        event.delegate_debug_id_str or None,
+        event.name or None,
+        bool(event.output),
+    )
+    if isinstance(value, tuple | Tensor):
+        listed = value if isinstance(value, tuple) else (value,)
+        if listed:
+            return [
+                (
+                    *(run_index, event_index, *common, index, kind),
+                    *(SCALAR_TYPES[tensor.scalar_type], list(tensor.sizes), list(tensor.strides), tensor.offset, None),
+                )
+                for index, tensor in enumerate(listed)
+            ]
+    number = float(value) if isinstance(value, int | float) else None
+    return [(run_index, event_index, *common, 0, kind, None, None, None, None, number)]
+
+
+# c10's names, by number, as torch prints them.
+SCALAR_TYPES = (
+    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 "
+    "bfloat16 quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz "
+    "float8_e4m3fnuz uint16 uint32 uint64"
+).split()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(runs, max_size=6), st.booleans())
+def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:
+    data = dump(*made, size_prefixed=size_prefixed)
+    expected = reference_reader.read(data)
+    # NaN is not equal to itself, but written alike.
+    assert repr(expected) == repr(made)
+    assert_same(read(data), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(runs, min_size=2, max_size=6), st.integers(1, 7))
+def test_random_dumps_in_small_slices(made: list[Run], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_groups, "SLICE", size)
+        assert_same(read(dump(*made)), made)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(runs, max_size=3), min_size=2, max_size=4))
+def test_concatenated_dumps(made: list[list[Run]]) -> None:
+    tables = read(b"".join(dump(*each) for each in made))
+    assert_same(tables, [each for part in made for each in part])
+    assert [row["dump_index"] for row in tables["runs"]] == [at for at, part in enumerate(made) for _ in part]
+    assert {
+        "rule": "several dumps",
+        "detail": f"{len(made)} ETDumps in one file; dump_index tells their runs apart",
+    } in tables["findings"]
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp", "demo_str/demo_str", "mlp/mlp_alloc", "twins/twins_debug", "cond/cond_mixed"])
+def test_real_dumps_with_vtables_behind_tables(name: str) -> None:
+    data = (CAPTURES / f"{name}.etdp").read_bytes()
+    tables = read(data)
+    expected = reference_reader.read(data)
+    assert_same(tables, expected)
+
+
+def test_a_dump_stitched_of_thousands_of_vtables() -> None:
+    # Every run of a size of its own, so that the builder makes a vtable for each: twenty fields in different places.
+    made = [
+        a_run("Execute", *(ProfileEvent(f"e{n}", n % 3, k, -1, None, None, k, k + n + 1) for n in range(k % 5)))
+        for k in range(300)
+    ]
+    parts = [dump(each, size_prefixed=True) for each in made]
+    assert_same(read(b"".join(parts)), made)
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp_0runs", "scalars/scalars_debug", "mlp/mlp_alloc"])
+def test_truncated_at_any_byte(name: str) -> None:
+    data = (CAPTURES / f"{name}.etdp").read_bytes()
+    for size in range(0, len(data), 1 if len(data) < 2000 else 37):
+        with pytest.raises(FormatError, match="truncated|empty|no ETDump|zeros") as caught:
+            read(data[:size])
+        assert str(caught.value).startswith("test.etdp: ")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp_0runs", "scalars/scalars_debug"])
+def test_flipped_bytes(name: str) -> None:
+    data = (CAPTURES / f"{name}.etdp").read_bytes()
+    refused = 0
+    places = range(0, len(data), 1 if len(data) < 1000 else 7)
+    for place in places:
+        for mask in (0x01, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[place] ^= mask
+            try:
+                read(bytes(damaged))
+            except EtqError:
+                refused += 1
+    assert refused > len(places) / 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_damaged_words(data: st.DataObject) -> None:
+    original = dump(
+        a_run("Execute", kernel("add", 5, 9), operator_call(3, 10), execute(0, 12), allocators=["temp"]),
+        a_run("Execute", DebugEvent((Tensor(6, (2, 3), (3, 1)),), output=True), AllocationEvent(1, 64)),
+    )
+    damaged = bytearray(original)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(original) // 4 - 1)) * 4
+        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(original)]) | st.integers(0, 2**32 - 1))
+        damaged[place : place + 4] = word.to_bytes(4, "little")
+    try:
+        read(bytes(damaged))
+    except FormatError as error:
+        assert "\n" not in str(error)
+
+
+def test_text_that_is_not_utf8_is_named() -> None:
+    data = dump(a_run("Execute", ProfileEvent("native_call_add.out"))).replace(b"call_add", b"c\xffll_add")
+    place = data.index(b"\xff")
+    with pytest.raises(FormatError, match=rf"^test.etdp: at byte {place}: ProfileEvent.name is not UTF-8 text"):
+        read(data)
+
+
+def test_an_event_that_is_nothing_is_refused() -> None:
+    data = bytearray(dump(a_run("Execute", execute(1, 2))))
+    # The Event's vtable: 6 bytes, a table of 8, its one slot at 4; empty the slot.
+    vtable = data.index(b"\x06\x00\x08\x00\x04\x00")
+    data[vtable + 4] = 0
+    with pytest.raises(FormatError, match="exactly one of profile_event, allocation_event and debug_event; none"):
+        read(bytes(data))
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("prefix", [b"", b"[  12.345] uart: ", b'echo "'])
+def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
+    import base64
+
+    def printed(data: bytes, width: int = 76) -> list[bytes]:
+        text = base64.b64encode(data)
+        return [prefix + text[at : at + width] for at in range(0, len(text), width)]
+
+    first = (CAPTURES / "mlp/mlp_0runs.etdp").read_bytes()
+    second = (CAPTURES / "scalars/scalars_debug.etdp").read_bytes()
+    one, two = printed(first), printed(second, 64)
+    lines = [b"boot 1.2.3 AAAAAAAAAAAAAAAAAAAAAAAA", b"#---"]
+    lines += [one[0], b"W (1234) wdt: cpu0 alive 0123456789abcdef0123", *one[1:], b"#--- done", *two, b"bye"]
+    tables = read(newline.join(lines))
+    assert_same(tables, reference_reader.read(first) + reference_reader.read(second))
+    assert [row["dump_index"] for row in tables["runs"]] == [0, 1, 1]
+
+
+def test_a_text_without_a_dump() -> None:
+    with pytest.raises(FormatError, match="no ETDump: expected `ED00` at byte 4 or 8, found .* and no dump in base64"):
+        read(b"just a log with a word " + b"QUJDREVGR0hJSktMTU5P" * 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty; expected an ETDump"),
+        (bytes(4096), "the file holds zeros"),
+        (b"PK\x03\x04" + bytes(60), "this is a zip, perhaps an ETRecord"),
+        (b"\x08\x00\x00\x00ET12" + bytes(60), r"this is an ExecuTorch program \(.pte"),
+    ],
+)
+def test_what_is_no_dump_is_told_by_its_kind(content: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(content)
+
+
+def test_upstream_tutorial_dump() -> None:
+    path = Path(__file__).parents[3] / "shared/captures/upstream/tutorial.etdp"
+    if not path.exists():
+        pytest.skip("other people's captures are not kept here: shared/captures/upstream is missing")
+    data = path.read_bytes()
+    assert_same(read(data), reference_reader.read(data))
