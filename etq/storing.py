@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
-from pathlib import PurePath
+from hashlib import file_digest, sha256
+from pathlib import Path, PurePath
 from threading import Thread
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -19,6 +21,10 @@ from etq import catalog
 from etq.errors import WarehouseError
 from etq.ingest.arrow import batch, integers, texts
 from etq.ingest.etdump import read_etdump
+from etq.ingest.etdump_rows import EVENT_TICKS
+
+# What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
+INSERT_MEMORY: Final = "128MB"
 
 
 class Source:
@@ -46,7 +52,12 @@ class Source:
         return self._digest
 
     def _hash(self) -> None:
-        self._digest = sha256(self.content).hexdigest()
+        if isinstance(self.content, bytes):
+            self._digest = sha256(self.content).hexdigest()
+            return
+        # Read anew rather than through the map, all of which would stay in memory.
+        with Path(self.path).open("rb") as file:
+            self._digest = file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,17 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
     return capture_id, not known
 
 
+@contextmanager
+def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Keep what DuckDB holds of a file within `INSERT_MEMORY`; not for a database in memory, which must hold all."""
+    before = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET memory_limit = '{before}'")
+
+
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
     """Give a capture labels, in place of those of the same keys."""
     for key, value in labels.items():
@@ -119,11 +141,35 @@ def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], sour
 def _insert_rows(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    for table, rows in _tables(name, source, options):
+    """Insert the rows of all tables: events as they are decoded, in one stream, and what there is little of behind."""
+    others: list[tuple[str, pa.RecordBatch]] = []
+    failures: list[BaseException] = []
+
+    def events() -> Iterator[pa.RecordBatch]:
+        try:
+            for table, rows in _tables(name, source, options):
+                if table == "event_ticks":
+                    yield rows
+                else:
+                    others.append((table, rows))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    try:
+        _insert(connection, "event_ticks", capture_id, pa.RecordBatchReader.from_batches(EVENT_TICKS, events()))
+    except duckdb.Error:
+        # What the decoder raises reaches us through the database, which knows no more than that it failed.
+        if failures:
+            raise failures[0] from None
+        raise
+    for table, rows in others:
         _insert(connection, table, capture_id, rows)
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch) -> None:
+def _insert(
+    connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch | pa.RecordBatchReader
+) -> None:
     connection.register("_rows", rows)
     # The number stands in the statement: as a parameter it would be a column to fill.
     connection.execute(f"INSERT INTO {table} BY NAME SELECT {capture_id:d} AS capture_id, * FROM _rows")

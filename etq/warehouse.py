@@ -11,7 +11,8 @@ import mmap
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -26,8 +27,9 @@ from etq._views import Views
 from etq.errors import FormatError, QueryError, WarehouseError
 
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
-# Files made so are read and written by DuckDB from 1.5 on.
-STORAGE: Final = {"storage_compatibility_version": "v1.5.0"}
+# Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
+# of few captures (0.5 MB of 1.6) and of many (1.4 bytes an event of 10.1), and are read as fast.
+STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 LOCK_HOLDER: Final = re.compile(r"lock is held in (.+?) \(PID (\d+)\)")
 
 
@@ -187,7 +189,7 @@ class Warehouse(Views):
         and for a warehouse that can't be written.
         """
         # What reads files is imported where files are read: asking needs none of it.
-        from etq.storing import Options, Source, store
+        from etq.storing import Options, Source, in_little_memory, store
 
         if clock_bits is not None and clock_bits not in (32, 64):
             raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
@@ -195,11 +197,14 @@ class Warehouse(Views):
         content = source if isinstance(source, bytes) else _content(path)
         options = Options(name, labels or {}, captured_at, _checked(time_scale), clock_bits)
         source_file = Source(content, path)
+        connection = self.connection
         try:
-            _, is_new = schema.in_transaction(self.connection, lambda: store(self.connection, source_file, options))
+            with in_little_memory(connection) if self.path else nullcontext():
+                capture_id, is_new = schema.in_transaction(connection, lambda: store(connection, source_file, options))
         except duckdb.Error as error:
             raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
-        return replace(self.capture(source_file.sha256), is_new=is_new)
+        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
+        return Capture(*connection.execute(query, [is_new, capture_id]).fetchall()[0])
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""

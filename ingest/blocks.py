@@ -94,6 +94,20 @@ class Keys:
 
 
 @dataclass(frozen=True)
+class Order:
+    """Pairs of a run's events, by index: start[early] + gap <= start[late]."""
+
+    early: Indexes
+    late: Indexes
+    gap: Indexes
+
+    def is_kept(self, times: Ticks) -> npt.NDArray[np.bool_]:
+        """For which runs it holds, whose starts are `times` [runs, events]."""
+        is_early: npt.NDArray[np.bool_] = times.take(self.early, axis=1) + self.gap <= times.take(self.late, axis=1)
+        return np.asarray(is_early.all(axis=1))
+
+
+@dataclass(frozen=True)
 class Pattern:
     """A sequence of events that runs of one block logged; arrays have one entry per event of the run.
 
@@ -101,8 +115,7 @@ class Pattern:
     occurrence  how many events of the same slot came before it in the run
     parent      index in the run of the event that contains it; NOWHERE where none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
-
-    The parents hold for another run if start[early] + gap <= start[late] there, for the pairs of events in these.
+    order       what holds of a run's times if these are its parents
     """
 
     block_index: int
@@ -110,9 +123,7 @@ class Pattern:
     occurrence: npt.NDArray[np.int32]
     parent: npt.NDArray[np.int32]
     execute: npt.NDArray[np.int32]
-    early: Indexes
-    late: Indexes
-    gap: Indexes
+    order: Order
 
 
 @dataclass(frozen=True)
@@ -180,22 +191,18 @@ class Blocks:
         return pattern
 
     def _new_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool) -> Pattern:
-        slots, order = _slots(self.keys, codes)
-        block = self._blocks.setdefault((name, bundled, order.tobytes()), len(self._blocks))
+        slots, in_slots = _slots(self.keys, codes)
+        block = self._blocks.setdefault((name, bundled, in_slots.tobytes()), len(self._blocks))
         signature = self._signature_indexes(block, codes, slots)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
-        parent, next_apart = find_parents(self.keys, codes, start, wrapped)
-        timed = np.flatnonzero((parent != NOWHERE) & (self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE))
-        apart = np.flatnonzero(next_apart != NOWHERE)
+        parent, order = find_parents(self.keys, codes, start, wrapped)
         return Pattern(
             block,
             np.where(profile, signature, NOWHERE).astype(np.int32),
             occurrences(np.where(profile, slots, NOWHERE)),
             parent.astype(np.int32),
             find_execute(self.keys, codes, parent).astype(np.int32),
-            early=np.concatenate([parent[timed], apart]),
-            late=np.concatenate([timed, next_apart[apart]]),
-            gap=np.concatenate([np.zeros(len(timed), np.int64), np.ones(len(apart), np.int64)]),
+            order,
         )
 
     def _signature_indexes(self, block: int, codes: Indexes, slots: Indexes) -> Indexes:
@@ -232,9 +239,7 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
             into.reshape(-1, length)[:] = values
         else:
             into[places] = values
-    times = start.reshape(-1, length) if is_all else start[places]
-    is_wrong: npt.NDArray[np.bool_] = times.take(pattern.early, axis=1) + pattern.gap > times.take(pattern.late, axis=1)
-    return np.asarray(is_wrong.any(axis=1))
+    return ~pattern.order.is_kept(start.reshape(-1, length) if is_all else start[places])
 
 
 def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
@@ -281,14 +286,13 @@ def occurrences(values: Indexes) -> npt.NDArray[np.int32]:
     return before
 
 
-def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tuple[Indexes, Indexes]:
+def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tuple[Indexes, Order]:
     """Which event of a run contains each: events are logged when they end, so a parent is a later event.
 
     A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock says; a kernel to the
     next OPERATOR_CALL or DELEGATE_CALL of its instruction that starts no later; all else to the next framework or
-    user event that starts no later. Also returns for each event the later one
-    next to it in the same parent that could contain it but starts after it, NOWHERE where there is none. `wrapped` says
-    that the run's clock is a 32-bit counter that passed zero.
+    user event that starts no later. Also returns what of the times decided: another run of the same events, of which
+    that holds, has the same parents. `wrapped` says that the run's clock is a 32-bit counter that passed zero.
     """
     count = len(codes)
     role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
@@ -298,14 +302,14 @@ def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tup
         times = ((start - start[-1] + 2**31) & 0xFFFFFFFF) - 2**31
     containers = np.flatnonzero(role == Keys.CONTAINER)
     parent = np.full(count, NOWHERE, np.int64)
-    next_apart = np.full(count, NOWHERE, np.int64)
     _parents_among_containers(containers, times, parent)
 
     own = _call_of_instruction(keys, codes, role)
     delegates = (role == Keys.DELEGATE) & (own != NOWHERE)
     parent[delegates] = own[delegates]
     others = np.flatnonzero((role == Keys.OTHER) & (own != NOWHERE))
-    others = others[times[own[others]] <= times[others]]
+    is_later = times[own[others]] > times[others]
+    refused, others = others[is_later], others[~is_later]
     parent[others] = own[others]
 
     left = np.flatnonzero((role != NOWHERE) & (role != Keys.CONTAINER) & (parent == NOWHERE))
@@ -323,8 +327,12 @@ def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tup
     while climbing.any():
         climbing[climbing] = parent[skipped[climbing]] != parent[placed[climbing]]
         skipped[climbing] = parent[skipped[climbing]]
-    next_apart[placed] = skipped
-    return parent, next_apart
+    apart_at = skipped != NOWHERE
+    timed = np.flatnonzero((parent != NOWHERE) & ~delegates)
+    early = [parent[timed], placed[apart_at], refused]
+    late = [timed, skipped[apart_at], own[refused]]
+    gap = np.repeat([0, 1], [len(timed), sum(map(len, late[1:]))])
+    return parent, Order(np.concatenate(early), np.concatenate(late), gap)
 
 
 def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes) -> None:

@@ -52,9 +52,7 @@ SCHEMA = pa.schema(
 
 
 def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
-    """Decode the values of debug events that stand at places `debug_at` of their slice."""
-    if not len(debug):
-        return DebugValues(np.zeros(0, np.bool_), debug_at, SCHEMA.empty_table())
+    """Decode the values of debug events, at least one, that stand at places `debug_at` of their slice."""
     values, owners = debug.tables("debug_entry", VALUE)
     if len(values) != len(debug):
         missing = np.flatnonzero(~debug.present("debug_entry"))
@@ -84,6 +82,10 @@ def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
     return DebugValues(is_output, debug_at[owners[places[order]]], table.take(numbers(order)))
 
 
+def _table(columns: dict[str, pa.Array]) -> pa.Table:
+    return pa.Table.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
 def _tensors(values: Tables, chosen: Positions) -> tuple[Positions, pa.Table]:
     tensors, owners = Tables(values.buffer, VALUE, values.positions[chosen]).tables("tensor", TENSOR)
     return chosen[owners], _tensor_table(tensors, np.zeros(len(owners), np.int32), "tensor")
@@ -103,7 +105,7 @@ def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> p
     types = tensors.scalar("scalar_type").tolist()
     names = [SCALAR_TYPES[type] if 0 <= type < len(SCALAR_TYPES) else f"scalar type {type}" for type in types]
     count = len(tensors)
-    return pa.Table.from_pydict(
+    return _table(
         {
             "value_index": numbers(index),
             "kind": texts([kind] * count),
@@ -112,8 +114,7 @@ def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> p
             "strides": _integers(tensors, tensors.spans("strides", 8)),
             "byte_offset": numbers(tensors.scalar("offset")),
             "number": pa.nulls(count, pa.float64()),
-        },
-        SCHEMA,
+        }
     )
 
 
@@ -138,7 +139,7 @@ def _numbers(values: Tables, places: Positions, kind: Positions) -> tuple[Positi
         tables, owners = Tables(values.buffer, VALUE, values.positions[chosen]).tables(field, type)
         number[chosen[owners]] = tables.scalar(member)
         known[chosen[owners]] = True
-    return places, pa.Table.from_pydict(
+    return places, _table(
         {
             "value_index": numbers(np.zeros(count, np.int32)),
             "kind": texts([VALUE_KINDS[code] for code in kind]),
@@ -147,6 +148,5 @@ def _numbers(values: Tables, places: Positions, kind: Positions) -> tuple[Positi
             "strides": pa.nulls(count, pa.list_(pa.int64())),
             "byte_offset": pa.nulls(count, pa.int64()),
             "number": numbers(number, ~known),
-        },
-        SCHEMA,
+        }
     )

@@ -29,6 +29,8 @@ from etq.ingest.flatbuffer import REFERENCE, Buffer, Tables
 from etq.ingest.run_groups import decoded_groups
 
 WRAP: Final = 2**32
+# Runs whose tables are read at a time: these lie all over the file, and what is read of it stays in memory.
+RUNS: Final = 4096
 # Groups of runs after which a mapped file's pages are given back, about 35 MB of it.
 RELEASE_EVERY: Final = 8
 
@@ -113,15 +115,19 @@ class _Reader:
         dump_index, self.dumps = self.dumps, self.dumps + 1
         if not run_data.total():
             return
-        runs = root.elements(run_data, RUN_DATA, 0, run_data.total())
-        codes, names = encode_strings(buffer, runs.spans("name", 1), "RunData.name")
+        for first in range(0, run_data.total(), RUNS):
+            runs = root.elements(run_data, RUN_DATA, first, min(first + RUNS, run_data.total()))
+            yield from self._read_runs(runs, dump_index, data)
+
+    def _read_runs(self, runs: Tables, dump_index: int, data: Any) -> Iterator[Batch]:
+        codes, names = encode_strings(runs.buffer, runs.spans("name", 1), "RunData.name")
         first_run = len(self.runs)
         self.runs.name += [names[code] or "" for code in codes.tolist()]
         self.runs.dump_index += [dump_index] * len(runs)
         self.runs.bundled_input_index += runs.scalar("bundled_input_index").tolist()
         yield from self._allocators(runs, first_run)
         spans = runs.spans("events", 4)
-        for number, (group, slices) in enumerate(decoded_groups(runs, spans), 1):
+        for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
             yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
                 # What was decoded need not stay in memory: the file still has it.
@@ -169,10 +175,10 @@ class _Reader:
         for part in slices:
             if len(part.allocations[0]):
                 yield "allocations", etdump_rows.allocations(place, base + part.allocations[0], part)
-            if part.values.table.num_rows:
+            if part.values is not None:
                 at = base + part.values.at
                 keys = [self.keys.keys[code] for code in codes[at].tolist()]
-                yield "debug_values", etdump_rows.debug_values(place, at, keys, part)
+                yield "debug_values", etdump_rows.debug_values(place, at, keys, part.values)
             base += len(part.codes)
 
     def _wrapped_runs(self, start: Ticks, elapsed: Ticks, ends: Indexes) -> npt.NDArray[np.bool_]:

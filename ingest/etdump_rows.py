@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,25 @@ import pyarrow as pa
 from etq.ingest import signatures
 from etq.ingest.arrow import batch, blobs, flags, integers, numbers, texts
 from etq.ingest.blocks import NOWHERE, Indexes, SignatureRow, Structure, occurrences
+from etq.ingest.debug_values import DebugValues
 from etq.ingest.event_slices import DEBUG, OUTPUT, EventKey, EventSlice
 
 Mask = npt.NDArray[np.bool_]
+
+# The table `event_ticks`, but for its capture_id.
+EVENT_TICKS: Final = pa.schema(
+    [
+        ("run_index", pa.int32()),
+        ("event_index", pa.int32()),
+        ("signature_index", pa.int32()),
+        ("occurrence", pa.int32()),
+        ("parent_index", pa.int32()),
+        ("execute_index", pa.int32()),
+        ("start_ticks", pa.int64()),
+        ("elapsed_ticks", pa.int64()),
+        ("delegate_metadata", pa.binary()),
+    ]
+)
 
 
 @dataclass
@@ -74,19 +90,18 @@ def event_ticks(
         is_null = kept == NOWHERE
         return numbers(kept, is_null if is_null.any() else None)
 
-    return batch(
-        {
-            "run_index": column(place.run_index, np.int32),
-            "event_index": column(place.event_index, np.int32),
-            "signature_index": column(structure.signature, np.int32),
-            "occurrence": column(structure.occurrence, np.int32),
-            "parent_index": index(structure.parent),
-            "execute_index": index(structure.execute),
-            "start_ticks": column(start, np.int64),
-            "elapsed_ticks": column(elapsed, np.int64),
-            "delegate_metadata": _metadata(slices, chosen),
-        }
-    )
+    columns = [
+        column(place.run_index, np.int32),
+        column(place.event_index, np.int32),
+        column(structure.signature, np.int32),
+        column(structure.occurrence, np.int32),
+        index(structure.parent),
+        index(structure.execute),
+        column(start, np.int64),
+        column(elapsed, np.int64),
+        _metadata(slices, chosen),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 
 
 def _metadata(slices: Sequence[EventSlice], chosen: Mask | None) -> pa.Array:
@@ -123,7 +138,7 @@ def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
     )
 
 
-def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], part: EventSlice) -> pa.RecordBatch:
+def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: DebugValues) -> pa.RecordBatch:
     """The table `debug_values`, of a slice's values; their events stand at places `at` and are `keys`."""
     columns = {
         "run_index": numbers(place.run_index[at].astype(np.int32)),
@@ -135,8 +150,8 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], part: Even
         "name": texts([key.name or None for key in keys]),
         "is_output": flags(np.array([key.type == OUTPUT for key in keys], np.bool_)),
     }
-    for name in part.values.table.column_names:
-        columns[name] = part.values.table.column(name).combine_chunks()
+    for name in values.table.column_names:
+        columns[name] = values.table.column(name).combine_chunks()
     return batch(columns)
 
 

@@ -48,7 +48,7 @@ class EventSlice:
     elapsed     [n] end_time - start_time of profile events in ticks, modulo 2**64, signed; 0 for other events
     metadata    [n] delegate_debug_metadata, None where absent or empty; or None where no event has any
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events
-    values      what the debug events logged
+    values      what the debug events logged; None where there are none
     """
 
     codes: npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class EventSlice:
     elapsed: Ticks
     metadata: list[bytes | None] | None
     allocations: tuple[Positions, npt.NDArray[np.int32], npt.NDArray[np.int64]]
-    values: DebugValues
+    values: DebugValues | None
 
 
 def read_slice(runs: Tables, spans: Spans, first: int, last: int) -> EventSlice:
@@ -83,8 +83,9 @@ def read_slice(runs: Tables, spans: Spans, first: int, last: int) -> EventSlice:
         else:
             codes[profile_at] = profile_codes
             start[profile_at], elapsed[profile_at] = begin.view(np.int64), (end - begin).view(np.int64)
-    values = read_debug_values(debug, debug_at)
+    values = None
     if len(debug):
+        values = read_debug_values(debug, debug_at)
         debug_codes, debug_keys = _debug_keys(debug, values)
         codes[debug_at] = debug_codes + len(keys)
         keys += debug_keys

@@ -1,6 +1,6 @@
 """ETDumps made to order, with the flatbuffers package: readable events in, bytes out.
 
-    dump(run("Execute", kernel("add", start=10, end=30), framework("Method::execute", start=0, end=60)))
+dump(run("Execute", kernel("add", start=10, end=30), framework("Method::execute", start=0, end=60)))
 """
 
 from __future__ import annotations
@@ -162,8 +162,12 @@ def _run(builder: Any, each: Run) -> int:
 
 
 def _event(builder: Any, event: Event) -> int:
-    slot, made = {ProfileEvent: (0, _profile), AllocationEvent: (1, _allocation), DebugEvent: (2, _debug)}[type(event)]
-    inner = made(builder, event)
+    if isinstance(event, ProfileEvent):
+        slot, inner = 0, _profile(builder, event)
+    elif isinstance(event, AllocationEvent):
+        slot, inner = 1, _allocation(builder, event)
+    else:
+        slot, inner = 2, _debug(builder, event)
     builder.StartObject(3)
     builder.PrependUOffsetTRelativeSlot(slot, inner, 0)
     return int(builder.EndObject())

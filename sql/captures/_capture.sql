@@ -1,36 +1,40 @@
 -- The captures that an argument means: the one of that name, else @latest,
 -- else all that have the labels of a selector, else by prefix of their hash.
+-- Tables are named with an underscore in this file: an argument may be a
+-- column of the caller's, as in `LATERAL (FROM op_totals(c.name))`, and must
+-- not be taken for one of these.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
 CREATE MACRO _matching_captures(
     capture  -- a name, @latest, key=value,key=value, or at least 4 letters of a hash
 ) AS TABLE
-SELECT c.capture_id, c.name
-FROM captures AS c
+SELECT _each.capture_id, _each.name
+FROM captures AS _each
 WHERE CASE
     WHEN EXISTS (
-        FROM captures AS named WHERE named.name = capture::VARCHAR
-    ) THEN c.name = capture::VARCHAR
-    WHEN capture::VARCHAR = '@latest' THEN c.capture_id = (
-        SELECT latest.capture_id
-        FROM captures AS latest
+        FROM captures AS _named WHERE _named.name = capture::VARCHAR
+    ) THEN _each.name = capture::VARCHAR
+    WHEN capture::VARCHAR = '@latest' THEN _each.capture_id = (
+        SELECT _latest.capture_id
+        FROM captures AS _latest
         ORDER BY
-            latest.captured_at DESC NULLS LAST,
-            latest.ingested_at DESC,
-            latest.capture_id DESC
+            _latest.captured_at DESC NULLS LAST,
+            _latest.ingested_at DESC,
+            _latest.capture_id DESC
         LIMIT 1
     )
     WHEN contains(capture::VARCHAR, '=') THEN (
         SELECT count(*)
-        FROM labels AS l
-        WHERE l.capture_id = c.capture_id
+        FROM labels AS _label
+        WHERE _label.capture_id = _each.capture_id
             AND list_contains(
-                string_split(capture::VARCHAR, ','), l.key || '=' || l.value
+                string_split(capture::VARCHAR, ','),
+                _label.key || '=' || _label.value
             )
     ) = len(list_distinct(string_split(capture::VARCHAR, ',')))
     ELSE length(capture::VARCHAR) >= 4
-        AND starts_with(c.sha256, lower(capture::VARCHAR))
+        AND starts_with(_each.sha256, lower(capture::VARCHAR))
 END;
 
 -- The key of the one capture that an argument means. It is an error, which
@@ -38,8 +42,8 @@ END;
 CREATE MACRO _capture_id(
     capture  -- as everywhere
 ) AS (
-    SELECT CASE found.number
-        WHEN 1 THEN found.capture_id
+    SELECT CASE _found.number
+        WHEN 1 THEN _found.capture_id
         WHEN 0 THEN error(
             'no capture matches ' || capture::VARCHAR || coalesce(
                 '; the nearest are ' || _nearest_captures(capture),
@@ -47,19 +51,19 @@ CREATE MACRO _capture_id(
             )
         )
         ELSE error(
-            capture::VARCHAR || ' matches ' || found.number || ' captures ('
-            || array_to_string(found.names[:3], ', ')
-            || CASE WHEN found.number > 3 THEN ', ...' ELSE '' END
+            capture::VARCHAR || ' matches ' || _found.number || ' captures ('
+            || array_to_string(_found.names[:3], ', ')
+            || CASE WHEN _found.number > 3 THEN ', ...' ELSE '' END
             || '); name one'
         )
     END
     FROM (
         SELECT
             count(*) AS number,
-            max(m.capture_id) AS capture_id,
-            list(m.name ORDER BY m.name) AS names
-        FROM _matching_captures(capture) AS m
-    ) AS found
+            max(_match.capture_id) AS capture_id,
+            list(_match.name ORDER BY _match.name) AS names
+        FROM _matching_captures(capture) AS _match
+    ) AS _found
 );
 
 -- The names of the three captures that are spelled most like an argument, in
@@ -67,40 +71,46 @@ CREATE MACRO _capture_id(
 CREATE MACRO _nearest_captures(
     capture  -- as everywhere
 ) AS (
-    SELECT string_agg(near.name, ', ' ORDER BY near.distance, near.name)
+    SELECT string_agg(
+        _near.name, ', ' ORDER BY _near.distance, _near.name
+    )
     FROM (
         SELECT
-            c.name,
-            levenshtein(c.name, capture::VARCHAR) AS distance
-        FROM captures AS c
+            _each.name,
+            levenshtein(_each.name, capture::VARCHAR) AS distance
+        FROM captures AS _each
         ORDER BY 2, 1
         LIMIT 3
-    ) AS near
+    ) AS _near
 );
 
 -- The one capture that an argument means, and the unit to answer in.
 -- Columns:
 --   capture_id: the capture
 --   time_scale: what one of its ticks is
+--   profiling_level: all, method_only, debug, or NULL
+--   name: its name
 --   unit: the unit asked for, or us (cycles where ticks are cycles)
 CREATE MACRO _capture(
     capture,  -- as everywhere
     unit  -- ns, us, ms, s, cycles, or NULL for us (cycles where ticks are cycles)
 ) AS TABLE
 SELECT
-    c.capture_id,
-    c.time_scale,
+    _asked.capture_id,
+    _asked.time_scale,
+    _asked.profiling_level,
+    _asked.name,
     CASE
         WHEN unit IS NULL
-            THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
             THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
-        WHEN (unit = 'cycles') <> (c.time_scale = 'cycles') THEN error(
-            c.name || ' counts ' || c.time_scale || ', which can''t be told in '
+        WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
+            _asked.name || ' counts ' || _asked.time_scale || ', which can''t be told in '
             || unit || '; ingest it with its true time scale, or ask for '
-            || CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
+            || CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
         )
         ELSE unit
     END AS unit
-FROM captures AS c
-WHERE c.capture_id = _capture_id(capture);
+FROM (SELECT _capture_id(capture) AS capture_id) AS _found
+JOIN captures AS _asked ON _asked.capture_id = _found.capture_id;

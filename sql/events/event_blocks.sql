@@ -21,8 +21,8 @@ block_runs AS (
         count(*) AS runs,
         min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
-    FROM runs AS r
-    WHERE r.capture_id = _capture_id(capture)
+    FROM _capture(capture, NULL) AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id
     GROUP BY r.capture_id, r.block_index, r.name, r.bundled_input_index
 )
 SELECT

@@ -22,7 +22,7 @@ CREATE MACRO _self_times(
     skip_first_wait  -- as in `schedule`
 ) AS TABLE
 WITH
-_timed AS (
+timed AS (
     SELECT
         e.run_index,
         e.event_index,
@@ -32,27 +32,21 @@ _timed AS (
         e.start_ticks,
         coalesce(e.duration_ticks, 0) AS duration_ticks,
         e.clock = 'host' AND e.value_unit = 'ticks' AS is_added
-    FROM events AS e
+    FROM _capture(capture, NULL) AS a
+    JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
-    WHERE e.capture_id = _capture_id(capture)
-        AND _is_recorded(
-            r.iteration,
-            skip_first,
-            wait,
-            warmup,
-            active,
-            repeat,
-            skip_first_wait
-        )
+    WHERE _is_recorded(
+        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+    )
 ),
-_within AS (
+within AS (
     SELECT
         t.run_index,
         t.parent_index,
         count(*) AS children,
         sum(t.duration_ticks)::BIGINT AS ticks
-    FROM _timed AS t
+    FROM timed AS t
     WHERE t.is_added AND t.parent_index IS NOT NULL
     GROUP BY t.run_index, t.parent_index
 )
@@ -67,8 +61,8 @@ SELECT
     coalesce(w.children, 0) AS children,
     t.duration_ticks - coalesce(w.ticks, 0) AS self_ticks,
     t.is_added
-FROM _timed AS t
-LEFT JOIN _within AS w
+FROM timed AS t
+LEFT JOIN within AS w
     ON w.run_index = t.run_index AND w.parent_index = t.event_index;
 
 -- One event of one run: when, how long, and how long without the events

@@ -15,6 +15,10 @@ CREATE MACRO _executes(
     repeat,  -- as in `schedule`
     skip_first_wait  -- as in `schedule`
 ) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+)
 SELECT
     t.run_index,
     sum(
@@ -35,8 +39,9 @@ SELECT
 FROM _self_times(
     capture, skip_first, wait, warmup, active, repeat, skip_first_wait
 ) AS t
+CROSS JOIN asked AS a
 JOIN signatures AS s
-    ON s.capture_id = _capture_id(capture)
+    ON s.capture_id = a.capture_id
     AND s.signature_index = t.signature_index
 WHERE t.execute_index IS NOT NULL AND t.is_added
 GROUP BY t.run_index;
@@ -76,24 +81,27 @@ asked AS (
         c.unit,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor,
-        (
-            SELECT k.profiling_level
-            FROM captures AS k
-            WHERE k.capture_id = c.capture_id
-        ) = 'method_only' AS is_untraced
+        c.profiling_level = 'method_only' AS is_untraced
     FROM _capture(capture, unit) AS c
+),
+baseline_capture AS (
+    SELECT c.time_scale, c.profiling_level, c.name
+    FROM _capture(coalesce(baseline, capture), NULL) AS c
+    WHERE baseline IS NOT NULL
+),
+baseline_executes AS (
+    SELECT x.execute_ticks
+    FROM _executes(coalesce(baseline, capture), 0, 0, 0, 1, 0, 0) AS x
 ),
 untraced AS (
     SELECT
         median(x.execute_ticks)
         * any_value(_multiplier(k.time_scale, a.unit))
         / any_value(_divisor(k.time_scale, a.unit)) AS execute
-    FROM _executes(
-        coalesce(baseline, capture), 0, 0, 0, 1, 0, 0
-    ) AS x
+    FROM baseline_executes AS x
     CROSS JOIN asked AS a
-    JOIN captures AS k ON k.capture_id = _capture_id(coalesce(baseline, capture))
-    WHERE baseline IS NOT NULL AND CASE
+    CROSS JOIN baseline_capture AS k
+    WHERE CASE
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
             'the baseline ' || k.name || ' is of level '

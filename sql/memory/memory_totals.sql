@@ -10,18 +10,27 @@ CREATE MACRO memory_totals(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
+asked AS (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
+tracked AS (
+    SELECT t.run_index, t.allocator_id, t.name
+    FROM allocators AS t
+    JOIN asked AS a ON a.capture_id = t.capture_id
+),
+allocated AS (
+    SELECT t.run_index, t.allocator_id, t.size_bytes
+    FROM allocations AS t
+    JOIN asked AS a ON a.capture_id = t.capture_id
+),
 sized AS (
     SELECT
-        coalesce(a.run_index, s.run_index) AS run_index,
-        a.name AS allocator,
+        coalesce(t.run_index, s.run_index) AS run_index,
+        t.name AS allocator,
         s.size_bytes
-    FROM (
-        FROM allocators AS t WHERE t.capture_id = _capture_id(capture)
-    ) AS a
-    FULL JOIN (
-        FROM allocations AS t WHERE t.capture_id = _capture_id(capture)
-    ) AS s
-        ON s.run_index = a.run_index AND s.allocator_id = a.allocator_id
+    FROM tracked AS t
+    FULL JOIN allocated AS s
+        ON s.run_index = t.run_index AND s.allocator_id = t.allocator_id
 ),
 by_run AS (
     SELECT

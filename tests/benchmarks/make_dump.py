@@ -50,7 +50,7 @@ def build_run() -> tuple[bytes, int, list[int], list[int], list[int]]:
         event = builder.EndObject()
         builder.StartObject(3)
         builder.PrependUOffsetTRelativeSlot(0, event, 0)
-        return builder.EndObject()
+        return int(builder.EndObject())
 
     events = []
     for instruction in range(50):
@@ -85,8 +85,9 @@ def reference(data: bytes, at: int) -> int:
 
 def field(data: bytes, table: int, slot: int) -> int:
     """Where the reference in a slot of a table leads."""
-    vtable = table - struct.unpack_from("<i", data, table)[0]
-    return reference(data, table + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0])
+    vtable: int = table - struct.unpack_from("<i", data, table)[0]
+    offset: int = struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
+    return reference(data, table + offset)
 
 
 def times(runs: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from etq.warehouse import look_at
 from tests.parity import oracle
 
-NAMES = [name for name in oracle.names("etdump")]
+NAMES = oracle.names("etdump")
 TABLES = ["events", "runs", "allocators", "allocations", "debug_values"]
 KINDS = ["null", "int", "bool", "float", "double", "tensor", "tensor_list", "string"]
 

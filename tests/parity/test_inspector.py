@@ -201,15 +201,21 @@ def test_difference_damaged_files_are_named() -> None:
         damaged = CAPTURES / "malformed"
         warehouse.ingest(damaged / "mlp_concatenated.etdp", name="concatenated")
         warehouse.ingest(damaged / "mlp_trailing.etdp", name="trailing")
-        found = warehouse.sql("SELECT c.name, f.rule, f.detail FROM findings AS f JOIN captures AS c USING (capture_id)")
+        found = warehouse.sql(
+            "SELECT c.name, f.rule, f.detail FROM findings AS f JOIN captures AS c USING (capture_id)"
+        )
         assert found.fetchall() == [
             ("concatenated", "several dumps", "2 ETDumps in one file; dump_index tells their runs apart"),
             ("trailing", "trailing bytes", "24 bytes behind the last dump belong to none and are ignored"),
         ]
         assert warehouse.sql("SELECT count(*) FROM events").fetchall() == [(2 * 51 + 247,)]
-        with pytest.raises(FormatError, match="the ETDump is truncated: its size prefix says 17244 bytes, the file has 17243"):
+        with pytest.raises(
+            FormatError, match="the ETDump is truncated: its size prefix says 17244 bytes, the file has 17243"
+        ):
             warehouse.ingest(damaged / "mlp_trunc_minus1.etdp")
         # … and it can't open this one, which only lacks the size prefix.
         assert not theirs["mlp_nosizeprefix.etdp"]["ok"]
         warehouse.ingest(damaged / "mlp_nosizeprefix.etdp", name="nosizeprefix")
-        assert warehouse.sql("SELECT runs, events FROM capture_summary WHERE name = 'nosizeprefix'").fetchall() == [(6, 247)]
+        assert warehouse.sql("SELECT runs, events FROM capture_summary WHERE name = 'nosizeprefix'").fetchall() == [
+            (6, 247)
+        ]

@@ -28,7 +28,7 @@ def ids(objects: list[SqlObject]) -> list[str]:
     return [each.name for each in objects]
 
 
-def body(each: SqlObject) -> exp.Expression:
+def body(each: SqlObject) -> exp.Expr:
     """The query or expression of a view or macro."""
     after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
     text = each.statement.split(after, 1)[1]
@@ -42,7 +42,9 @@ def test_everything_is_documented(each: SqlObject) -> None:
         assert len(column.text) >= 5, f"{column.name} needs a word on what it is"
 
 
-@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind in ("view", "table macro")], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "each", [each for each in OBJECTS if each.kind in ("view", "table macro")], ids=lambda e: e.name
+)
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
     arguments = {"capture": "'x'", "unit": "'us'", "views": "[]"}
@@ -111,11 +113,13 @@ def test_columns_are_qualified(each: SqlObject) -> None:
             assert not uses, f"{named.alias} is an alias here, but means the parameter"
 
 
-@pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind in ("view", "table macro")], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "each", [each for each in PUBLIC if each.kind in ("view", "table macro")], ids=lambda e: e.name
+)
 def test_public_views_name_their_columns(each: SqlObject) -> None:
     outer = body(each)
     assert isinstance(outer, exp.Select)
-    assert not any(isinstance(column, exp.Star) or column.find(exp.Star) for column in outer.selects if not column.find(exp.Count))
+    assert not any(column.find(exp.Star) for column in outer.selects if not column.find(exp.Count))
 
 
 @pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind == "table macro"], ids=lambda e: e.name)

@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import pytest
 
+import etq
+from etq._views import table_macros
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -152,9 +154,7 @@ def test_rows_lie_sorted(all_captures: Warehouse) -> None:
 
 def test_tracing_is_most_of_the_mlps_time(all_captures: Warehouse) -> None:
     """Traced, the mlp takes 0.35 ms, and untraced 0.19 ms (from the raw dumps): no tax can be told from that."""
-    [(traced,)] = all_captures.sql(
-        "SELECT median(execute) FROM framework_tax('mlp_100runs', unit := 'ms')"
-    ).fetchall()
+    [(traced,)] = all_captures.sql("SELECT median(execute) FROM framework_tax('mlp_100runs', unit := 'ms')").fetchall()
     [(untraced,)] = all_captures.sql(
         "SELECT median(execute) FROM framework_tax('mlp_method_only', unit := 'ms')"
     ).fetchall()
@@ -171,3 +171,17 @@ def test_json_of_a_view_is_json(all_captures: Warehouse) -> None:
     relation = all_captures.op_totals("mlp_xnn_100runs")
     rows = json.loads(_json(relation.columns, relation.fetchall(), False))
     assert {row["op"] for row in rows} >= {"DELEGATE_CALL", "native_layer_norm"}
+
+
+@pytest.mark.parametrize("view", [each.name for each in table_macros()])
+def test_views_of_many_captures_in_one_query(view: str) -> None:
+    """The argument may be a column: which captures is then a question of SQL as any other."""
+    paths = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "mlp_xnn/mlp_xnn", "mlp/mlp_method_only")]
+    with etq.open() as warehouse:
+        alone = {path.stem: warehouse.ingest(path) for path in paths}
+        together = warehouse.sql(
+            f"SELECT c.name, v.* FROM captures AS c, LATERAL (FROM {view}(c.name)) AS v"
+        ).fetchall()
+        for name, capture in alone.items():
+            ours = [row[1:] for row in together if row[0] == name]
+            assert sorted(ours, key=repr) == sorted(getattr(warehouse, view)(capture).fetchall(), key=repr)

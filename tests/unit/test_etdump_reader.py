@@ -36,9 +36,7 @@ profile_events = st.builds(
     U64 | st.integers(0, 100),
     U64 | st.integers(0, 100),
 )
-tensors = st.builds(
-    Tensor, st.integers(0, 29), st.tuples(I64, I64), st.lists(I64, max_size=3).map(tuple), I64
-)
+tensors = st.builds(Tensor, st.integers(0, 29), st.tuples(I64, I64), st.lists(I64, max_size=3).map(tuple), I64)
 debug_events = st.builds(
     DebugEvent,
     st.none() | st.booleans() | I64 | st.floats() | tensors | st.lists(tensors, max_size=3).map(tuple),
@@ -176,7 +174,9 @@ def test_concatenated_dumps(made: list[list[Run]]) -> None:
     } in tables["findings"]
 
 
-@pytest.mark.parametrize("name", ["mlp/mlp", "demo_str/demo_str", "mlp/mlp_alloc", "twins/twins_debug", "cond/cond_mixed"])
+@pytest.mark.parametrize(
+    "name", ["mlp/mlp", "demo_str/demo_str", "mlp/mlp_alloc", "twins/twins_debug", "cond/cond_mixed"]
+)
 def test_real_dumps_with_vtables_behind_tables(name: str) -> None:
     data = (CAPTURES / f"{name}.etdp").read_bytes()
     tables = read(data)
@@ -230,7 +230,9 @@ def test_damaged_words(data: st.DataObject) -> None:
     damaged = bytearray(original)
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(original) // 4 - 1)) * 4
-        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(original)]) | st.integers(0, 2**32 - 1))
+        word = data.draw(
+            st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(original)]) | st.integers(0, 2**32 - 1)
+        )
         damaged[place : place + 4] = word.to_bytes(4, "little")
     try:
         read(bytes(damaged))

@@ -1,0 +1,58 @@
+"""The command line: `etq COMMAND`. It asks the warehouse's views and prints what they say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import etq
+from etq.errors import EtqError
+from etq.output import printable
+
+
+class _Group(click.Group):
+    """Turns expected failures into one line on stderr and status 1; with --debug, into a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except EtqError as error:
+            _fail(str(error), context)
+        except BrokenPipeError:
+            # The reader of a pipe has seen enough; Python must not complain at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except Exception as error:
+            if type(error).__module__ not in ("duckdb", "_duckdb"):
+                raise
+            from etq.warehouse import message_of
+
+            _fail(message_of(error), context)  # type: ignore[arg-type]
+
+
+def _fail(message: str, context: click.Context) -> NoReturn:
+    if context.params.get("debug"):
+        raise  # noqa: PLE0704 - called while an exception is handled
+    click.echo(f"Error: {printable(message)}", err=True)
+    sys.exit(1)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(etq.__version__, prog_name="etq")
+@click.option("--debug", is_flag=True, help="Show a traceback at an error.")
+def main(debug: bool) -> None:
+    """Turn profiling files of PyTorch models on devices into SQL tables, and ask them.
+
+    \b
+    etq demo                          see it work on bundled captures
+    etq inspect run.etdp              one file, nothing stored
+    etq ingest *.etdp --db lab.duckdb
+    etq ops run --db lab.duckdb
+    """
+
+
+# The commands add themselves to the group above.
+from etq.cli import files, questions  # noqa: E402, F401

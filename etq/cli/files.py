@@ -1,0 +1,160 @@
+"""Commands about files and what is in a warehouse: inspect, ingest, captures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from etq.cli import main
+from etq.cli.options import UNITS, output_options, schedule_options, tell_findings, unit_option, warehouse_option
+from etq.errors import EtqError
+from etq.output import printable, write
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@main.command()
+@click.argument("file", metavar="FILE", type=click.Path())
+@click.option("--time-scale", type=click.Choice(UNITS), default="ns", show_default=True, help="What one tick is.")
+@click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
+@click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
+@click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
+@unit_option("ms")
+@schedule_options
+@output_options
+def inspect(
+    file: str,
+    time_scale: str,
+    clock_bits: str | None,
+    repeats: str | None,
+    everything: bool,
+    unit: str,
+    format: str,
+    output: str | None,
+    force: bool,
+    **schedule: int | None,
+) -> None:
+    """Show a file's events with statistics over their runs, as the Inspector does. Nothing is stored.
+
+    \b
+    etq inspect run.etdp
+    etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
+    """
+    from etq.warehouse import look_at
+
+    if time_scale == "cycles":
+        unit = "cycles"
+    given = {name: value for name, value in {"repeats": repeats, **schedule}.items() if value is not None}
+    arguments = "".join(f", {name} := ${name}" for name in given)
+    warehouse, capture = look_at(
+        file,
+        ["inspector_events"],
+        time_scale=time_scale,  # type: ignore[arg-type]  # click has checked it
+        clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
+    )
+    with warehouse:
+        tell_findings(warehouse, capture.capture_id)
+        relation = warehouse.sql(
+            f"""
+            SELECT
+                i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
+                i.delegate_debug_identifier
+            FROM inspector_events($capture, unit := $unit{arguments}) AS i
+            WHERE $everything OR i.kind <> 'operator_call'
+            """,
+            capture=capture,
+            unit=unit,
+            everything=everything,
+            **given,
+        )
+        write(relation, format, output, force=force)
+
+
+def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    labels = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+        labels[key.strip()] = value
+    return labels
+
+
+@main.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--name", help="Name of the capture; with one file only.")
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=_parsed_labels, help="May be repeated.")
+@click.option("--captured-at", type=click.DateTime(), help="When it was measured, in UTC.")
+@click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
+@click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
+@warehouse_option
+def ingest(
+    files: tuple[str, ...],
+    name: str | None,
+    labels: dict[str, str],
+    captured_at: datetime | None,
+    time_scale: str | None,
+    clock_bits: str | None,
+    db: str,
+) -> None:
+    """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
+
+    A file that can't be read is told, and the others go on; the exit status is then 1.
+
+    \b
+    etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
+    """
+    from etq.warehouse import open
+
+    if name is not None and len(files) > 1:
+        raise click.UsageError("--name goes with one file")
+    failed = 0
+    with open(db) as warehouse:
+        for file in _with_progress(files):
+            try:
+                capture = warehouse.ingest(
+                    file,
+                    name=name,
+                    labels=labels,
+                    captured_at=captured_at,
+                    time_scale=time_scale,  # type: ignore[arg-type]
+                    clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
+                )
+            except EtqError as error:
+                failed += 1
+                click.echo(f"Error: {printable(str(error))}", err=True)
+                continue
+            what = "ingested" if capture.is_new else "known already, options applied"
+            click.echo(f"{printable(capture.name)}: {what}", err=True)
+            if capture.is_new:
+                tell_findings(warehouse, capture.capture_id)
+    if failed:
+        click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
+        sys.exit(1)
+
+
+def _with_progress(files: tuple[str, ...]) -> Iterator[str]:
+    if len(files) == 1 or not sys.stderr.isatty():
+        yield from files
+        return
+    with click.progressbar(files, file=sys.stderr, label="Ingesting") as bar:
+        yield from bar
+
+
+@main.command()
+@warehouse_option
+@output_options
+def captures(db: str, format: str, output: str | None, force: bool) -> None:
+    """List the captures of a warehouse.
+
+    \b
+    etq captures --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    with open(db, read_only=True) as warehouse:
+        write(warehouse.captures(), format, output, force=force)

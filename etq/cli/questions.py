@@ -1,0 +1,164 @@
+"""Commands that ask: a view of a capture, SQL, what there is to ask, and the demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, schedule_options, show_view, unit_option, warehouse_option
+from etq.errors import EtqError
+from etq.output import table, write
+
+
+def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True) -> None:
+    """Make the command `etq NAME CAPTURE` that prints a view."""
+
+    def command(
+        capture: str, db: str, unit: str | None, format: str, output: str | None, force: bool, **options: Any
+    ) -> None:
+        show_view(view, capture, db, (format, output, force), query=query, unit=unit, **options)
+
+    command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
+    command.__doc__ += f"\b\netq {name} run --db lab.duckdb\netq {name} run.etdp --format json"
+    decorated: Callable[..., Any] = output_options(unit_option(None)(warehouse_option(command)))
+    if schedule:
+        decorated = schedule_options(decorated)
+    if view == "op_totals":
+        decorated = click.option("--by", type=click.Choice(["family", "label", "instance"]), help="What is one op.")(
+            decorated
+        )
+    if view == "framework_tax":
+        decorated = click.option("--baseline", metavar="CAPTURE", help="The same program at level method_only.")(
+            decorated
+        )
+    main.command(name)(click.argument("capture")(decorated))
+
+
+_view_command(
+    "events",
+    "inspector_events",
+    "Show a capture's events with statistics over their runs.",
+    """SELECT i.block_index, i.event_block_name, i.slot, i.occurrence, i.event_name, i.instruction_id, i.p10, i.p50,
+    i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
+)
+_view_command("ops", "op_totals", "Show where the time of the executes went, op by op.")
+_view_command("breakdown", "execute_breakdown", "Show what the time of the executes is made of.")
+_view_command("tax", "framework_tax", "Show what each run costs beside its work.")
+_view_command("load", "load_breakdown", "Show what loading and the first run cost.", schedule=False)
+_view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
+
+
+@main.command()
+@click.argument("capture")
+@warehouse_option
+@output_options
+def memory(capture: str, db: str, format: str, output: str | None, force: bool) -> None:
+    """Show what each allocator allocated.
+
+    \b
+    etq memory run --db lab.duckdb
+    """
+    show_view("memory_totals", capture, db, (format, output, force))
+
+
+@main.command()
+@click.argument("capture")
+@click.option("-q", "--quantile", "quantiles", type=click.FloatRange(0, 1), multiple=True, help="May be repeated.")
+@unit_option(None)
+@schedule_options
+@warehouse_option
+@output_options
+def percentiles(
+    capture: str,
+    quantiles: tuple[float, ...],
+    unit: str | None,
+    db: str,
+    format: str,
+    output: str | None,
+    force: bool,
+    **schedule: int | None,
+) -> None:
+    """Show any percentiles of a capture's events, a column each.
+
+    \b
+    etq percentiles run -q 0.5 -q 0.99 --db lab.duckdb
+    """
+    columns = ", ".join(
+        f'max(p.value) FILTER (WHERE p.quantile = {quantile}) AS "p{100 * quantile:g}"'
+        for quantile in quantiles or (0.1, 0.5, 0.9)
+    )
+    query = f"""
+        SELECT p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, p.runs, {columns}, p.unit
+        FROM {{view}} AS p
+        GROUP BY p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, p.runs, p.unit
+        ORDER BY p.block_index, p.slot, p.occurrence
+    """
+    given = {"quantiles": list(quantiles) or None, "unit": unit, **schedule}
+    show_view("percentiles", capture, db, (format, output, force), query=query, **given)
+
+
+@main.command()
+@click.argument("query")
+@warehouse_option
+@output_options
+def sql(query: str, db: str, format: str, output: str | None, force: bool) -> None:
+    """Ask the warehouse in SQL. It is opened for reading only.
+
+    \b
+    etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    with open(db, read_only=True) as warehouse:
+        relation = warehouse.sql(query)
+        if relation is None:
+            return
+        write(relation, format, output, force=force)
+
+
+@main.command()
+@click.argument("name", required=False)
+def views(name: str | None) -> None:
+    """List all tables, views and macros, or document one: its columns and parameters.
+
+    \b
+    etq views
+    etq views op_totals
+    """
+    from etq import catalog
+
+    if name is None:
+        rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
+        sys.stdout.write(table(["name", "kind", "what a row is"], rows, sys.stdout.isatty()))
+        return
+    found = catalog.objects().get(name)
+    if found is None or not found.is_public:
+        import difflib
+
+        near = difflib.get_close_matches(name, [each.name for each in catalog.public_objects()])
+        raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+    click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}")
+    for title, listed in (("Parameters", found.parameters), ("Columns", found.columns)):
+        if listed:
+            described = [[each.name, each.type or each.default or "", each.text] for each in listed]
+            second = "type" if found.kind == "table" else "default" if title == "Parameters" else ""
+            click.echo(f"\n{title}\n")
+            sys.stdout.write(table([title[:-1].lower(), second, "meaning"], described, sys.stdout.isatty()))
+
+
+@main.command()
+@click.option("--db", metavar="FILE", help="Keep the warehouse there; by default it is in memory.")
+def demo(db: str | None) -> None:
+    """See etq work on captures that come with it: real runs of small models.
+
+    \b
+    etq demo
+    etq demo --db demo.duckdb
+    """
+    from etq.demo import run
+
+    run(db)

@@ -1,0 +1,155 @@
+"""What reading ETDumps costs, in time, memory and bytes, side by side with `executorch.devtools.Inspector`.
+
+    python -m tests.benchmarks.run                            # etq alone
+    python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
+    python -m tests.benchmarks.run --quick                    # without 10 million events
+
+Every figure is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
+times taken in one run. Machines differ and are shared: read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+INSPECTOR = "from executorch.devtools import Inspector; import sys; Inspector(etdump_path=sys.argv[1]).to_dataframe()"
+INSPECTOR_CLI = ["-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
+DECODE = """
+import mmap, sys, time
+import pyarrow.compute
+from etq.ingest.etdump import read_etdump
+with open(sys.argv[1], "rb") as file:
+    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+events, start = 0, time.perf_counter()
+for table, rows in read_etdump(data, sys.argv[1]):
+    events += rows.num_rows if table == "event_ticks" else 0
+print((time.perf_counter() - start) / events * 1e9)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: seconds from start to end, and megabytes at its peak."""
+
+    seconds: float
+    peak_mb: float
+    printed: str
+
+
+def cost(command: Sequence[str]) -> Cost:
+    """Run a command once; an exit status other than 0 is an error."""
+    import time
+
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    printed = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"exit status {process.returncode}: {' '.join(command)}")
+    return Cost(seconds, usage.ru_maxrss / 1024, printed)
+
+
+def in_turn(times: int, *commands: Sequence[str]) -> list[list[Cost]]:
+    """Run each command once unmeasured, then all in turn; the costs of each."""
+    for command in commands:
+        cost(command)
+    rounds = [[cost(command) for command in commands] for _ in range(times)]
+    return [list(costs) for costs in zip(*rounds, strict=True)]
+
+
+def show(what: str, costs: list[Cost]) -> None:
+    """Print the median time and the largest peak."""
+    seconds = sorted(each.seconds for each in costs)
+    print(
+        f"{what:58}{statistics.median(seconds):9.3f} s  ({seconds[0]:.3f} to {seconds[-1]:.3f})"
+        f"{max(each.peak_mb for each in costs):9.0f} MB"
+    )
+
+
+def ratios(ours: list[Cost], theirs: list[Cost]) -> None:
+    """Print how many times as long the other side took, round by round."""
+    each = sorted(their.seconds / our.seconds for our, their in zip(ours, theirs, strict=True))
+    print(f"{'':4}the Inspector takes {statistics.median(each):.1f} times as long ({each[0]:.1f} to {each[-1]:.1f})")
+
+
+def etq(*arguments: str) -> list[str]:
+    """The command line of etq, of this environment."""
+    return [sys.executable, "-m", "etq", *arguments]
+
+
+def compare_cold_start(dump: Path, oracle: str | None) -> None:
+    """A small file on the screen, from a standing start."""
+    commands = [etq("inspect", str(dump))]
+    if oracle:
+        commands.append([oracle, *INSPECTOR_CLI, str(dump)])
+    results = in_turn(5, *commands)
+    show("cold start: etq inspect, 10,100 events", results[0])
+    if oracle:
+        show("            inspector_cli", results[1])
+        ratios(*results)
+
+
+def compare_statistics(dump: Path, oracle: str | None) -> None:
+    """Per-op statistics of a large file."""
+    commands = [etq("inspect", str(dump))]
+    if oracle:
+        commands.append([oracle, "-c", INSPECTOR, str(dump)])
+    results = in_turn(3 if oracle else 7, *commands)
+    show("file to per-op statistics: etq inspect, 1,010,000 events", results[0])
+    if oracle:
+        show("                           Inspector().to_dataframe()", results[1])
+        ratios(*results)
+
+
+def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
+    """Decoding and ingest by size: time per event, memory, bytes per event in the warehouse."""
+    for events, dump in dumps.items():
+        decoded = [float(each.printed) for each in in_turn(3, [sys.executable, "-c", DECODE, str(dump)])[0]]
+        print(f"decode alone, {events:,} events: {statistics.median(decoded):.0f} ns an event")
+        costs = []
+        for turn in range(3):
+            warehouse = folder / f"{events}-{turn}.duckdb"
+            costs.append(cost(etq("ingest", str(dump), "--db", str(warehouse))))
+        show(f"ingest into a file, {events:,} events", costs)
+        with duckdb.connect(str(warehouse)) as connection:
+            connection.execute("CHECKPOINT")
+        print(
+            f"{'':4}stored in {warehouse.stat().st_size / events:.1f} bytes an event, from {dump.stat().st_size / events:.0f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oracle", metavar="PYTHON", help="a Python with executorch, to compare with")
+    parser.add_argument("--quick", action="store_true", help="leave out what takes 10 million events")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sizes = [10_000, 1_010_000] + ([] if options.quick else [10_100_000])
+        # Made by another process: what a process takes at its peak counts what its parent took when it started.
+        maker = [sys.executable, "-m", "tests.benchmarks.make_dump"]
+        dumps = {}
+        for size in sizes:
+            dump = folder / f"{size}.etdp"
+            dumps[int(cost([*maker, str(dump), str(size)]).printed)] = dump
+        small, large, *_ = dumps.values()
+        compare_cold_start(small, options.oracle)
+        compare_statistics(large, options.oracle)
+        measure_growth(dumps, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""The command line as a user meets it: what it prints where, and with which status."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq import cli
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+BAD = str(CAPTURES / "malformed/mlp_trunc50.etdp")
+BAD_MESSAGE = (
+    f"Error: {BAD}: at byte 0: the ETDump is truncated: its size prefix says 17244 bytes, the file has 8620 of them; "
+    "it breaks off at byte 8624\n"
+)
+COMMANDS = sorted(cli.main.commands)
+
+
+def etq_says(*arguments: str, **options: Any) -> Result:
+    return CliRunner().invoke(cli.main, list(arguments), **options)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    """A warehouse file of two captures."""
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, name="run", labels={"device": "pixel8"})
+        warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", name="untraced")
+    return str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(command: str) -> None:
+    result = etq_says(command, "--help")
+    assert result.exit_code == 0
+    assert f"\n  etq {command}" in result.stdout
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert [command for command in COMMANDS if f"etq {command}" not in readme] == []
+
+
+def test_ingest_and_list(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    first = etq_says("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
+    assert (first.exit_code, first.stdout, first.stderr) == (0, "", "run: ingested\n")
+    again = etq_says("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
+    assert (again.exit_code, again.stderr) == (0, "run: known already, options applied\n")
+    listed = etq_says("captures", "--db", db, "--format", "json")
+    [row] = json.loads(listed.stdout)
+    assert (row["name"], row["labels"], row["events"]) == ("run", "build=a=b, device=pixel8", 247)
+    assert row["captured_at"] == "2026-11-20T00:00:00"
+
+
+def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    result = etq_says("ingest", BAD, MLP, "--db", db)
+    assert result.exit_code == 1
+    assert result.stderr == BAD_MESSAGE + "mlp: ingested\n1 of 2 files could not be ingested\n"
+    assert result.stdout == ""
+    assert etq_says("captures", "--db", db, "--format", "csv").stdout.count("\n") == 2
+
+
+def test_inspect_prints_the_inspectors_table() -> None:
+    result = etq_says("inspect", MLP)
+    assert result.exit_code == 0 and result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == (
+        "event_block_name event_name occurrence p10 p50 p90 avg min max unit delegate_debug_identifier".split()
+    )
+    assert lines[4].split()[:9] == (
+        "Execute native_call_permute_copy.out 0 0.0378804 0.038908 0.0570546 0.0446604 0.037696 0.068191".split()
+    )
+    assert "OPERATOR_CALL" not in result.stdout
+    assert "OPERATOR_CALL" in etq_says("inspect", MLP, "--all").stdout
+
+
+def test_inspect_takes_scales_units_and_schedules() -> None:
+    rows = list(csv.DictReader(io.StringIO(etq_says("inspect", MLP, "--unit", "us", "--format", "csv").stdout)))
+    assert rows[2]["p50"] == "38.908" and rows[2]["unit"] == "us"
+    rows = list(
+        csv.DictReader(io.StringIO(etq_says("inspect", MLP, "--time-scale", "cycles", "--format", "csv").stdout))
+    )
+    assert rows[2]["p50"] == "38908.0" and rows[2]["unit"] == "cycles"
+    skipped = etq_says("inspect", MLP, "--skip-first", "4", "--format", "csv").stdout
+    assert [row["max"] for row in csv.DictReader(io.StringIO(skipped))][0] == "0.037696"
+    assert etq_says("inspect", MLP, "--active", "0").stderr.startswith("Error: a schedule needs")
+
+
+def test_findings_of_a_file_are_told_on_stderr() -> None:
+    result = etq_says("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
+    assert result.exit_code == 0
+    assert result.stderr == "Note: trailing bytes: 24 bytes behind the last dump belong to none and are ignored\n"
+
+
+@pytest.mark.parametrize("command", ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles"])
+def test_views_of_a_capture_and_of_a_file_are_alike(command: str, lab: str) -> None:
+    stored = etq_says(command, "run", "--db", lab, "--format", "csv")
+    read = etq_says(command, MLP, "--format", "csv")
+    assert stored.exit_code == read.exit_code == 0
+    assert stored.stdout == read.stdout and stored.stdout.count("\n") >= (
+        1 if command in ("memory", "delegates") else 3
+    )
+
+
+def test_options_of_views(lab: str) -> None:
+    result = etq_says("percentiles", "device=pixel8", "-q", "0.5", "-q", "0.99", "--unit", "ns", "--db", lab)
+    assert result.stdout.splitlines()[0].split()[-3:] == ["p50", "p99", "unit"]
+    result = etq_says("tax", "run", "--baseline", "untraced", "--db", lab, "--format", "json")
+    assert {row["note"] for row in json.loads(result.stdout)} == {"work is slower when traced"}
+    result = etq_says("ops", "run", "--by", "instance", "--db", lab, "--format", "json")
+    assert {row["instruction_id"] for row in json.loads(result.stdout)} >= {0, 1, 23}
+
+
+def test_sql_opens_for_reading_only(lab: str) -> None:
+    result = etq_says("sql", "FROM op_totals('run', unit := 'us') LIMIT 1", "--db", lab, "--format", "json")
+    assert json.loads(result.stdout)[0]["op"] == "permute_copy"
+    refused = etq_says("sql", "DELETE FROM captures", "--db", lab)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: Cannot execute statement of type") and "read-only" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("format", "expected"),
+    [
+        ("table", "name     one  two  three  four\n-------  ---  ---  -----  ----\na|b\\x1b    1  2.5  yes    \n"),
+        ("csv", 'name,one,two,three,four\na|b\x1b,1,2.5,True,\n'),
+        ("tsv", "name\tone\ttwo\tthree\tfour\na|b\x1b\t1\t2.5\tTrue\t\n"),
+        ("markdown", "| name | one | two | three | four |\n| --- | --- | --- | --- | --- |\n| a\\|b\\\\x1b | 1 | 2.5 | yes |  |\n"),
+    ],
+)  # fmt: skip
+def test_formats(format: str, expected: str, lab: str) -> None:
+    query = "SELECT 'a|b' || chr(27) AS name, 1 AS one, 2.5::DOUBLE AS two, true AS three, NULL AS four"
+    result = etq_says("sql", query, "--db", lab, "--format", format)
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines == [line.rstrip() for line in expected.splitlines()]
+
+
+def test_parquet_and_files(lab: str, tmp_path: Path) -> None:
+    for format, read in (("parquet", "read_parquet"), ("csv", "read_csv"), ("json", "read_json")):
+        out = str(tmp_path / f"ops.{format}")
+        assert etq_says("ops", "run", "--db", lab, "--format", format, "-o", out).exit_code == 0
+        query = f"SELECT count(*), sum(total_ticks)::BIGINT FROM {read}('{out}')"
+        counted = duckdb.execute(query).fetchall()
+        assert counted == [(7, 1939813)]
+    again = etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", out)
+    assert (again.exit_code, again.stderr) == (1, f"Error: {out}: exists; overwrite it with --force\n")
+    assert etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", out, "--force").exit_code == 0
+    missing = str(tmp_path / "no/such/ops.csv")
+    refused = etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", missing)
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        f"Error: {missing}: can't be written: no such file or directory\n",
+    )
+
+
+def test_parquet_into_a_pipe(lab: str) -> None:
+    result = etq_says("sql", "SELECT 1 AS one", "--db", lab, "--format", "parquet")
+    assert result.stdout_bytes[:4] == b"PAR1" == result.stdout_bytes[-4:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", "nothing.etdp"], "nothing.etdp: can't be read: no such file or directory"),
+        (["inspect", "."], ".: can't be read: is a directory"),
+        (["ops", "nothing.etdp"], "nothing.etdp: no such file"),
+        (["ops", "run"], "etq.duckdb: there is no warehouse; make one with: etq ingest FILE... --db etq.duckdb"),
+        (["captures"], "etq.duckdb: there is no warehouse; make one with: etq ingest FILE... --db etq.duckdb"),
+        (["views", "op_total"], "no table, view or macro 'op_total'; the nearest are op_totals"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ETQ_DB", raising=False)
+    result = etq_says(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {message}") and result.stderr.count("\n") == 1
+
+
+def test_errors_about_captures(lab: str) -> None:
+    result = etq_says("ops", "rnu", "--db", lab)
+    assert (result.exit_code, result.stderr) == (1, "Error: no capture matches rnu; the nearest are run, untraced\n")
+    result = etq_says("ops", "run", "--unit", "cycles", "--db", lab)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: run counts ns, which can't be told in cycles; ingest it with its true time scale, or ask for a unit of "
+        "time\n",
+    )
+
+
+def test_wrong_usage_is_2(lab: str) -> None:
+    assert etq_says("ops").exit_code == 2
+    assert etq_says("ops", "run", "--unit", "sec", "--db", lab).exit_code == 2
+    assert etq_says("ingest", MLP, MLP, "--name", "x", "--db", lab).exit_code == 2
+    refused = etq_says("ingest", MLP, "--label", "device", "--db", lab)
+    assert refused.exit_code == 2 and "'device' is not of the form KEY=VALUE" in refused.stderr
+
+
+def test_debug_shows_the_traceback() -> None:
+    result = etq_says("--debug", "inspect", BAD)
+    assert isinstance(result.exception, etq.FormatError)
+    assert isinstance(etq_says("inspect", BAD).exception, SystemExit)
+
+
+def test_the_warehouse_comes_from_the_environment(lab: str) -> None:
+    result = etq_says("captures", "--format", "csv", env={"ETQ_DB": lab})
+    assert result.stdout.count("\n") == 3
+
+
+def test_views_documents_everything() -> None:
+    listed = etq_says("views").stdout
+    for name in ("events", "op_totals", "captures", "schedule"):
+        assert f"\n{name} " in listed
+        shown = etq_says("views", name)
+        assert shown.exit_code == 0 and shown.stdout.startswith(f"{name} (")
+    assert "start_ticks" in etq_says("views", "event_ticks").stdout
+    assert "--" not in etq_says("views", "_capture_id").stdout
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = etq_says("demo")
+    assert result.exit_code == 0
+    assert "convolution                           kernel" in result.stdout
+    kept = str(tmp_path / "demo.duckdb")
+    assert etq_says("demo", "--db", kept).exit_code == 0
+    assert "mlp_xnn" in etq_says("captures", "--db", kept).stdout
+
+
+def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
+    command = [sys.executable, "-m", "etq", "sql", "SELECT * FROM range(200000)", "--db", lab]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    version = subprocess.run([sys.executable, "-m", "etq", "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"etq, version {etq.__version__}\n"
+
+
+def test_start_up_imports_only_what_a_command_uses() -> None:
+    heavy = {"duckdb", "numpy", "pyarrow", "pandas", "sqlglot", "torch"}
+
+    def imported(*arguments: str) -> set[str]:
+        script = (
+            "import sys\nfrom click.testing import CliRunner\nfrom etq.cli import main\n"
+            f"CliRunner().invoke(main, {list(arguments)!r}, catch_exceptions=False)\n"
+            f"print(' '.join(sorted({heavy!r} & set(sys.modules))))"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        ran = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+        )
+        return set(ran.stdout.split())
+
+    assert imported("--help") == imported("views") == set()
+    assert imported("inspect", MLP) == {"duckdb", "numpy", "pyarrow"}
+    assert imported("captures") == {"duckdb"}
+
+
+def test_hostile_names_reach_a_terminal_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "run.etdp"
+    path.write_bytes(dump(run("Exe\x1b[2Jcute", kernel("a\rdd\x07\u202e", 1, 2), execute(0, 3))))
+    shown = etq_says("inspect", str(path)).stdout
+    assert not any(character in shown for character in "\x1b\r\x07\u202e")
+    assert "Exe\\x1b[2Jcute" in shown
+
+
+def test_click_is_as_the_commands_expect() -> None:
+    assert all(isinstance(command, click.Command) for command in cli.main.commands.values())

@@ -1,0 +1,100 @@
+"""The project about itself: packaging, generated files, the README."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq import _views, catalog
+from etq.warehouse import Warehouse
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_stub_is_fresh() -> None:
+    assert (ROOT / "etq/_views.pyi").read_text() == _views.stub(), "python -m etq._views > etq/_views.pyi"
+
+
+def test_packages_are_those_on_disk() -> None:
+    listed = set(CONFIG["tool"]["setuptools"]["packages"])
+    found = {"etq"} | {f"etq.{path.parent.name}" for path in ROOT.glob("etq/*/__init__.py")}
+    assert listed == found
+    assert not list((ROOT / "ingest").rglob("*/__init__.py")), "ingest/ is flat"
+    for name in ("ingest", "sql", "datasets"):
+        assert (ROOT / "etq" / name).is_symlink()
+
+
+def test_versions_agree() -> None:
+    assert CONFIG["project"]["version"] == etq.__version__
+    assert f"## {etq.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_readme_names_every_view() -> None:
+    missing = [
+        each.name for each in catalog.public_objects() if each.kind == "table macro" and f"`{each.name}(" not in README
+    ]
+    assert missing == []
+
+
+def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas", reason="the example ends in .df(), which needs pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.etdp").write_bytes((ROOT / "datasets/mlp_100runs.etdp").read_bytes())
+    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        exec(compile(ast.parse(code), "README.md", "exec"), {})
+
+
+def test_readme_sql_runs(warehouse: Warehouse) -> None:
+    warehouse.ingest(ROOT / "datasets/mlp_100runs.etdp", name="run", labels={"build": "1"})
+    warehouse.ingest(ROOT / "datasets/mlp_xnn_100runs.etdp", labels={"build": "2"})
+    for query in re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL):
+        rows = warehouse.sql(query).fetchall()
+        assert {row[0] for row in rows} == {"1", "2"}
+
+
+def test_readme_commands_parse() -> None:
+    from etq.cli import main
+
+    for line in README.splitlines():
+        if line.startswith("    etq "):
+            name, *arguments = shlex.split(line, comments=True)[1:]
+            main.commands[name].make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
+
+
+def test_dependencies_go_one_way() -> None:
+    """Data moves left to right: ingest knows nothing of databases, sql nothing of Python."""
+    for path in (ROOT / "ingest").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                assert not name.startswith("duckdb"), path.name
+                assert not name.startswith("etq") or name.startswith(("etq.ingest", "etq.errors")), (
+                    f"{path.name}: {name}"
+                )
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for folder in ("etq", "ingest")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+def test_nothing_else_is_on_the_top_level() -> None:
+    allowed = {
+        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".ci", ".gitignore",
+        "ingest", "sql", "etq", "tests", "datasets",
+    }  # fmt: skip
+    made = re.compile(r"\.venv.*|\..*_cache|\.hypothesis|\.git|.*\.egg-info|build|dist|__pycache__")
+    assert {path.name for path in ROOT.iterdir() if not made.fullmatch(path.name)} == allowed

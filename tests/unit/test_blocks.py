@@ -1,0 +1,221 @@
+"""Slots, occurrences and parents against plain, slow code of the same rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import (
+    DebugEvent,
+    Event,
+    ProfileEvent,
+    Run,
+    delegate_call,
+    delegated,
+    dump,
+    framework,
+    kernel,
+    operator_call,
+)
+from tests.unit.test_etdump_reader import read
+
+FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "mine")
+
+
+def profile_rows(data: bytes, **options: Any) -> list[dict[str, Any]]:
+    """The rows of event_ticks with their signatures'."""
+    tables = read(data, **options)
+    signatures = {row["signature_index"]: row for row in tables["signatures"]}
+    return [{**signatures[row["signature_index"]], **row} for row in tables["event_ticks"]]
+
+
+# --- parents ---------------------------------------------------------------------------------------------------------
+
+times = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
+nested_events = st.lists(
+    st.one_of(
+        st.builds(lambda t, i: kernel("add", t[0], t[1], i), times, st.integers(0, 2)),
+        st.builds(lambda t, i: operator_call(t[0], t[1], i), times, st.integers(0, 2)),
+        st.builds(lambda t, i: delegate_call(t[0], t[1], i), times, st.integers(0, 2)),
+        st.builds(lambda t, i: delegated("x", t[0], t[1], i), times, st.integers(0, 2)),
+        st.builds(lambda t, n: framework(n, t[0], t[1]), times, st.sampled_from(FRAMEWORK)),
+    ),
+    max_size=14,
+)
+
+
+def slow_parents(events: list[ProfileEvent]) -> list[int | None]:
+    """The rules of `find_parents`, event by event."""
+
+    def is_container(event: ProfileEvent) -> bool:
+        return event.chain_index == -1
+
+    parents: list[int | None] = []
+    for at, event in enumerate(events):
+        later = range(at + 1, len(events))
+        containing = [i for i in later if is_container(events[i]) and events[i].start_time <= event.start_time]
+        nearest = containing[0] if containing else None
+        calls = [
+            i
+            for i in later
+            if events[i].name in ("OPERATOR_CALL", "DELEGATE_CALL") and events[i].instruction_id == event.instruction_id
+        ]
+        if event.delegate_debug_id_str is not None:
+            calls = [i for i in calls if events[i].name == "DELEGATE_CALL"]
+            parents.append(calls[0] if calls else nearest)
+        elif event.name == "native_call_add.out" and calls and events[calls[0]].start_time <= event.start_time:
+            parents.append(calls[0])
+        else:
+            parents.append(nearest)
+    return parents
+
+
+def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list[int | None]:
+    found: list[int | None] = []
+    for at in range(len(events)):
+        here: int | None = at
+        while here is not None and events[here].name != "Method::execute":
+            here = parents[here]
+        found.append(here)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(nested_events)
+def test_parents(events: list[ProfileEvent]) -> None:
+    rows = profile_rows(dump(Run("Execute", tuple(events))))
+    expected = slow_parents(events)
+    assert [row["parent_index"] for row in rows] == expected
+    assert [row["execute_index"] for row in rows] == slow_executes(events, expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(nested_events, st.lists(st.lists(times, min_size=14, max_size=14), min_size=1, max_size=4))
+def test_parents_of_runs_that_log_the_same_events_at_other_times(
+    events: list[ProfileEvent], others: list[list[list[int]]]
+) -> None:
+    """A pattern's parents are its first run's: those of the others must be checked, and found anew where they differ."""
+    runs = [events]
+    for moments in others:
+        runs.append(
+            [
+                ProfileEvent(
+                    event.name, event.chain_index, event.instruction_id, -1, event.delegate_debug_id_str, None, *moment
+                )
+                for event, moment in zip(events, moments, strict=False)
+            ]
+        )
+    rows = profile_rows(dump(*(Run("Execute", tuple(each)) for each in runs)))
+    for index, each in enumerate(runs):
+        mine = [row["parent_index"] for row in rows if row["run_index"] == index]
+        assert mine == slow_parents(each)
+
+
+def test_parents_where_the_clock_wraps_within_the_run() -> None:
+    top = 2**32
+    events = [
+        kernel("add", top - 20, top - 15, 0),
+        operator_call(top - 30, top - 5, 0),
+        kernel("mul", 3, 8, 1),
+        operator_call(top - 2, 9, 1),
+        framework("Method::execute", top - 40, 20),
+    ]
+    runs = [Run("Execute", tuple(events)), Run("Execute", tuple(plain(event, 100) for event in events))]
+    rows = profile_rows(dump(*runs))
+    assert [row["parent_index"] for row in rows] == [1, 4, 3, 4, None] * 2
+    again = profile_rows(dump(*reversed(runs)), clock_bits=32)
+    assert [row["parent_index"] for row in again] == [1, 4, 3, 4, None] * 2
+
+
+def plain(event: ProfileEvent, base: int) -> ProfileEvent:
+    """The same event on a clock that doesn't wrap."""
+    start, end = ((time + 40 + base) % 2**32 for time in (event.start_time, event.end_time))
+    return ProfileEvent(event.name, event.chain_index, event.instruction_id, -1, None, None, start, end)
+
+
+def test_a_step_contains_its_instructions_call() -> None:
+    events: list[Event] = [
+        kernel("add", 3, 5, 0),
+        operator_call(2, 6, 0),
+        ProfileEvent("Method::step", 0, 1, start_time=1, end_time=7),
+        kernel("add", 13, 15, 1),
+        operator_call(12, 16, 1),
+        ProfileEvent("Method::step", 0, 2, start_time=11, end_time=17),
+    ]
+    rows = profile_rows(dump(Run("Step", tuple(events))))
+    assert [row["parent_index"] for row in rows] == [1, 2, None, 4, 5, None]
+    assert [row["execute_index"] for row in rows] == [2, 2, 2, 5, 5, 5]
+
+
+# --- slots -----------------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from([None, "", "a", "b"])
+IDS = st.sampled_from([-1, 0, 1])
+CHAINS = st.sampled_from([-1, 0])
+logged = st.one_of(
+    st.builds(ProfileEvent, NAMES, CHAINS, IDS, IDS, st.sampled_from([None, "", "x"])),
+    st.builds(
+        DebugEvent,
+        st.just(1),
+        st.sampled_from([0, 2**64 - 1]),
+        IDS,
+        IDS,
+        st.sampled_from([None, "", "x"]),
+        NAMES,
+        st.sampled_from([None, False, True]),
+    ),
+)
+
+
+def slow_signatures(events: list[Any]) -> list[tuple[Any, ...]]:
+    """The Inspector's grouping (InstructionEvent, EventSignature), with dictionaries, as its source goes about it."""
+    groups: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
+    for event in events:
+        chain, ids = event.chain_index, (event.delegate_debug_id_int, event.delegate_debug_id_str)
+        profiled, valued = groups.setdefault((event.instruction_id, chain, *ids), ([], []))
+        if isinstance(event, ProfileEvent):
+            profiled.append(event)
+        elif not event.output:
+            valued.append(event)
+    signatures: dict[tuple[Any, ...], None] = {}
+    for profiled, valued in groups.values():
+        if not profiled and not valued:
+            continue
+        debug = identity(valued[0]) if valued else None
+        for event in profiled or [None]:
+            signatures[None if event is None else identity(event), debug] = None
+    return list(signatures)
+
+
+def identity(event: Any) -> tuple[Any, ...]:
+    return (event.name or "", event.instruction_id, event.delegate_debug_id_int, event.delegate_debug_id_str or None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(logged, max_size=12))
+def test_slots_are_the_inspectors_signatures(events: list[Any]) -> None:
+    tables = read(dump(Run("Execute", tuple(events))))
+    expected = slow_signatures(events)
+    slots = sorted({row["slot"] for row in tables["signatures"]})
+    assert slots == list(range(len(expected)))
+    by_index = {row["signature_index"]: row for row in tables["signatures"]}
+    seen: dict[int, int] = {}
+    for row in tables["event_ticks"]:
+        event = events[row["event_index"]]
+        slot = by_index[row["signature_index"]]["slot"]
+        assert expected[slot][0] == identity(event)
+        assert row["occurrence"] == seen.setdefault(slot, 0)
+        seen[slot] += 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(logged, max_size=4), max_size=6))
+def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> None:
+    tables = read(dump(*(Run("Execute", tuple(events)) for events in runs)))
+    blocks: dict[tuple[Any, ...], int] = {}
+    expected = [blocks.setdefault(tuple(slow_signatures(events)), len(blocks)) for events in runs]
+    assert [row["block_index"] for row in tables["runs"]] == expected
+    assert [row["block_run"] for row in tables["runs"]] == [expected[:at].count(b) for at, b in enumerate(expected)]
+    assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))

@@ -1,0 +1,310 @@
+"""Putting captures into a warehouse: once, whole or not at all, under names; and opening what is none."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq import catalog, schema
+from etq.errors import FormatError, QueryError, WarehouseError
+from etq.warehouse import Warehouse, look_at
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+
+MLP = CAPTURES / "mlp/mlp.etdp"
+ONE = dump(run("Execute", kernel("add", 1, 2), execute(0, 3)))
+TWO = dump(run("Execute", kernel("add", 1, 3), execute(0, 4)))
+
+
+def contents(warehouse: Warehouse) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of all tables but when and by whom."""
+    return {
+        table.name: warehouse.sql(
+            f"SELECT COLUMNS(lambda c: c NOT IN ('ingested_at', 'created_at')) FROM {table.name} ORDER BY ALL"
+        ).fetchall()
+        for table in catalog.tables()
+    }
+
+
+def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> None:
+    first = warehouse.ingest(MLP, labels={"device": "a"})
+    before = contents(warehouse)
+    again = warehouse.ingest(MLP)
+    assert first.is_new and not again.is_new and again.capture_id == first.capture_id
+    assert contents(warehouse) == before
+    named = warehouse.ingest(
+        MLP.read_bytes(), name="run", labels={"device": "b", "build": "7"}, captured_at=datetime(2026, 1, 2, 3, 4, 5)
+    )
+    assert named.name == "run" and not named.is_new
+    assert warehouse.sql("SELECT key, value FROM labels ORDER BY key").fetchall() == [("build", "7"), ("device", "b")]
+    assert warehouse.sql("SELECT name, captured_at FROM captures").fetchall() == [
+        ("run", datetime(2026, 1, 2, 3, 4, 5))
+    ]
+    assert warehouse.sql("SELECT count(*) FROM event_ticks").fetchall() == [(247,)]
+
+
+def test_a_time_scale_said_later_counts_for_what_is_there(warehouse: Warehouse) -> None:
+    warehouse.ingest(ONE, name="one")
+    warehouse.ingest(ONE, time_scale="us")
+    assert warehouse.sql("SELECT max FROM inspector_events('one', unit := 'us')").fetchall() == [(1.0,), (3.0,)]
+
+
+def test_a_clock_width_said_later_reads_the_file_again(warehouse: Warehouse) -> None:
+    wrap = CAPTURES / "mlp/mlp_wrap32.etdp"
+    warehouse.ingest(wrap, clock_bits=64, labels={"a": "b"}, captured_at=datetime(2026, 1, 1))
+    assert warehouse.sql("SELECT count(*) FROM events WHERE duration_ticks IS NULL").fetchall() == [(3,)]
+    assert warehouse.sql("SELECT rule FROM findings").fetchall() == [("impossible times",)]
+    again = warehouse.ingest(wrap, clock_bits=32)
+    assert not again.is_new
+    assert warehouse.sql("SELECT count(*) FROM events WHERE duration_ticks IS NULL").fetchall() == [(0,)]
+    assert warehouse.sql("SELECT rule FROM findings").fetchall() == [("wrapped clock",)]
+    assert warehouse.sql("SELECT name, labels, captured_at FROM capture_summary").fetchall() == [
+        ("mlp_wrap32", "a=b", datetime(2026, 1, 1))
+    ]
+
+
+def test_moments_are_kept_in_utc(warehouse: Warehouse) -> None:
+    east = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
+    warehouse.ingest(ONE, name="one", captured_at=east)
+    warehouse.ingest(TWO, name="two", captured_at=datetime(2026, 1, 2, 3, tzinfo=UTC))
+    assert warehouse.sql("SELECT captured_at FROM captures ORDER BY capture_id").fetchall() == [
+        (datetime(2026, 1, 2, 1),),
+        (datetime(2026, 1, 2, 3),),
+    ]
+    warehouse.ingest(TWO, captured_at=east)
+    assert warehouse.sql("SELECT captured_at FROM captures WHERE name = 'two'").fetchall() == [
+        (datetime(2026, 1, 2, 1),)
+    ]
+    [(ingested,)] = warehouse.sql("SELECT ingested_at FROM captures WHERE name = 'two'").fetchall()
+    assert abs(datetime.now(UTC).replace(tzinfo=None) - ingested) < timedelta(minutes=5)
+
+
+def test_names_come_from_paths_until_they_are_unique(warehouse: Warehouse, tmp_path: Path) -> None:
+    contents = [ONE, TWO, MLP.read_bytes()]
+    for place, content in zip(("a", "b/a", "c/a"), contents, strict=True):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "run.etdp").write_bytes(content)
+    names = [warehouse.ingest(tmp_path / place / "run.etdp").name for place in ("a", "b/a", "c/a")]
+    assert names == ["run", "a/run", "c/a/run"]
+    with pytest.raises(WarehouseError, match="the name 'run' is taken by other content"):
+        warehouse.ingest((CAPTURES / "mlp/mlp_1run.etdp"), name="run")
+    with pytest.raises(WarehouseError, match="the name 'a/run' is taken"):
+        warehouse.ingest(ONE, name="a/run")
+    assert len(warehouse.captures().fetchall()) == 3
+
+
+def test_bytes_without_a_name_are_called_bytes(warehouse: Warehouse) -> None:
+    names = [warehouse.ingest(content).name for content in (ONE, TWO, MLP.read_bytes())]
+    assert names[0] == "bytes" and names[1].startswith("bytes-") and len(set(names)) == 3
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (CAPTURES / "malformed").iterdir()))
+def test_a_damaged_file_leaves_nothing(warehouse: Warehouse, name: str) -> None:
+    warehouse.ingest(ONE, name="before", labels={"a": "b"})
+    before = contents(warehouse)
+    if name in ("mlp_concatenated.etdp", "mlp_nosizeprefix.etdp", "mlp_trailing.etdp"):
+        assert warehouse.ingest(CAPTURES / "malformed" / name).is_new
+        return
+    with pytest.raises(FormatError, match=f"^{CAPTURES / 'malformed' / name}: "):
+        warehouse.ingest(CAPTURES / "malformed" / name)
+    assert contents(warehouse) == before
+    assert warehouse.ingest(TWO, name="after").is_new
+
+
+def test_a_file_damaged_at_its_end_leaves_nothing(warehouse: Warehouse) -> None:
+    """Rows of its first runs are on their way already when the last one turns out to be damaged."""
+    from etq.ingest import run_groups
+
+    good = dump(*(run("Execute", kernel("add", at, at + 2), execute(at, at + 3)) for at in range(50)))
+    bad = good.replace((49).to_bytes(8, "little") + (51).to_bytes(8, "little"), bytes(16))
+    place = bad.rindex(b"native_call_add.out")
+    broken = bad[:place] + b"\xff" + bad[place + 1 :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_groups, "SLICE", 8)
+        with pytest.raises(FormatError, match="not UTF-8"):
+            warehouse.ingest(broken)
+        assert all(not rows for table, rows in contents(warehouse).items() if table != "warehouse")
+        assert warehouse.ingest(good).is_new
+    assert warehouse.sql("SELECT count(*) FROM event_ticks").fetchall() == [(100,)]
+
+
+def test_bad_options_are_refused(warehouse: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match="no time scale 'sec'; known are ns, us, ms, s, cycles"):
+        warehouse.ingest(ONE, time_scale="sec")  # type: ignore[arg-type]
+    with pytest.raises(WarehouseError, match="a clock of 16 bits; known are 32 and 64"):
+        warehouse.ingest(ONE, clock_bits=16)  # type: ignore[arg-type]
+
+
+def test_files_are_read_and_written_by_duckdb_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP)
+    with duckdb.connect(str(path)) as plain:
+        assert plain.execute("SELECT tags FROM duckdb_databases() WHERE database_name = 'lab'").fetchall() != []
+        rows = plain.execute("FROM framework_tax('mlp')").fetchall()
+        assert len(rows) == 5
+        plain.execute("CREATE TABLE mine AS SELECT 1 AS one")
+    with etq.open(path, read_only=True) as reader, etq.open(path, read_only=True) as other:
+        assert reader.op_totals("mlp").fetchall() == other.op_totals("mlp").fetchall()
+        with pytest.raises(WarehouseError, match="read-only"):
+            reader.ingest(ONE)
+
+
+def test_definitions_of_another_etq_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP)
+        warehouse.connection.execute("CREATE OR REPLACE MACRO op_totals(capture) AS TABLE SELECT 'old' AS op")
+        warehouse.connection.execute("UPDATE warehouse SET sql_sha256 = 'old'")
+    with etq.open(path, read_only=True) as reader:
+        # It can't be written: this connection alone has the new ones.
+        assert len(reader.op_totals("mlp").fetchall()) > 3
+    with duckdb.connect(str(path), read_only=True) as plain:
+        assert plain.execute("FROM op_totals('mlp')").fetchall() == [("old",)]
+    with etq.open(path):
+        pass
+    with duckdb.connect(str(path), read_only=True) as plain:
+        assert len(plain.execute("FROM op_totals('mlp')").fetchall()) > 3
+
+
+def test_schemas_migrate_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP)
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
+        warehouse.connection.execute("ALTER TABLE labels RENAME value TO worth")
+    monkeypatch.setitem(schema.MIGRATIONS, 1, "ALTER TABLE labels RENAME worth TO value")
+    with pytest.raises(WarehouseError, match="of schema 0, needs to be migrated to 1; open it once for writing"):
+        etq.open(path, read_only=True)
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, labels={"a": "b"})
+        assert warehouse.sql("SELECT schema_version FROM warehouse").fetchall() == [(1,)]
+        assert warehouse.sql("SELECT events, labels FROM capture_summary").fetchall() == [(247, "a=b")]
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
+    monkeypatch.setitem(schema.MIGRATIONS, 1, "DROP TABLE labels; SELECT error('no')")
+    with pytest.raises(duckdb.Error):
+        etq.open(path)
+    with duckdb.connect(str(path)) as plain:
+        assert plain.execute("SELECT schema_version FROM warehouse").fetchall() == [(0,)]
+        assert plain.execute("SELECT count(*) FROM labels").fetchall() == [(0,)]
+
+
+def test_what_is_no_warehouse_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with pytest.raises(WarehouseError, match="there is no warehouse; make one with: etq ingest FILE... --db"):
+        etq.open(path, read_only=True)
+    path.write_text("no database")
+    with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file with --db"):
+        etq.open(path)
+    path.unlink()
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("CREATE TABLE mine AS SELECT 1 AS one")
+    with pytest.raises(WarehouseError, match="a DuckDB database, but not a warehouse of etq"):
+        etq.open(path)
+    with pytest.raises(WarehouseError, match="a folder; a warehouse is a file"):
+        etq.open(tmp_path)
+    with pytest.raises(WarehouseError, match="No such file or directory"):
+        etq.open(tmp_path / "no/such/lab.duckdb")
+
+
+def test_a_warehouse_of_a_newer_etq_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = 99, etq_version = '9.9'")
+    with pytest.raises(
+        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 1: upgrade"
+    ):
+        etq.open(path)
+
+
+def test_a_warehouse_that_another_process_holds_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    script = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(WarehouseError, match=f"held by another process, .* with PID {holder.pid}; wait"):
+            etq.open(path)
+        with pytest.raises(WarehouseError, match=f"with PID {holder.pid}"):
+            etq.open(path, read_only=True)
+        holder.communicate()
+    etq.open(path).close()
+
+
+def test_closing_twice_is_fine_and_asking_then_is_not(warehouse: Warehouse) -> None:
+    warehouse.close()
+    warehouse.close()
+    assert repr(warehouse) == "<etq.Warehouse :memory: (closed)>"
+    with pytest.raises(WarehouseError, match="the warehouse in memory is closed"):
+        warehouse.sql("SELECT 1")
+
+
+def test_views_are_methods_with_signatures_and_documentation(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(MLP)
+    assert (
+        warehouse.op_totals(capture, "label", unit="us").fetchall()
+        == warehouse.sql("FROM op_totals('mlp', \"by\" := 'label', unit := 'us')").fetchall()
+    )
+    signature = inspect.signature(warehouse.percentiles)
+    assert signature.parameters["quantiles"].default == [0.1, 0.5, 0.9]
+    assert signature.parameters["unit"].default is None and signature.parameters["active"].default == 1
+    assert "p10: 10th percentile" in (warehouse.inspector_events.__doc__ or "")
+    assert {"op_totals", "framework_tax", "ingest", "sql"} <= set(dir(warehouse))
+    assert not any(name.startswith("_self") for name in dir(warehouse))
+    with pytest.raises(AttributeError, match="no attribute 'op_totlas'"):
+        warehouse.op_totlas  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(
+        QueryError, match="^op_totals: got an unexpected keyword argument 'sort'; its parameters are cap"
+    ):
+        warehouse.op_totals(capture, sort=1)  # type: ignore[call-arg]
+    with pytest.raises(QueryError, match="no capture matches mpl; the nearest are mlp"):
+        warehouse.op_totals("mpl")
+
+
+def test_queries_that_are_wrong_are_told_in_one_line(warehouse: Warehouse) -> None:
+    with pytest.raises(QueryError) as caught:
+        warehouse.sql("SELECT nmae FROM captures")
+    assert str(caught.value).startswith('Referenced column "nmae" not found in FROM clause!')
+    assert "\n" not in str(caught.value)
+    with pytest.raises(QueryError, match="syntax error"):
+        warehouse.sql("SELEC 1")
+
+
+def test_looking_at_a_file_answers_as_a_warehouse_does(warehouse: Warehouse) -> None:
+    for path in sorted(CAPTURES.glob("mlp/*.etdp")):
+        capture = warehouse.ingest(path)
+        looking, seen = look_at(path, ["inspector_events", "op_totals", "memory_totals", "capture_summary"])
+        with looking:
+            for view in ("inspector_events", "op_totals", "memory_totals"):
+                assert repr(getattr(looking, view)(seen).fetchall()) == repr(
+                    getattr(warehouse, view)(capture).fetchall()
+                )
+        assert seen.sha256 == capture.sha256
+
+
+def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="can't be read: no such file or directory"):
+        warehouse.ingest(tmp_path / "nothing.etdp")
+    with pytest.raises(FormatError, match="can't be read: is a directory"):
+        warehouse.ingest(tmp_path)
+    if os.geteuid() != 0:
+        secret = tmp_path / "secret.etdp"
+        secret.write_bytes(ONE)
+        secret.chmod(0)
+        with pytest.raises(FormatError, match="can't be read: permission denied"):
+            warehouse.ingest(secret)
