@@ -107,7 +107,8 @@ SELECT
             THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
         WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
             _asked.name || ' counts ' || _asked.time_scale
-            || ', which can''t be told in ' || unit || '; ingest it with its true time scale, or ask for '
+            || ', which can''t be told in ' || unit
+            || '; ingest it with its true time scale, or ask for '
             || CASE _asked.time_scale
                 WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time'
             END
