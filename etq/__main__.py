@@ -1,6 +1,6 @@
 """`python -m etq`: the command line."""
 
-from etq.cli import main
+from etq.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -29,12 +29,35 @@ def write(relation: duckdb.DuckDBPyRelation, format: str, path: str | None, *, f
 
     Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
     """
-    if path is not None and os.path.exists(path) and not force:
-        raise EtqError(f"{path}: exists; overwrite it with --force")
+    _refuse_existing(path, force)
     if format == "parquet":
         _write_parquet(relation, path)
+    else:
+        _write_text(relation.columns, relation.fetchall(), format, path)
+
+
+def write_rows(columns: Sequence[str], rows: Rows, format: str, path: str | None, *, force: bool = False) -> None:
+    """Write rows of texts as `write` does a result."""
+    _refuse_existing(path, force)
+    if format != "parquet":
+        _write_text(columns, rows, format, path)
         return
-    columns, rows = relation.columns, relation.fetchall()
+    import duckdb
+
+    lists = {f"c{index}": [row[index] for row in rows] for index in range(len(columns))}
+    selected = ", ".join(
+        f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
+    )
+    with duckdb.connect() as connection:
+        _write_parquet(connection.sql(f"SELECT {selected}", params=lists), path)
+
+
+def _refuse_existing(path: str | None, force: bool) -> None:
+    if path is not None and os.path.exists(path) and not force:
+        raise EtqError(f"{path}: exists; overwrite it with --force")
+
+
+def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None) -> None:
     text = _WRITERS[format](columns, rows, path is None and sys.stdout.isatty())
     if path is None:
         sys.stdout.write(text)

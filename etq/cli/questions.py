@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from etq.cli import main
 from etq.cli.options import output_options, schedule_options, show_view, unit_option, warehouse_option
 from etq.errors import EtqError
-from etq.output import table, write
+from etq.output import write, write_rows
 
 
 def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True) -> None:
@@ -122,7 +121,8 @@ def sql(query: str, db: str, format: str, output: str | None, force: bool) -> No
 
 @main.command()
 @click.argument("name", required=False)
-def views(name: str | None) -> None:
+@output_options
+def views(name: str | None, format: str, output: str | None, force: bool) -> None:
     """List all tables, views and macros, or document one: its columns and parameters.
 
     \b
@@ -133,7 +133,7 @@ def views(name: str | None) -> None:
 
     if name is None:
         rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
-        sys.stdout.write(table(["name", "kind", "what a row is"], rows, sys.stdout.isatty()))
+        write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
         return
     found = catalog.objects().get(name)
     if found is None or not found.is_public:
@@ -141,13 +141,13 @@ def views(name: str | None) -> None:
 
         near = difflib.get_close_matches(name, [each.name for each in catalog.public_objects()])
         raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
-    click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}")
-    for title, listed in (("Parameters", found.parameters), ("Columns", found.columns)):
-        if listed:
-            described = [[each.name, each.type or each.default or "", each.text] for each in listed]
-            second = "type" if found.kind == "table" else "default" if title == "Parameters" else ""
-            click.echo(f"\n{title}\n")
-            sys.stdout.write(table([title[:-1].lower(), second, "meaning"], described, sys.stdout.isatty()))
+    if format == "table" and output is None:
+        click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}\n")
+    listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
+    rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
+    write_rows(
+        ["", "name", "type" if found.kind == "table" else "default", "meaning"], rows, format, output, force=force
+    )
 
 
 @main.command()

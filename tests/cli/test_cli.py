@@ -233,7 +233,10 @@ def test_views_documents_everything() -> None:
         shown = etq_says("views", name)
         assert shown.exit_code == 0 and shown.stdout.startswith(f"{name} (")
     assert "start_ticks" in etq_says("views", "event_ticks").stdout
-    assert "--" not in etq_says("views", "_capture_id").stdout
+    assert etq_says("views", "_capture_id").exit_code == 1
+    rows = list(csv.DictReader(io.StringIO(etq_says("views", "percentiles", "--format", "csv").stdout)))
+    assert ("parameter", "quantiles", "[0.1, 0.5, 0.9]") in [tuple(row.values())[:3] for row in rows]
+    assert etq_says("views", "--format", "parquet").stdout_bytes[:4] == b"PAR1"
 
 
 def test_demo(tmp_path: Path) -> None:
