@@ -10,6 +10,10 @@ from etq.warehouse import Capture
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
     def _check_capture(self, capture: str | Capture | None) -> None: ...
+    def block_methods(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def delegate_totals(
         self,
         capture: str | Capture,
@@ -22,6 +26,14 @@ class Views:
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def event_nodes(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def event_ops(
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
@@ -40,6 +52,19 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def find_total_for_module(
+        self,
+        capture: str | Capture,
+        module: int = ...,
+        unit: str | None = ...,
+        match: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -80,6 +105,17 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def module_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def op_totals(
         self,
         capture: str | Capture,
@@ -96,6 +132,17 @@ class Views:
         self,
         capture: str | Capture,
         quantiles: Sequence[float] = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def source_totals(
+        self,
+        capture: str | Capture,
         unit: str | None = ...,
         skip_first: int = ...,
         wait: int = ...,

@@ -109,6 +109,12 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
     return [each for each in found.values() if each.name in wanted]
 
 
+def objects_of_linking() -> list[str]:
+    """The names of what is needed to link a capture to a record."""
+    tables_of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
+    return [*tables_of_records, "block_methods", "_find_event_nodes", "_link_findings"]
+
+
 def tables() -> list[SqlObject]:
     """The base tables."""
     return [each for each in objects().values() if each.kind == "table"]
@@ -151,7 +157,9 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         return SqlObject(name, "table", file, text, columns, (), statement)
     if word == "VIEW":
         return SqlObject(name, "view", file, text, columns, (), statement)
-    end = next(index for index, line in enumerate(lines) if line.startswith(") AS"))
+    end = next((index for index, line in enumerate(lines) if line.startswith(") AS")), None)
+    if end is None:
+        raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` behind the parameters of {name}")
     parameters = tuple(_parameter(line, place) for line in lines[1:end])
     kind: Kind = "table macro" if lines[end].startswith(") AS TABLE") else "scalar macro"
     return SqlObject(name, kind, file, text, columns, parameters, statement)

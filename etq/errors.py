@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+
+def displayed(path: str) -> str:
+    """A path as text that can be printed and stored, also where its bytes are not UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
 
 class EtqError(Exception):
     """Anything etq refuses to do: the message says what, where, what was expected and what to do."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
+SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
 # What would move the cursor, colour or beep: names come from files, and files may be hostile.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_TEXT: Final = 12
@@ -24,21 +25,25 @@ _SHORTEST_TEXT: Final = 12
 Rows = Sequence[Sequence[Any]]
 
 
-def write(relation: duckdb.DuckDBPyRelation, format: str, path: str | None, *, force: bool = False) -> None:
-    """Write a result to a file, or to standard output.
+def write(relation: duckdb.DuckDBPyRelation, format: str | None, path: str | None, *, force: bool = False) -> None:
+    """Write a result to a file, or to standard output; without a format, in that of the file's suffix, or as a table.
 
     Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
     """
     _refuse_existing(path, force)
+    format = format or _format_of(path)
     if format == "parquet":
         _write_parquet(relation, path)
     else:
         _write_text(relation.columns, relation.fetchall(), format, path)
 
 
-def write_rows(columns: Sequence[str], rows: Rows, format: str, path: str | None, *, force: bool = False) -> None:
+def write_rows(
+    columns: Sequence[str], rows: Rows, format: str | None, path: str | None, *, force: bool = False
+) -> None:
     """Write rows of texts as `write` does a result."""
     _refuse_existing(path, force)
+    format = format or _format_of(path)
     if format != "parquet":
         _write_text(columns, rows, format, path)
         return
@@ -50,6 +55,10 @@ def write_rows(columns: Sequence[str], rows: Rows, format: str, path: str | None
     )
     with duckdb.connect() as connection:
         _write_parquet(connection.sql(f"SELECT {selected}", params=lists), path)
+
+
+def _format_of(path: str | None) -> str:
+    return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
 
 
 def _refuse_existing(path: str | None, force: bool) -> None:
@@ -163,8 +172,16 @@ def _json(columns: Sequence[str], rows: Rows, _: bool) -> str:
     import json
 
     # NaN and infinities have no JSON; null is what other tools write.
+    columns = _told_apart(columns)
     objects = [dict(zip(columns, (_finite(_plain(value)) for value in row), strict=True)) for row in rows]
     return json.dumps(objects, indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def _told_apart(columns: Sequence[str]) -> list[str]:
+    """Names of which none comes twice: an object holds one value of a name."""
+    return [
+        name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
+    ]
 
 
 def _finite(value: Any) -> Any:

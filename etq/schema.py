@@ -29,12 +29,12 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def create_only(connection: duckdb.DuckDBPyConnection, views: Iterable[str]) -> list[str]:
-    """Make just these views and macros and what they need, for a database that is asked and thrown away.
+def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
+    """Make just these objects and what they need, for a database that is asked and thrown away.
 
     Returns the names of the tables that there are then.
     """
-    needed = catalog.needed_for(["captures", "findings", *views])
+    needed = catalog.needed_for(["captures", "findings", *names])
     _execute_all(connection, (each.statement for each in needed))
     return [each.name for each in needed if each.kind == "table"]
 
@@ -53,11 +53,14 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
     Raises `WarehouseError` for a database that is no warehouse, one that a newer etq wrote, and an older one that
     needs to be migrated but can't be written.
     """
-    if not _has_table(connection, "warehouse"):
-        raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file with --db")
-    version, definitions, writer = connection.execute(
-        "SELECT schema_version, sql_sha256, etq_version FROM warehouse"
-    ).fetchall()[0]
+    try:
+        [(version, definitions, writer)] = connection.execute(
+            "SELECT schema_version, sql_sha256, etq_version FROM warehouse"
+        ).fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException, ValueError):
+        raise WarehouseError(
+            f"{path}: a DuckDB database, but not a warehouse of etq; name another file with --db"
+        ) from None
     if version > SCHEMA_VERSION:
         raise WarehouseError(
             f"{path}: written by etq {writer} with schema {version}; etq {etq.__version__} knows schemas up to "
@@ -87,8 +90,9 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
 
 
 def is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a database holds no tables at all."""
-    return not connection.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall()
+    """Whether a database holds neither tables nor views."""
+    query = "SELECT 1 FROM duckdb_tables() UNION ALL SELECT 1 FROM duckdb_views() WHERE NOT internal LIMIT 1"
+    return not connection.execute(query).fetchall()
 
 
 def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
@@ -101,11 +105,6 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-
-
-def _has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    found = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = ?", [name]).fetchall()
-    return bool(found[0][0])
 
 
 def _execute_all(connection: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import etq
 from etq import catalog
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, displayed
 from etq.ingest.arrow import batch, integers, texts
 from etq.ingest.etdump import read_etdump
 from etq.ingest.etdump_rows import EVENT_TICKS
@@ -33,6 +33,7 @@ class Source:
     def __init__(self, content: bytes | mmap.mmap, path: str) -> None:
         self.content = content
         self.path = path
+        self.uri = displayed(path)
         self._digest: str | None = None
         self._hashing: Thread | None = None
 
@@ -87,13 +88,13 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         ).fetchall()
     if not known:
         capture_id = last_id + 1
-        name = options.name or _free_name(connection, source)
-        _check_name_is_free(connection, name, capture_id)
+        name = free_name(connection, "captures", source) if options.name is None else options.name
+        check_name_is_free(connection, "captures", name, capture_id)
         _insert_rows(connection, capture_id, name, source, options)
     else:
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
-            _check_name_is_free(connection, options.name, capture_id)
+            check_name_is_free(connection, "captures", options.name, capture_id)
         if options.clock_bits not in (None, clock_bits):
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
@@ -115,6 +116,8 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
     """Give a capture labels, in place of those of the same keys."""
     for key, value in labels.items():
+        if not isinstance(value, str) or not key or "=" in key:
+            raise WarehouseError(f"the label {key!r}: {value!r} is none: a key without = and a text as value")
         connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
         connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
 
@@ -124,18 +127,45 @@ def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], sour
 
     Its events are not copied into the database, which reads them where they were decoded.
     """
+    events = _lay(connection, 1, tables, source, options)
+    if events is not None and "event_ticks" in tables:
+        connection.register("_event_ticks_1", events)
+        connection.execute("DROP TABLE event_ticks")
+        connection.execute("CREATE VIEW event_ticks AS SELECT 1 AS capture_id, * FROM _event_ticks_1")
+
+
+def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
+    """Put one more file into such a database; returns its capture_id, or the first one's for the same content."""
+    known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
+    if known:
+        return int(known[0][0])
+    rows = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    events = _lay(connection, 2, {name for (name,) in rows}, source, options)
+    if events is not None:
+        connection.register("_event_ticks_2", events)
+        connection.execute(
+            """
+            CREATE OR REPLACE VIEW event_ticks AS
+            SELECT 1 AS capture_id, * FROM _event_ticks_1
+            UNION ALL
+            SELECT 2 AS capture_id, * FROM _event_ticks_2
+            """
+        )
+    return 2
+
+
+def _lay(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, tables: Container[str], source: Source, options: Options
+) -> pa.Table | None:
+    """Insert the rows of these tables but events, and return these."""
     source.start_hashing()
-    capture_id = 1
     events: list[pa.RecordBatch] = []
-    for table, rows in _tables(PurePath(source.path).stem, source, options):
+    for table, rows in _tables(free_name(connection, "captures", source), source, options):
         if table == "event_ticks":
             events.append(rows)
         elif table in tables:
-            _insert(connection, table, capture_id, rows)
-    if events and "event_ticks" in tables:
-        connection.register("_event_ticks", pa.Table.from_batches(events))
-        connection.execute("DROP TABLE event_ticks")
-        connection.execute(f"CREATE VIEW event_ticks AS SELECT {capture_id:d} AS capture_id, * FROM _event_ticks")
+            insert(connection, table, capture_id, rows)
+    return pa.Table.from_batches(events) if events else None
 
 
 def _insert_rows(
@@ -157,39 +187,44 @@ def _insert_rows(
             raise
 
     try:
-        _insert(connection, "event_ticks", capture_id, pa.RecordBatchReader.from_batches(EVENT_TICKS, events()))
+        insert(connection, "event_ticks", capture_id, pa.RecordBatchReader.from_batches(EVENT_TICKS, events()))
     except duckdb.Error:
         # What the decoder raises reaches us through the database, which knows no more than that it failed.
         if failures:
             raise failures[0] from None
         raise
     for table, rows in others:
-        _insert(connection, table, capture_id, rows)
+        insert(connection, table, capture_id, rows)
 
 
-def _insert(
-    connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch | pa.RecordBatchReader
+def insert(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    key: int,
+    rows: pa.RecordBatch | pa.RecordBatchReader,
+    column: str = "capture_id",
 ) -> None:
+    """Insert rows that lack their first key, the column of that name."""
     connection.register("_rows", rows)
     # The number stands in the statement: as a parameter it would be a column to fill.
-    connection.execute(f"INSERT INTO {table} BY NAME SELECT {capture_id:d} AS capture_id, * FROM _rows")
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT {key:d} AS {column}, * FROM _rows")
     connection.unregister("_rows")
 
 
 def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of all tables; in those of `captures`, what the file doesn't say."""
-    for table, rows in read_etdump(source.content, source.path, options.clock_bits):
+    for table, rows in read_etdump(source.content, source.uri, options.clock_bits):
         if table != "captures":
             yield table, rows
             continue
-        captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
+        captured_at = None if options.captured_at is None else microseconds(options.captured_at)
         given = {
             "sha256": texts([source.sha256]),
             "name": texts([name]),
-            "uri": texts([source.path]),
+            "uri": texts([source.uri]),
             "byte_size": integers([len(source.content)], np.int64),
             "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
-            "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
+            "ingested_at": integers([microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
             "time_scale": texts([options.time_scale or "ns"]),
             "etq_version": texts([etq.__version__]),
         }
@@ -199,16 +234,20 @@ def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, 
 def _read_again(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    """Replace what was read of a file by what it says to new options; its name, scale and date stay."""
+    """Replace what was read of a file by what it says to new options; its name, scale, date and record stay."""
     kept = connection.execute(
-        "SELECT captured_at, time_scale FROM captures WHERE capture_id = ?", [capture_id]
+        "SELECT captured_at, time_scale, record_id FROM captures WHERE capture_id = ?", [capture_id]
     ).fetchall()
     for table in catalog.tables():
         if table.name != "labels" and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
-    captured_at, time_scale = kept[0]
+    captured_at, time_scale, record_id = kept[0]
     again = Options(name, {}, captured_at, time_scale, options.clock_bits)
     _insert_rows(connection, capture_id, name, source, again)
+    if record_id is not None:
+        from etq.storing_records import link_record
+
+        link_record(connection, capture_id, record_id)
 
 
 def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
@@ -225,26 +264,30 @@ def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, opti
     )
 
 
-def _check_name_is_free(connection: duckdb.DuckDBPyConnection, name: str, capture_id: int) -> None:
+def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
+    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
+    if not name.strip() or name.startswith("@") or "=" in name:
+        raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
     taken = connection.execute(
-        "SELECT sha256 FROM captures WHERE name = ? AND capture_id <> ?", [name, capture_id]
+        f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
     ).fetchall()
     if taken:
         raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
 
 
-def _free_name(connection: duckdb.DuckDBPyConnection, source: Source) -> str:
+def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
     """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
-    path = PurePath(source.path)
-    parts = [*path.parts[:-1], path.stem]
+    path = PurePath(source.uri)
+    # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
+    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], path.stem)]
     names = ["/".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
     for name in [*names, f"{path.stem}-{source.sha256[:12]}"]:
-        if not connection.execute("SELECT 1 FROM captures WHERE name = ?", [name]).fetchall():
+        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
             return name
     return f"{path.stem}-{source.sha256}"
 
 
-def _microseconds(moment: datetime) -> int:
+def microseconds(moment: datetime) -> int:
     """Microseconds since 1970 in UTC; a moment without a time zone is in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

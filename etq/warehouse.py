@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,19 +19,36 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import duckdb
 
-from etq import schema
+from etq import catalog, schema
 from etq._views import Views
-from etq.errors import FormatError, QueryError, WarehouseError
+from etq.errors import FormatError, QueryError, WarehouseError, displayed
+
+if TYPE_CHECKING:
+    from etq.storing import Source
 
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 # Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
 # of few captures (0.5 MB of 1.6) and of many (1.4 bytes an event of 10.1), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 LOCK_HOLDER: Final = re.compile(r"lock is held in (.+?) \(PID (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Record:
+    """An ETRecord in a warehouse. `is_complete` is False for one that can't tell events their ops."""
+
+    record_id: int
+    name: str
+    sha256: str
+    is_complete: bool
+    is_new: bool = False
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -78,16 +96,18 @@ def look_at(
     *,
     time_scale: TimeScale | None = None,
     clock_bits: Literal[32, 64] | None = None,
+    etrecord: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
     """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
 
-    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`.
+    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
+    `etrecord`, the capture is linked to that record.
     """
     # What reads files is imported beside the making of the database, which leaves the interpreter alone.
     importing = Thread(target=import_module, args=("etq.storing",))
     importing.start()
     connection = duckdb.connect(":memory:")
-    tables = schema.create_only(connection, views)
+    tables = schema.create_only(connection, [*views, *(catalog.objects_of_linking() if etrecord else ())])
     importing.join()
     from etq.storing import Options, Source, lay_over
 
@@ -96,7 +116,10 @@ def look_at(
     options = Options(None, {}, None, _checked(time_scale), clock_bits)
     lay_over(connection, tables, Source(_content(name), name), options)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
-    return warehouse, Capture(*found[0])
+    capture = Capture(*found[0])
+    if etrecord is not None:
+        warehouse.link(capture, warehouse.ingest_record(etrecord))
+    return warehouse, capture
 
 
 class Warehouse(Views):
@@ -189,26 +212,86 @@ class Warehouse(Views):
         and for a warehouse that can't be written.
         """
         # What reads files is imported where files are read: asking needs none of it.
-        from etq.storing import Options, Source, in_little_memory, store
+        from etq.storing import Options, store
 
         if clock_bits is not None and clock_bits not in (32, 64):
             raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
-        path = "bytes" if isinstance(source, bytes) else os.fspath(source)
-        content = source if isinstance(source, bytes) else _content(path)
-        options = Options(name, labels or {}, captured_at, _checked(time_scale), clock_bits)
-        source_file = Source(content, path)
-        connection = self.connection
+        options = Options(name, labels or {}, _moment(captured_at), _checked(time_scale), clock_bits)
+        capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
+        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
+        return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
+
+    def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
+        """Read an ETRecord into the warehouse: all of it, or, at an error, nothing. Known content adds nothing.
+
+        Raises `FormatError` for a file that can't be read, is damaged or is no ETRecord, and `WarehouseError` for a
+        name that is taken and for a warehouse that can't be written.
+        """
+        from etq.storing_records import store_record
+
+        record_id, is_new = self._stored(source, lambda file: store_record(self.connection, file, name))
+        query = "SELECT record_id, name, sha256, is_complete, ?::BOOLEAN FROM records WHERE record_id = ?"
+        return Record(*self.connection.execute(query, [is_new, record_id]).fetchall()[0])
+
+    def link(self, capture: str | Capture, record: str | Record) -> None:
+        """Say that a capture is of a record's program, so that its events can be told their ops and modules.
+
+        The methods of the capture's runs are inferred; a record that doesn't fit is told of in `findings`. Raises
+        `QueryError` where there is no such capture or record.
+        """
+        from etq.storing_records import link_record
+
+        capture_id = (capture if isinstance(capture, Capture) else self.capture(capture)).capture_id
+        record_id = (record if isinstance(record, Record) else self.record(record)).record_id
         try:
-            with in_little_memory(connection) if self.path else nullcontext():
-                capture_id, is_new = schema.in_transaction(connection, lambda: store(connection, source_file, options))
+            schema.in_transaction(self.connection, lambda: link_record(self.connection, capture_id, record_id))
         except duckdb.Error as error:
             raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
-        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
-        return Capture(*connection.execute(query, [is_new, capture_id]).fetchall()[0])
+
+    def record(self, selector: str) -> Record:
+        """The one record of a name or hash prefix. Raises `QueryError` where there is none or more than one."""
+        query = (
+            "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
+        )
+        try:
+            return Record(*self.connection.execute(query, [selector]).fetchall()[0])
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    def lay_beside(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
+        """Put one more file into a warehouse that `look_at` gave; options and errors are those of `ingest`."""
+        from etq.storing import Options, Source, lay_beside
+
+        name = os.fspath(path)
+        capture_id = lay_beside(
+            self.connection, Source(_content(name), name), Options(None, {}, None, _checked(time_scale), None)
+        )
+        query = "SELECT capture_id, name, sha256, format, true FROM captures WHERE capture_id = ?"
+        return Capture(*self.connection.execute(query, [capture_id]).fetchall()[0])
+
+    def _stored(
+        self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
+    ) -> tuple[int, bool]:
+        """The result of storing a file, in a transaction of its own."""
+        from etq.storing import Source, in_little_memory
+
+        path = "bytes" if isinstance(source, bytes) else os.fspath(source)
+        file = Source(source if isinstance(source, bytes) else _content(path), path)
+        try:
+            with in_little_memory(self.connection) if self.path else nullcontext():
+                return schema.in_transaction(self.connection, lambda: store(file))
+        except duckdb.Error as error:
+            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""
         return self.sql("FROM capture_summary")
+
+
+def _moment(captured_at: datetime | None) -> datetime | None:
+    if captured_at is not None and not isinstance(captured_at, datetime):
+        raise WarehouseError(f"captured_at is a datetime, not {captured_at!r}")
+    return captured_at
 
 
 def _checked(time_scale: str | None) -> str | None:
@@ -230,6 +313,8 @@ def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise WarehouseError(f"{path}: there is no warehouse; make one with: etq ingest FILE... --db {path}")
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
+    if displayed(path) != path:
+        raise WarehouseError(f"{displayed(path)}: the path of a warehouse must be UTF-8")
     try:
         # A file that exists keeps the storage version that it has.
         return duckdb.connect(path, read_only=read_only, config={} if os.path.exists(path) else dict(STORAGE))
@@ -247,9 +332,11 @@ def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
 def _content(path: str) -> bytes | mmap.mmap:
     """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
+            raise FormatError(path, "can't be read: it is no regular file")
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from error
+        raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error

@@ -7,16 +7,17 @@ are checked against every run with two comparisons an event, and computed anew f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from etq.ingest import signatures
+from etq.ingest.event_keys import NOWHERE, Indexes, Keys
 from etq.ingest.event_slices import ALLOCATION, DEBUG, PROFILE, EventKey, Ticks
+from etq.ingest.parents import Order, find_execute, find_parents
 
-Indexes = npt.NDArray[np.int64]
-NOWHERE = -1
+# Patterns that are remembered: in a file where every run is another one, remembering all would take all memory.
+PATTERNS = 2048
 
 
 @dataclass(frozen=True)
@@ -26,85 +27,6 @@ class SignatureRow:
     block_index: int
     slot: int
     key: EventKey
-
-
-@dataclass
-class Keys:
-    """Every distinct `EventKey` of a file, numbered as they appear, with what grouping needs of each as arrays."""
-
-    keys: list[EventKey] = field(default_factory=list)
-    _codes: dict[EventKey, int] = field(default_factory=dict)
-    _groups: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _identities: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _instructions: dict[tuple[int, int], int] = field(default_factory=dict)
-    _columns: list[tuple[int, ...]] = field(default_factory=list)
-    _table: Indexes | None = None
-
-    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT = range(7)
-    # Roles: what may contain it. OTHER and DELEGATE events first look for the call of their own instruction.
-    OTHER, DELEGATE, CALL, CONTAINER = range(4)
-
-    def codes(self, keys: list[EventKey]) -> Indexes:
-        """The file-wide code of each key; new ones are added."""
-        for key in keys:
-            if key not in self._codes:
-                self._codes[key] = len(self.keys)
-                self.keys.append(key)
-                self._columns.append(self._describe(key))
-                self._table = None
-        return np.array([self._codes[key] for key in keys], np.int64)
-
-    def column(self, which: int) -> Indexes:
-        """One attribute of every key: TYPE, GROUP, … as numbered above."""
-        if self._table is None:
-            self._table = np.array(self._columns, np.int64).reshape(-1, 7)
-        return self._table[:, which]
-
-    def _describe(self, key: EventKey) -> tuple[int, ...]:
-        # The Inspector gathers events by these four (FORMATS: InstructionEventSignature); a debug event's chain is a
-        # u64 and a profile event's an i32, which as numbers are equal just where they are not "none".
-        group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
-        # … and tells them apart by these (ProfileEventSignature, DebugEventSignature).
-        identity = (
-            key.type == PROFILE,
-            key.name or "",
-            key.instruction_id,
-            key.delegate_debug_id,
-            key.delegate_debug_str or None,
-        )
-        kind = signatures.event_kind(key)
-        role = self.OTHER
-        if kind == "delegate":
-            role = self.DELEGATE
-        elif kind in ("operator_call", "delegate_call", "control"):
-            role = self.CALL
-        elif key.chain_index == -1 or kind == "framework":
-            role = self.CONTAINER
-        root = {signatures.EXECUTE: 2, signatures.STEP: 1}.get(key.name or "", 0) if kind == "framework" else 0
-        wrapper = {"operator_call": 1, "delegate_call": 2}.get(kind, 0)
-        return (
-            key.type,
-            self._groups.setdefault(group, len(self._groups)),
-            self._identities.setdefault(identity, len(self._identities)),
-            self._instructions.setdefault((key.chain_index, key.instruction_id), len(self._instructions)),
-            role,
-            wrapper,
-            root,
-        )
-
-
-@dataclass(frozen=True)
-class Order:
-    """Pairs of a run's events, by index: start[early] + gap <= start[late]."""
-
-    early: Indexes
-    late: Indexes
-    gap: Indexes
-
-    def is_kept(self, times: Ticks) -> npt.NDArray[np.bool_]:
-        """For which runs it holds, whose starts are `times` [runs, events]."""
-        is_early: npt.NDArray[np.bool_] = times.take(self.early, axis=1) + self.gap <= times.take(self.late, axis=1)
-        return np.asarray(is_early.all(axis=1))
 
 
 @dataclass(frozen=True)
@@ -187,6 +109,8 @@ class Blocks:
         known = (name, bundled, codes.tobytes())
         pattern = self._patterns.get(known)
         if pattern is None:
+            if len(self._patterns) >= PATTERNS:
+                self._patterns.clear()
             pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, wrapped)
         return pattern
 
@@ -284,95 +208,3 @@ def occurrences(values: Indexes) -> npt.NDArray[np.int32]:
     before = np.empty(len(values), np.int32)
     before[by_value] = np.arange(len(values)) - np.searchsorted(ordered, ordered, side="left")
     return before
-
-
-def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tuple[Indexes, Order]:
-    """Which event of a run contains each: events are logged when they end, so a parent is a later event.
-
-    A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock says; a kernel to the
-    next OPERATOR_CALL or DELEGATE_CALL of its instruction that starts no later; all else to the next framework or
-    user event that starts no later. Also returns what of the times decided: another run of the same events, of which
-    that holds, has the same parents. `wrapped` says that the run's clock is a 32-bit counter that passed zero.
-    """
-    count = len(codes)
-    role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
-    times = start
-    if wrapped and count:
-        # Times counted from the last event's start, as signed 32 bits: order is right over half the counter's range.
-        times = ((start - start[-1] + 2**31) & 0xFFFFFFFF) - 2**31
-    containers = np.flatnonzero(role == Keys.CONTAINER)
-    parent = np.full(count, NOWHERE, np.int64)
-    _parents_among_containers(containers, times, parent)
-
-    own = _call_of_instruction(keys, codes, role)
-    delegates = (role == Keys.DELEGATE) & (own != NOWHERE)
-    parent[delegates] = own[delegates]
-    others = np.flatnonzero((role == Keys.OTHER) & (own != NOWHERE))
-    is_later = times[own[others]] > times[others]
-    refused, others = others[is_later], others[~is_later]
-    parent[others] = own[others]
-
-    left = np.flatnonzero((role != NOWHERE) & (role != Keys.CONTAINER) & (parent == NOWHERE))
-    following = np.append(containers, NOWHERE)[np.searchsorted(containers, left)]
-    apart = (following != NOWHERE) & (times[following] > times[left])
-    while apart.any():
-        following[apart] = parent[following[apart]]
-        apart = (following != NOWHERE) & (times[following] > times[left])
-    parent[left] = following
-
-    placed = np.concatenate([containers, left])
-    skipped = np.append(containers, NOWHERE)[np.searchsorted(containers, placed, side="right")]
-    skipped[skipped == parent[placed]] = NOWHERE
-    climbing = skipped != NOWHERE
-    while climbing.any():
-        climbing[climbing] = parent[skipped[climbing]] != parent[placed[climbing]]
-        skipped[climbing] = parent[skipped[climbing]]
-    apart_at = skipped != NOWHERE
-    timed = np.flatnonzero((parent != NOWHERE) & ~delegates)
-    early = [parent[timed], placed[apart_at], refused]
-    late = [timed, skipped[apart_at], own[refused]]
-    gap = np.repeat([0, 1], [len(timed), sum(map(len, late[1:]))])
-    return parent, Order(np.concatenate(early), np.concatenate(late), gap)
-
-
-def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes) -> None:
-    """Fill in the parents of framework and user events: the nearest later one that starts no later."""
-    for at in range(len(containers) - 2, -1, -1):
-        here, above = containers[at], containers[at + 1]
-        while above != NOWHERE and times[above] > times[here]:
-            above = parent[above]
-        parent[here] = above
-
-
-def _call_of_instruction(keys: Keys, codes: Indexes, role: Indexes) -> Indexes:
-    """The next call of an event's own instruction: a DELEGATE_CALL for delegate events, either call for others."""
-    instruction = keys.column(Keys.INSTRUCTION)[codes]
-    wrapper = np.where(role == Keys.CALL, keys.column(Keys.WRAPPER)[codes], 0)
-    found = np.full(len(codes), NOWHERE, np.int64)
-    for inner, wrappers in ((Keys.DELEGATE, wrapper == 2), (Keys.OTHER, wrapper > 0)):
-        inside = np.flatnonzero(role == inner)
-        calls = np.sort((instruction * len(codes) + np.arange(len(codes)))[wrappers])
-        if not len(inside) or not len(calls):
-            continue
-        place = np.searchsorted(calls, instruction[inside] * len(codes) + inside)
-        next_call = np.append(calls, -1)[place]
-        same = (next_call >= 0) & (next_call // len(codes) == instruction[inside])
-        found[inside[same]] = next_call[same] % len(codes)
-    return found
-
-
-def find_execute(keys: Keys, codes: Indexes, parent: Indexes) -> Indexes:
-    """The Method::execute that each event belongs to; where there is none, the Method::step; itself included."""
-    profile = keys.column(Keys.TYPE)[codes] == PROFILE
-    root = np.where(profile, keys.column(Keys.ROOT)[codes], 0)
-    found = np.full(len(codes), NOWHERE, np.int64)
-    for wanted in (1, 2):
-        here = np.where(profile, np.arange(len(codes)), NOWHERE)
-        climbing = here != NOWHERE
-        climbing[climbing] = root[here[climbing]] != wanted
-        while climbing.any():
-            here[climbing] = parent[here[climbing]]
-            climbing = here != NOWHERE
-            climbing[climbing] = root[here[climbing]] != wanted
-        found = np.where(here != NOWHERE, here, found)
-    return found

@@ -94,6 +94,7 @@ def _tensors(values: Tables, chosen: Positions) -> tuple[Positions, pa.Table]:
 def _tensor_lists(values: Tables, chosen: Positions) -> tuple[Positions, pa.Table]:
     lists, owners = Tables(values.buffer, VALUE, values.positions[chosen]).tables("tensor_list", TENSOR_LIST)
     spans = lists.spans("tensors", 4)
+    values.buffer.claim(4 * spans.total(), "TensorList.tensors")
     tensors = (
         lists.elements(spans, TENSOR, 0, spans.total()) if spans.total() else Tables(lists.buffer, TENSOR, owners[:0])
     )
@@ -121,9 +122,10 @@ def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> p
 def _integers(tensors: Tables, spans: Spans) -> pa.Array:
     """Vectors of i64, one list a tensor; an absent vector is an empty one, as a scalar tensor's sizes are."""
     total = spans.total()
+    tensors.buffer.claim(8 * total, "Tensor.sizes and strides")
     places = element_positions(spans, 8, 0, total) if total else spans.start[:0]
     flat = tensors.buffer.gather(places, SCALARS["i64"], "Tensor.sizes or strides")
-    return lists(flat, spans.count)
+    return lists(numbers(flat), spans.count)
 
 
 def _numbers(values: Tables, places: Positions, kind: Positions) -> tuple[Positions, pa.Table]:

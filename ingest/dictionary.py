@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.arrow import numbers
 from etq.ingest.flatbuffer import Buffer, Spans, string_views
 
@@ -34,6 +35,8 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
     else:
         codes, distinct = _encode(string_views(buffer, spans))
         first = _first_rows(codes, distinct)
+    if (size := int(spans.count[first].sum())) > buffer.end - buffer.start:
+        raise FormatError(buffer.path, f"the texts of {what} overlap: {size:,} bytes of distinct ones")
     return codes, [
         buffer.text(int(spans.start[at]), int(spans.count[at]), what) if spans.present[at] else None for at in first
     ]

@@ -14,6 +14,9 @@ from etq.ingest.etdump_schema import IDENTIFIER
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
 _SHORTEST_FIRST_LINE: Final = 16
+_LINE: Final = re.compile(rb"[^\n]+")
+_AROUND: Final = b"\r \t\"'"
+_CHANGING: Final = re.compile(rb"[\d\s.:]+")
 _SIZE_PREFIX: Final = 4
 _SMALLEST: Final = 8
 
@@ -63,34 +66,54 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
     return dumps, size - at
 
 
-def dumps_in_log(data: bytes) -> list[bytes]:
+def is_text(data: Any) -> bool:
+    """Whether a file begins as a text does: no zeros in it."""
+    return len(data) > 0 and b"\0" not in bytes(data[:4096])
+
+
+def dumps_in_log(data: Any) -> list[bytes]:
     """The ETDumps printed as base64 into a log, decoded; none where there are none.
 
-    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines are as long as
-    its first; the last one may be shorter, if it completes just the size that the size prefix says (or, where there is
-    no size prefix, ends in padding). All else between them, before and behind them on their lines too, is noise.
+    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines stand behind
+    the same prefix (but for numbers in it: the time, say) or alone on their line, and are as long as its first; the
+    last one may be shorter, if it completes just the size that the size prefix says (or, where there is no size prefix,
+    ends in padding). All else is noise. Where another dump begins, the one before is over, whole or not.
     """
     found: list[bytes] = []
-    parts: list[bytes] = []
+    lines: list[bytes] = []
+    first_prefix = b""
     wanted = letters = 0
-    for token in (match.group() for match in _BASE64.finditer(data)):
-        if not parts:
+    for line in _LINE.finditer(data):
+        for match in _BASE64.finditer(line.group()):
+            token, prefix = match.group(), line.group()[: match.start()]
             head = _decoded(token[:16])
-            if len(token) < _SHORTEST_FIRST_LINE or not is_etdump(head):
+            if len(token) >= _SHORTEST_FIRST_LINE and is_etdump(head):
+                if lines:
+                    found.append(_decoded(b"".join(lines)))
+                lines, letters, first_prefix = [], 0, _shape(prefix)
+                is_prefixed = head[8:12] == IDENTIFIER
+                wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
+            elif not lines or not _is_next(lines, token, letters, wanted):
                 continue
-            is_prefixed = head[8:12] == IDENTIFIER
-            wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
-            letters = 0
-        elif len(token) != len(parts[0]) and not _completes(letters, token, wanted):
-            continue
-        parts.append(token)
-        letters += len(token)
-        if _completes(letters - len(token), token, wanted):
-            found.append(_decoded(b"".join(parts)))
-            parts = []
-    if parts:
-        found.append(_decoded(b"".join(parts)))
+            elif _shape(prefix) != first_prefix and token != line.group().strip(_AROUND):
+                continue
+            lines.append(token)
+            letters += len(token)
+            if _completes(letters - len(token), token, wanted):
+                found.append(_decoded(b"".join(lines)))
+                lines = []
+    if lines:
+        found.append(_decoded(b"".join(lines)))
     return found
+
+
+def _shape(prefix: bytes) -> bytes:
+    """A line's prefix without what changes from line to line."""
+    return _CHANGING.sub(b"", prefix)
+
+
+def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> bool:
+    return len(token) == len(lines[0]) or _completes(letters, token, wanted)
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:

@@ -19,11 +19,12 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest import etdump_rows, signatures
 from etq.ingest.arrow import batch, integers, texts
-from etq.ingest.blocks import NOWHERE, Blocks, Indexes, Keys, Structure
+from etq.ingest.blocks import Blocks, Structure
 from etq.ingest.dictionary import encode_strings
-from etq.ingest.dumps import Dump, dumps_in_log, find_dumps, is_etdump
+from etq.ingest.dumps import Dump, dumps_in_log, find_dumps, is_etdump, is_text
 from etq.ingest.etdump_rows import Place, Runs
 from etq.ingest.etdump_schema import ALLOCATOR, ETDUMP, RUN_DATA
+from etq.ingest.event_keys import NOWHERE, Indexes, Keys
 from etq.ingest.event_slices import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.flatbuffer import REFERENCE, Buffer, Tables
 from etq.ingest.run_groups import decoded_groups
@@ -50,7 +51,7 @@ def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator
     if is_etdump(data):
         yield from _Reader(clock_bits).read([(data, path)])
         return
-    logged = dumps_in_log(bytes(data))
+    logged = dumps_in_log(data) if is_text(data) else []
     if not logged:
         raise FormatError(path, _what_it_is(data))
     yield from _Reader(clock_bits).read([(dump, f"{path} (base64 dump {index})") for index, dump in enumerate(logged)])
@@ -76,6 +77,7 @@ class _Facts:
     """What is known of a whole file only at its end."""
 
     wraps: int = 0
+    has_wrapped: bool = False
     backward: int = 0
     is_beyond_32_bits: bool = False
     types: set[int] = field(default_factory=set)
@@ -113,8 +115,7 @@ class _Reader:
         root = Tables(buffer, ETDUMP, start + buffer.gather(start, REFERENCE, "the reference to the root table"))
         run_data = root.spans("run_data", 4)
         dump_index, self.dumps = self.dumps, self.dumps + 1
-        if not run_data.total():
-            return
+        buffer.claim(4 * run_data.total(), "ETDump.run_data")
         for first in range(0, run_data.total(), RUNS):
             runs = root.elements(run_data, RUN_DATA, first, min(first + RUNS, run_data.total()))
             yield from self._read_runs(runs, dump_index, data)
@@ -127,6 +128,7 @@ class _Reader:
         self.runs.bundled_input_index += runs.scalar("bundled_input_index").tolist()
         yield from self._allocators(runs, first_run)
         spans = runs.spans("events", 4)
+        runs.buffer.claim(4 * spans.total(), "RunData.events")
         for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
             yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
@@ -137,6 +139,7 @@ class _Reader:
         spans = runs.spans("allocators", 4)
         if not spans.total():
             return
+        runs.buffer.claim(4 * spans.total(), "RunData.allocators")
         found = runs.elements(spans, ALLOCATOR, 0, spans.total())
         codes, names = encode_strings(runs.buffer, found.spans("name", 1), "Allocator.name")
         run_index = np.repeat(np.arange(len(runs)), spans.count)
@@ -155,7 +158,7 @@ class _Reader:
         type = self.keys.column(Keys.TYPE)[codes]
         self.facts.types.update(np.flatnonzero(np.bincount(type)).tolist())
         ends = np.cumsum(counts)
-        wrapped = self._wrapped_runs(start, elapsed, ends)
+        wrapped = self._wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
         runs = range(first_run, first_run + len(counts))
         patterns, structure = self.blocks.structure(
             [self.runs.name[run] for run in runs],
@@ -181,13 +184,16 @@ class _Reader:
                 yield "debug_values", etdump_rows.debug_values(place, at, keys, part.values)
             base += len(part.codes)
 
-    def _wrapped_runs(self, start: Ticks, elapsed: Ticks, ends: Indexes) -> npt.NDArray[np.bool_]:
-        """Which runs have an event that ends after a 32-bit counter passed zero. Notes facts of the clock."""
+    def _wrapped_runs(
+        self, start: Ticks, elapsed: Ticks, ends: Indexes, is_host: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Which runs have an event that ends after a 32-bit counter passed zero. Notes facts of the host's clock."""
         wrapped = np.zeros(len(ends), np.bool_)
-        if not self.facts.is_beyond_32_bits and len(start):
+        if not self.facts.is_beyond_32_bits and is_host.any():
             end = start + elapsed
             # Times of 2**63 and more are negative here.
-            lowest, highest = min(int(start.min()), int(end.min())), max(int(start.max()), int(end.max()))
+            lowest = min(int(start.min(where=is_host, initial=0)), int(end.min(where=is_host, initial=0)))
+            highest = max(int(start.max(where=is_host, initial=0)), int(end.max(where=is_host, initial=0)))
             self.facts.is_beyond_32_bits = lowest < 0 or highest >= WRAP
         if not len(elapsed) or elapsed.min() >= 0:
             return wrapped
@@ -195,8 +201,10 @@ class _Reader:
         wraps = backward[(start[backward] >= 0) & (start[backward] < WRAP) & (elapsed[backward] > -WRAP)]
         self.facts.backward += len(backward)
         self.facts.wraps += len(wraps)
+        on_host = wraps[is_host[wraps]]
+        self.facts.has_wrapped |= len(on_host) > 0
         if self.clock_bits != 64:
-            wrapped[np.searchsorted(ends, wraps, side="right")] = True
+            wrapped[np.searchsorted(ends, on_host, side="right")] = True
         return wrapped
 
     def _note_clocks(self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes) -> None:
@@ -212,8 +220,12 @@ class _Reader:
         delegate = np.flatnonzero((roles[codes] == Keys.DELEGATE) & (structure.signature != NOWHERE))
         parent = structure.parent[delegate]
         call = before[delegate] + np.maximum(parent, 0)
-        since = start[delegate] - start[call]
-        outside = (parent != NOWHERE) & ((since < 0) | (since > elapsed[call]))
+        since, length = start[delegate] - start[call], elapsed[call]
+        if self.facts.has_wrapped:
+            # A call that the counter's zero falls into, and what starts behind that.
+            since = np.where((length < 0) & (since < 0), since + WRAP, since)
+            length = np.where((length < 0) & (length > -WRAP), length + WRAP, length)
+        outside = (parent != NOWHERE) & ((since < 0) | (since > length))
         signature = structure.signature[delegate]
         for column, counted in enumerate((signature, signature[start[delegate] == 0], signature[outside])):
             self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
@@ -239,7 +251,7 @@ class _Reader:
     def _clock_bits(self) -> int:
         if self.clock_bits is not None:
             return self.clock_bits
-        return 32 if self.facts.wraps and not self.facts.is_beyond_32_bits else 64
+        return 32 if self.facts.has_wrapped and not self.facts.is_beyond_32_bits else 64
 
     def _profiling_level(self) -> str | None:
         if self.facts.types & {DEBUG, OUTPUT}:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from etq.ingest import signatures
 from etq.ingest.arrow import batch, blobs, flags, integers, numbers, texts
-from etq.ingest.blocks import NOWHERE, Indexes, SignatureRow, Structure, occurrences
+from etq.ingest.blocks import SignatureRow, Structure, occurrences
 from etq.ingest.debug_values import DebugValues
+from etq.ingest.event_keys import NOWHERE, Indexes
 from etq.ingest.event_slices import DEBUG, OUTPUT, EventKey, EventSlice
 
 Mask = npt.NDArray[np.bool_]
@@ -159,7 +160,7 @@ def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) 
     """The table `signatures`. `clocks` has of each one's events: how many, at start 0, starting outside their call."""
     keys = [row.key for row in rows]
     synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
-    clock = np.where(synthetic, "synthetic", np.where(clocks[:, 2] > 0, "delegate", "host")).tolist()
+    clock = np.where(synthetic, "synthetic", np.where(2 * clocks[:, 2] > clocks[:, 0], "delegate", "host")).tolist()
     units = [
         None if key.type == DEBUG else signatures.event_value_unit(key, made_up)
         for key, made_up in zip(keys, synthetic.tolist(), strict=True)

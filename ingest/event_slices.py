@@ -158,6 +158,7 @@ def _metadata(profile: Tables, profile_at: Positions, events: int) -> list[bytes
     filled = np.flatnonzero(spans.count)
     if not len(filled):
         return None
+    profile.buffer.claim(spans.total(), "ProfileEvent.delegate_debug_metadata")
     found: list[bytes | None] = [None] * events
     for at in filled:
         begin = int(spans.start[at])

@@ -85,6 +85,20 @@ class Buffer:
         if self.bytes.ctypes.data % 8:
             self.bytes = self.bytes.copy()
         self._views: dict[np.dtype[Any], npt.NDArray[Any]] = {}
+        self._claimed = 0
+
+    def claim(self, size: int, what: str) -> None:
+        """Count the bytes of vectors that are each to have their own; refuse more than the buffer has.
+
+        Vectors that share their bytes would make a small file as large as one likes.
+        """
+        self._claimed += size
+        if self._claimed > self.end - self.start:
+            raise FormatError(
+                self.path,
+                f"{what} and what stands before take {self._claimed:,} bytes, more than the buffer has "
+                f"(bytes {self.start} to {self.end}): vectors overlap",
+            )
 
     def part(self, start: int, end: int) -> Buffer:
         """The same file, with other bounds."""

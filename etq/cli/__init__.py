@@ -25,6 +25,10 @@ class _Group(click.Group):
             # The reader of a pipe has seen enough; Python must not complain at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
+        except MemoryError:
+            _fail("not enough memory", context)
+        except OSError as error:
+            _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", context)
         except Exception as error:
             if type(error).__module__ not in ("duckdb", "_duckdb"):
                 raise

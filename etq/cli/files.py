@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from etq.cli import main
-from etq.cli.options import UNITS, output_options, schedule_options, tell_findings, unit_option, warehouse_option
+from etq.cli.options import (
+    UNITS,
+    file_options,
+    opened,
+    output_options,
+    schedule_options,
+    taken_file_options,
+    tell_findings,
+    tell_record,
+    unit_option,
+    warehouse_option,
+)
 from etq.errors import EtqError
 from etq.output import printable, write
 
@@ -18,9 +30,8 @@ if TYPE_CHECKING:
 
 
 @main.command()
-@click.argument("file", metavar="FILE", type=click.Path())
-@click.option("--time-scale", type=click.Choice(UNITS), default="ns", show_default=True, help="What one tick is.")
-@click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
+@click.argument("file", metavar="FILE", type=str)
+@file_options
 @click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
 @click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
 @unit_option("ms")
@@ -28,43 +39,43 @@ if TYPE_CHECKING:
 @output_options
 def inspect(
     file: str,
-    time_scale: str,
-    clock_bits: str | None,
     repeats: str | None,
     everything: bool,
     unit: str,
-    format: str,
+    format: str | None,
     output: str | None,
     force: bool,
-    **schedule: int | None,
+    **options: Any,
 ) -> None:
     """Show a file's events with statistics over their runs, as the Inspector does. Nothing is stored.
 
+    With the program's ETRecord, events have the ops and the module that they belong to.
+
     \b
     etq inspect run.etdp
+    etq inspect run.etdp --etrecord model.etrecord
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
     """
-    from etq.warehouse import look_at
-
-    if time_scale == "cycles":
-        unit = "cycles"
-    given = {name: value for name, value in {"repeats": repeats, **schedule}.items() if value is not None}
+    said = taken_file_options(options)
+    unit = "cycles" if said.time_scale == "cycles" else unit
+    given = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in given)
-    warehouse, capture = look_at(
-        file,
-        ["inspector_events"],
-        time_scale=time_scale,  # type: ignore[arg-type]  # click has checked it
-        clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
-    )
+    symbols, joined = ("", "")
+    if said.etrecord is not None:
+        symbols = ", o.op_types, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
+        joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
+    views = ["inspector_events", *(["event_ops"] if joined else [])]
+    warehouse, capture = opened(file, views, said)
     with warehouse:
-        tell_findings(warehouse, capture.capture_id)
         relation = warehouse.sql(
             f"""
             SELECT
                 i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
-                i.delegate_debug_identifier
+                i.delegate_debug_identifier{symbols}
             FROM inspector_events($capture, unit := $unit{arguments}) AS i
+            {joined}
             WHERE $everything OR i.kind <> 'operator_call'
+            ORDER BY i.block_index, i.slot, i.occurrence
             """,
             capture=capture,
             unit=unit,
@@ -85,12 +96,13 @@ def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]
 
 
 @main.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
 @click.option("--name", help="Name of the capture; with one file only.")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=_parsed_labels, help="May be repeated.")
 @click.option("--captured-at", type=click.DateTime(), help="When it was measured, in UTC.")
 @click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
+@click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -99,6 +111,7 @@ def ingest(
     captured_at: datetime | None,
     time_scale: str | None,
     clock_bits: str | None,
+    etrecord: str | None,
     db: str,
 ) -> None:
     """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
@@ -114,6 +127,9 @@ def ingest(
         raise click.UsageError("--name goes with one file")
     failed = 0
     with open(db) as warehouse:
+        record = None if etrecord is None else warehouse.ingest_record(etrecord)
+        if record is not None:
+            tell_record(warehouse, record)
         for file in _with_progress(files):
             try:
                 capture = warehouse.ingest(
@@ -124,13 +140,15 @@ def ingest(
                     time_scale=time_scale,  # type: ignore[arg-type]
                     clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
                 )
+                if record is not None:
+                    warehouse.link(capture, record)
             except EtqError as error:
                 failed += 1
                 click.echo(f"Error: {printable(str(error))}", err=True)
                 continue
             what = "ingested" if capture.is_new else "known already, options applied"
             click.echo(f"{printable(capture.name)}: {what}", err=True)
-            if capture.is_new:
+            if capture.is_new or record is not None:
                 tell_findings(warehouse, capture.capture_id)
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
@@ -148,7 +166,7 @@ def _with_progress(files: tuple[str, ...]) -> Iterator[str]:
 @main.command()
 @warehouse_option
 @output_options
-def captures(db: str, format: str, output: str | None, force: bool) -> None:
+def captures(db: str, format: str | None, output: str | None, force: bool) -> None:
     """List the captures of a warehouse.
 
     \b
@@ -158,3 +176,24 @@ def captures(db: str, format: str, output: str | None, force: bool) -> None:
 
     with open(db, read_only=True) as warehouse:
         write(warehouse.captures(), format, output, force=force)
+
+
+@main.command()
+@click.argument("capture")
+@click.argument("record")
+@warehouse_option
+def link(capture: str, record: str, db: str) -> None:
+    """Say that a capture is of a record's program. RECORD is a record's name or hash prefix, or a file to be ingested.
+
+    \b
+    etq link run model.etrecord --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    with open(db) as warehouse:
+        found = warehouse.capture(capture)
+        linked = warehouse.ingest_record(record) if Path(record).is_file() else warehouse.record(record)
+        warehouse.link(found, linked)
+        tell_record(warehouse, linked)
+        tell_findings(warehouse, found.capture_id)
+        click.echo(f"{printable(found.name)}: linked to {printable(linked.name)}", err=True)

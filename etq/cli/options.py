@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from etq.errors import EtqError
-from etq.output import FORMATS, write
+from etq.output import FORMATS, printable, write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse import Capture, Record, Warehouse
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 UNITS: Final = ("ns", "us", "ms", "s", "cycles")
@@ -42,7 +44,8 @@ def warehouse_option(command: Command) -> Command:
 def output_options(command: Command) -> Command:
     command = click.option("--force", is_flag=True, help="Overwrite the file of -o.")(command)
     command = click.option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")(command)
-    return click.option("--format", "format", type=click.Choice(FORMATS), default="table", show_default=True)(command)
+    text = "By default as the file of -o is called, else table."
+    return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
 
 
 def unit_option(default: str | None) -> Callable[[Command], Command]:
@@ -56,34 +59,113 @@ def schedule_options(command: Command) -> Command:
     return command
 
 
-@contextmanager
-def asked(capture: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
-    from etq.warehouse import look_at, open
+@dataclass(frozen=True)
+class FileOptions:
+    """What is said of a file that is read on the command line."""
 
-    if os.path.exists(capture):
-        warehouse, found = look_at(capture, [view])
+    time_scale: str | None = None
+    clock_bits: str | None = None
+    etrecord: str | None = None
+
+
+def file_options(command: Command) -> Command:
+    """Options about a file; for a capture of a warehouse they were said when it was ingested."""
+    for option in (
+        click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program."),
+        click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Of a file: width of the clock's counter."),
+        click.option("--time-scale", type=click.Choice(UNITS), help="Of a file: what one tick is.  [default: ns]"),
+    ):
+        command = option(command)
+    return command
+
+
+def taken_file_options(options: dict[str, Any]) -> FileOptions:
+    """The options of `file_options`, taken out of a command's."""
+    return FileOptions(*(options.pop(name, None) for name in ("time_scale", "clock_bits", "etrecord")))
+
+
+def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
+    """A file in a warehouse in memory that has these views."""
+    from etq.warehouse import look_at
+
+    warehouse, capture = look_at(
+        file,
+        views,
+        time_scale=said.time_scale,  # type: ignore[arg-type]  # click has checked it
+        clock_bits=None if said.clock_bits is None else int(said.clock_bits),  # type: ignore[arg-type]
+        etrecord=said.etrecord,
+    )
+    tell_findings(warehouse, capture.capture_id)
+    return warehouse, capture
+
+
+def is_file(capture: str, db: str) -> bool:
+    """Whether an argument means a file: one that exists, unless it is a plain word and there is a warehouse."""
+    is_path = os.sep in capture or "." in capture
+    return (Path(capture).is_file() and (is_path or not os.path.exists(db))) or (is_path and os.path.isdir(capture))
+
+
+@contextmanager
+def asked(capture: str, db: str, view: str, said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
+    """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
+    from etq.warehouse import open
+
+    if is_file(capture, db):
+        warehouse, found = opened(capture, [view], said)
         with warehouse:
-            tell_findings(warehouse, found.capture_id)
             yield warehouse, found.sha256
     elif not os.path.exists(db) and (os.sep in capture or capture.endswith(".etdp")):
         raise EtqError(f"{capture}: no such file")
     else:
+        if said != FileOptions():
+            raise EtqError(
+                f"{capture} is no file: --time-scale, --clock-bits and --etrecord are said when it is ingested"
+            )
         with open(db, read_only=True) as warehouse:
             yield warehouse, capture
 
 
+def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
+    """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
+    if warehouse.path is not None:
+        raise EtqError(f"{baseline} is a file and {capture} is not: ingest the baseline, too")
+    return warehouse.lay_beside(baseline, time_scale=said.time_scale).sha256
+
+
 def tell_findings(warehouse: Warehouse, capture_id: int) -> None:
+    """Tell what there is to know about a capture; that its record is another program's, as a warning."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
     for rule, detail in warehouse.connection.execute(query, [capture_id]).fetchall():
-        click.echo(f"Note: {rule}: {detail}", err=True)
+        _tell(rule, detail)
+
+
+def tell_record(warehouse: Warehouse, record: Record) -> None:
+    """Tell what there is to know about a record."""
+    query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
+    for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
+        _tell(f"{record.name}: {rule}", detail)
+
+
+def _tell(rule: str, detail: str) -> None:
+    word = "Warning" if rule == "foreign record" else "Note"
+    click.secho(printable(f"{word}: {rule}: {detail}"), err=True, bold=word == "Warning")
 
 
 def show_view(
-    view: str, capture: str, db: str, output: tuple[str, str | None, bool], *, query: str = "FROM {view}", **given: Any
+    view: str,
+    capture: str,
+    db: str,
+    output: tuple[str | None, str | None, bool],
+    said: FileOptions,
+    *,
+    query: str = "FROM {view}",
+    **given: Any,
 ) -> None:
     """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}."""
-    with asked(capture, db, view) as (warehouse, selector):
+    baseline = given.get("baseline")
+    with asked(capture, db, view, said) as (warehouse, selector):
+        if baseline is not None and Path(baseline).is_file():
+            given["baseline"] = _beside(warehouse, baseline, capture, said)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         relation = warehouse.sql(query.format(view=f"{view}({arguments})"), **parameters)

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, schedule_options, show_view, unit_option, warehouse_option
+from etq.cli.options import (
+    FileOptions,
+    file_options,
+    output_options,
+    schedule_options,
+    show_view,
+    taken_file_options,
+    unit_option,
+    warehouse_option,
+)
 from etq.errors import EtqError
 from etq.output import write, write_rows
+
+OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
 
 
 def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view."""
 
     def command(
-        capture: str, db: str, unit: str | None, format: str, output: str | None, force: bool, **options: Any
+        capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
     ) -> None:
-        show_view(view, capture, db, (format, output, force), query=query, unit=unit, **options)
+        said = taken_file_options(options)
+        show_view(view, capture, db, (format, output, force), said, query=query, unit=unit, **options)
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb\netq {name} run.etdp --format json"
-    decorated: Callable[..., Any] = output_options(unit_option(None)(warehouse_option(command)))
+    decorated: Callable[..., Any] = unit_option(None)(warehouse_option(file_options(command)))
+    decorated = output_options(decorated)
     if schedule:
         decorated = schedule_options(decorated)
     if view == "op_totals":
-        decorated = click.option("--by", type=click.Choice(["family", "label", "instance"]), help="What is one op.")(
-            decorated
-        )
+        decorated = click.option(
+            "--by", type=click.Choice(["family", "label", "instance", "op_type", "shape"]), help="What is one op."
+        )(decorated)
     if view == "framework_tax":
         decorated = click.option("--baseline", metavar="CAPTURE", help="The same program at level method_only.")(
             decorated
@@ -48,6 +61,19 @@ _view_command("ops", "op_totals", "Show where the time of the executes went, op 
 _view_command("breakdown", "execute_breakdown", "Show what the time of the executes is made of.")
 _view_command("tax", "framework_tax", "Show what each run costs beside its work.")
 _view_command("load", "load_breakdown", "Show what loading and the first run cost.", schedule=False)
+_view_command(
+    "modules",
+    "module_totals",
+    "Show the time of each module of the model; needs a linked record.",
+    """SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class, m.calls,
+    m.own, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
+)
+_view_command(
+    "sources",
+    "source_totals",
+    "Show the time of each line of the model's source; needs a linked record.",
+    "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
+)
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
 
 
@@ -55,13 +81,13 @@ _view_command("delegates", "delegate_totals", "Show the delegates' calls, and wh
 @click.argument("capture")
 @warehouse_option
 @output_options
-def memory(capture: str, db: str, format: str, output: str | None, force: bool) -> None:
+def memory(capture: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what each allocator allocated.
 
     \b
     etq memory run --db lab.duckdb
     """
-    show_view("memory_totals", capture, db, (format, output, force))
+    show_view("memory_totals", capture, db, (format, output, force), FileOptions())
 
 
 @main.command()
@@ -70,16 +96,17 @@ def memory(capture: str, db: str, format: str, output: str | None, force: bool) 
 @unit_option(None)
 @schedule_options
 @warehouse_option
+@file_options
 @output_options
 def percentiles(
     capture: str,
     quantiles: tuple[float, ...],
     unit: str | None,
     db: str,
-    format: str,
+    format: str | None,
     output: str | None,
     force: bool,
-    **schedule: int | None,
+    **options: Any,
 ) -> None:
     """Show any percentiles of a capture's events, a column each.
 
@@ -87,7 +114,7 @@ def percentiles(
     etq percentiles run -q 0.5 -q 0.99 --db lab.duckdb
     """
     columns = ", ".join(
-        f'max(p.value) FILTER (WHERE p.quantile = {quantile}) AS "p{100 * quantile:g}"'
+        f'max(p.value) FILTER (WHERE p.quantile = {quantile}) AS "p{100 * quantile:.12g}"'
         for quantile in quantiles or (0.1, 0.5, 0.9)
     )
     query = f"""
@@ -96,15 +123,16 @@ def percentiles(
         GROUP BY p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, p.runs, p.unit
         ORDER BY p.block_index, p.slot, p.occurrence
     """
-    given = {"quantiles": list(quantiles) or None, "unit": unit, **schedule}
-    show_view("percentiles", capture, db, (format, output, force), query=query, **given)
+    said = taken_file_options(options)
+    given = {"quantiles": list(quantiles) or None, "unit": unit, **options}
+    show_view("percentiles", capture, db, (format, output, force), said, query=query, **given)
 
 
 @main.command()
 @click.argument("query")
 @warehouse_option
 @output_options
-def sql(query: str, db: str, format: str, output: str | None, force: bool) -> None:
+def sql(query: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Ask the warehouse in SQL. It is opened for reading only.
 
     \b
@@ -122,7 +150,7 @@ def sql(query: str, db: str, format: str, output: str | None, force: bool) -> No
 @main.command()
 @click.argument("name", required=False)
 @output_options
-def views(name: str | None, format: str, output: str | None, force: bool) -> None:
+def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
     """List all tables, views and macros, or document one: its columns and parameters.
 
     \b
@@ -141,7 +169,7 @@ def views(name: str | None, format: str, output: str | None, force: bool) -> Non
 
         near = difflib.get_close_matches(name, [each.name for each in catalog.public_objects()])
         raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
-    if format == "table" and output is None:
+    if format in (None, "table") and output is None:
         click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}\n")
     listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
     rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]

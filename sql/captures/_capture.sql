@@ -1,4 +1,4 @@
--- The captures that an argument means: the one of that name, else @latest,
+-- The captures that an argument means: the one of that hash or name, else @latest,
 -- else all that have the labels of a selector, else by prefix of their hash.
 -- Tables are named with an underscore in this file: an argument may be a
 -- column of the caller's, as in `LATERAL (FROM op_totals(c.name))`, and must
@@ -12,6 +12,9 @@ CREATE MACRO _matching_captures(
 SELECT _each.capture_id, _each.name
 FROM captures AS _each
 WHERE CASE
+    WHEN length(capture::VARCHAR) = 64 AND EXISTS (
+        FROM captures AS _same WHERE _same.sha256 = capture::VARCHAR
+    ) THEN _each.sha256 = capture::VARCHAR
     WHEN EXISTS (
         FROM captures AS _named WHERE _named.name = capture::VARCHAR
     ) THEN _each.name = capture::VARCHAR
@@ -32,7 +35,12 @@ WHERE CASE
                 string_split(capture::VARCHAR, ','),
                 _label.key || '=' || _label.value
             )
-    ) = len(list_distinct(string_split(capture::VARCHAR, ',')))
+    ) = len(list_distinct(string_split(capture::VARCHAR, ','))) OR EXISTS (
+        -- A value may hold a comma, if it is all that is asked for.
+        FROM labels AS _whole
+        WHERE _whole.capture_id = _each.capture_id
+            AND _whole.key || '=' || _whole.value = capture::VARCHAR
+    )
     ELSE length(capture::VARCHAR) >= 4
         AND starts_with(_each.sha256, lower(capture::VARCHAR))
 END;
@@ -45,7 +53,7 @@ CREATE MACRO _capture_id(
     SELECT CASE _found.number
         WHEN 1 THEN _found.capture_id
         WHEN 0 THEN error(
-            'no capture matches ' || capture::VARCHAR || coalesce(
+            'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || coalesce(
                 '; the nearest are ' || _nearest_captures(capture),
                 '; the warehouse is empty'
             )

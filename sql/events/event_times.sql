@@ -12,6 +12,7 @@
 --   children: number of the events directly within it that are on the host's clock
 --   self_ticks: duration_ticks less those of these children
 --   is_added: whether it is in ticks of the host's clock, so that it may be added to others
+--   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture,  -- as everywhere
     skip_first,  -- as in `schedule`
@@ -31,7 +32,8 @@ timed AS (
         e.execute_index,
         e.start_ticks,
         coalesce(e.duration_ticks, 0) AS duration_ticks,
-        e.clock = 'host' AND e.value_unit = 'ticks' AS is_added
+        e.clock = 'host' AND e.value_unit = 'ticks' AS is_added,
+        e.duration_ticks IS NULL AS is_impossible
     FROM _capture(capture, NULL) AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
@@ -45,7 +47,7 @@ within AS (
         t.run_index,
         t.parent_index,
         count(*) AS children,
-        sum(t.duration_ticks)::BIGINT AS ticks
+        try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
     WHERE t.is_added AND t.parent_index IS NOT NULL
     GROUP BY t.run_index, t.parent_index
@@ -60,7 +62,8 @@ SELECT
     t.duration_ticks,
     coalesce(w.children, 0) AS children,
     t.duration_ticks - coalesce(w.ticks, 0) AS self_ticks,
-    t.is_added
+    t.is_added,
+    t.is_impossible
 FROM timed AS t
 LEFT JOIN within AS w
     ON w.run_index = t.run_index AND w.parent_index = t.event_index;
@@ -94,18 +97,9 @@ WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
-placed AS (
+timed AS (
     SELECT
         t.*,
-        min(t.start_ticks) FILTER (WHERE t.is_added)
-            OVER (PARTITION BY t.run_index) AS origin
-    FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
-    ) AS t
-),
-named AS (
-    SELECT
-        p.*,
         s.kind,
         s.label,
         s.family,
@@ -113,17 +107,43 @@ named AS (
         s.clock,
         a.unit,
         _written_unit(s.value_unit, a.time_scale) AS written,
-        -- Impossible times count as nothing in sums, but are shown as unknown.
-        e.elapsed_ticks < 0 AND p.duration_ticks = 0 AS is_impossible
-    FROM placed AS p
+        -- Of a counter that passed zero within the run: counted from the run's
+        -- last event, modulo its range, as signed.
+        CASE
+            WHEN c.clock_bits = 32
+                AND bool_or(e.elapsed_ticks < 0)
+                    OVER (PARTITION BY t.run_index)
+                THEN (
+                    t.start_ticks - last_value(t.start_ticks) OVER in_order
+                    + 10737418240
+                ) % 4294967296 - 2147483648
+            ELSE t.start_ticks
+        END AS clock_ticks
+    FROM _self_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
     CROSS JOIN asked AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
-        AND s.signature_index = p.signature_index
+        AND s.signature_index = t.signature_index
     JOIN event_ticks AS e
         ON e.capture_id = a.capture_id
-        AND e.run_index = p.run_index
-        AND e.event_index = p.event_index
+        AND e.run_index = t.run_index
+        AND e.event_index = t.event_index
+    -- The unit is checked here even where nobody looks at it.
+    WHERE a.unit IS NOT NULL
+    WINDOW in_order AS (
+        PARTITION BY t.run_index ORDER BY t.event_index
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+    )
+),
+named AS (
+    SELECT
+        t.*,
+        min(t.clock_ticks) FILTER (WHERE t.is_added)
+            OVER (PARTITION BY t.run_index) AS origin
+    FROM timed AS t
 )
 SELECT
     n.run_index,
@@ -134,7 +154,7 @@ SELECT
     n.instruction_id,
     n.parent_index,
     CASE
-        WHEN n.clock = 'host' THEN (n.start_ticks - n.origin)
+        WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin)
             * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
     END AS start,
     CASE

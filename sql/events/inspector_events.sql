@@ -135,6 +135,6 @@ LEFT JOIN statistics AS t
     ON t.block_index = s.block_index AND t.slot = s.slot
 WHERE CASE
     WHEN repeats IN ('all', 'last') THEN true
-    ELSE error('repeats is ''all'' or ''last'', not ' || repeats)
+    ELSE error('repeats is ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
 END
 ORDER BY s.block_index, s.slot, t.occurrence;

@@ -46,6 +46,15 @@ statistics AS (
     FROM events AS e
     JOIN asked AS a ON a.capture_id = e.capture_id
     JOIN selected AS r ON r.run_index = e.run_index
+    WHERE CASE
+        WHEN len(quantiles) > 0
+            AND list_min(quantiles) >= 0
+            AND list_max(quantiles) <= 1 THEN true
+        ELSE error(
+            'quantiles is a list of numbers between 0 and 1, not '
+            || coalesce(quantiles::VARCHAR, 'NULL')
+        )
+    END
     GROUP BY e.block_index, e.slot, e.occurrence
 ),
 unnested AS (

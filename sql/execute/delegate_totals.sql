@@ -2,6 +2,7 @@
 -- what of it the delegate's own events explain.
 -- Columns:
 --   block_index: the event block
+--   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
 --   calls: number of calls
 --   total: time of the calls
@@ -31,6 +32,7 @@ asked AS (
 timed AS (
     SELECT
         s.block_index,
+        s.chain_index,
         s.instruction_id,
         s.kind,
         _delegate_part(s.family) AS part,
@@ -50,27 +52,27 @@ timed AS (
 calls AS (
     SELECT
         t.block_index,
+        t.chain_index,
         t.instruction_id,
         count(*) FILTER (WHERE t.kind = 'delegate_call') AS calls,
-        sum(t.duration_ticks) FILTER (WHERE t.kind = 'delegate_call')::BIGINT
-            AS total,
-        sum(t.duration_ticks) FILTER (
+        try_cast(sum(t.duration_ticks) FILTER (
+            WHERE t.kind = 'delegate_call'
+        ) AS BIGINT) AS total,
+        coalesce(try_cast(sum(t.self_ticks) FILTER (
             WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'ops'
-        )::BIGINT AS ops,
-        sum(t.duration_ticks) FILTER (
+        ) AS BIGINT), 0) AS ops,
+        coalesce(try_cast(sum(t.self_ticks) FILTER (
             WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'copies'
-        )::BIGINT AS copies,
-        sum(t.duration_ticks) FILTER (
+        ) AS BIGINT), 0) AS copies,
+        coalesce(try_cast(sum(t.self_ticks) FILTER (
             WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'layout'
-        )::BIGINT AS layout,
-        sum(t.self_ticks) FILTER (WHERE t.kind = 'delegate_call')::BIGINT
-            AS unaccounted,
+        ) AS BIGINT), 0) AS layout,
         count(*) FILTER (WHERE t.kind = 'delegate') AS events,
         count(*) FILTER (WHERE t.kind = 'delegate' AND NOT t.is_added)
             AS other_events
     FROM timed AS t
     WHERE t.kind IN ('delegate', 'delegate_call')
-    GROUP BY t.block_index, t.instruction_id
+    GROUP BY t.block_index, t.chain_index, t.instruction_id
 ),
 scale AS (
     SELECT
@@ -78,7 +80,7 @@ scale AS (
         _divisor(a.time_scale, a.unit) AS divisor,
         a.unit,
         (
-            SELECT sum(t.duration_ticks)::BIGINT
+            SELECT try_cast(sum(t.duration_ticks) AS BIGINT)
             FROM timed AS t
             WHERE t.is_execute AND t.is_added
         ) AS execute_ticks
@@ -86,13 +88,15 @@ scale AS (
 )
 SELECT
     c.block_index,
+    c.chain_index,
     c.instruction_id,
     c.calls,
     c.total * x.multiplier / x.divisor AS total,
-    coalesce(c.ops, 0) * x.multiplier / x.divisor AS ops,
-    coalesce(c.copies, 0) * x.multiplier / x.divisor AS copies,
-    coalesce(c.layout, 0) * x.multiplier / x.divisor AS layout,
-    c.unaccounted * x.multiplier / x.divisor AS unaccounted,
+    c.ops * x.multiplier / x.divisor AS ops,
+    c.copies * x.multiplier / x.divisor AS copies,
+    c.layout * x.multiplier / x.divisor AS layout,
+    (c.total - c.ops - c.copies - c.layout) * x.multiplier / x.divisor
+        AS unaccounted,
     c.total / nullif(c.calls, 0) * x.multiplier / x.divisor AS avg,
     100 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
     x.unit AS unit,
@@ -100,4 +104,4 @@ SELECT
     c.other_events
 FROM calls AS c
 CROSS JOIN scale AS x
-ORDER BY c.total DESC, c.block_index, c.instruction_id;
+ORDER BY c.total DESC, c.block_index, c.chain_index, c.instruction_id;

@@ -19,6 +19,7 @@ CREATE MACRO _delegate_part(
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
 --   block_index: the event block of a delegate's part; NULL for other parts
+--   chain_index: the chain of the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   instruction_id: the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   calls: number of events it is made of
 --   total: their time together
@@ -56,6 +57,7 @@ parts AS (
             ELSE 10
         END AS part,
         CASE WHEN part BETWEEN 3 AND 6 THEN s.block_index END AS block_index,
+        CASE WHEN part BETWEEN 3 AND 6 THEN s.chain_index END AS chain_index,
         CASE WHEN part BETWEEN 3 AND 6 THEN s.instruction_id END
             AS instruction_id,
         t.self_ticks,
@@ -74,18 +76,19 @@ parts AS (
 executes AS (
     SELECT
         count(p.execute_ticks) AS number,
-        sum(p.execute_ticks)::BIGINT AS ticks
+        sum(p.execute_ticks)::DOUBLE AS ticks
     FROM parts AS p
 ),
 added AS (
     SELECT
         p.part,
         p.block_index,
+        p.chain_index,
         p.instruction_id,
         count(*) AS calls,
-        sum(p.self_ticks)::BIGINT AS total_ticks
+        try_cast(sum(p.self_ticks) AS BIGINT) AS total_ticks
     FROM parts AS p
-    GROUP BY p.part, p.block_index, p.instruction_id
+    GROUP BY p.part, p.block_index, p.chain_index, p.instruction_id
 )
 SELECT
     [
@@ -101,6 +104,7 @@ SELECT
         'rest'
     ][d.part] AS component,
     d.block_index,
+    d.chain_index,
     d.instruction_id,
     d.calls,
     d.total_ticks * _multiplier(a.time_scale, a.unit)
@@ -113,4 +117,8 @@ SELECT
 FROM added AS d
 CROSS JOIN executes AS x
 CROSS JOIN asked AS a
-ORDER BY d.block_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part;
+ORDER BY
+    d.block_index NULLS FIRST,
+    d.chain_index NULLS FIRST,
+    d.instruction_id NULLS FIRST,
+    d.part;

@@ -2,10 +2,10 @@
 -- run that has a Method::execute (or Method::step).
 -- Columns:
 --   run_index: the run
---   execute_ticks: all its executes together
---   kernel_ticks: kernels
---   delegate_ticks: DELEGATE_CALLs, with all that is within them
---   operator_ticks: OPERATOR_CALLs without a kernel event
+--   execute_ticks: all its executes together; NULL where the times of one are impossible
+--   kernel_ticks: own time of kernels
+--   delegate_ticks: own time of DELEGATE_CALLs and of the delegates' events
+--   operator_ticks: own time of OPERATOR_CALLs without a kernel event
 CREATE MACRO _executes(
     capture,  -- as everywhere
     skip_first,  -- as in `schedule`
@@ -21,21 +21,28 @@ asked AS (
 )
 SELECT
     t.run_index,
-    sum(
-        CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
-    )::BIGINT AS execute_ticks,
-    sum(CASE WHEN s.kind = 'kernel' THEN t.duration_ticks ELSE 0 END)::BIGINT
-        AS kernel_ticks,
-    sum(
-        CASE WHEN s.kind = 'delegate_call' THEN t.duration_ticks ELSE 0 END
-    )::BIGINT AS delegate_ticks,
-    sum(
+    CASE
+        WHEN NOT bool_or(t.is_impossible AND t.event_index = t.execute_index)
+            THEN try_cast(sum(
+                CASE
+                    WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0
+                END
+            ) AS BIGINT)
+    END AS execute_ticks,
+    try_cast(sum(
+        CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
+    ) AS BIGINT) AS kernel_ticks,
+    try_cast(sum(
         CASE
-            WHEN s.kind = 'operator_call' AND t.children = 0
-                THEN t.duration_ticks
+            WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
+        END
+    ) AS BIGINT) AS delegate_ticks,
+    try_cast(sum(
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
             ELSE 0
         END
-    )::BIGINT AS operator_ticks
+    ) AS BIGINT) AS operator_ticks
 FROM _self_times(
     capture, skip_first, wait, warmup, active, repeat, skip_first_wait
 ) AS t
@@ -54,10 +61,10 @@ GROUP BY t.run_index;
 -- tracing slows the kernels too, and the tax can't be told.
 -- Columns:
 --   run_index: the run
---   execute: time of its Method::execute (or Method::step) events
---   kernels: time of the kernels in it
---   delegates: time of the DELEGATE_CALLs in it
---   operators: time of the OPERATOR_CALLs in it that have no kernel event
+--   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
+--   kernels: own time of the kernels in it
+--   delegates: own time of the DELEGATE_CALLs and delegates' events in it
+--   operators: own time of the OPERATOR_CALLs in it that have no kernel event
 --   tracing: execute less the baseline's median; NULL without a baseline
 --   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
 --   tax_percent: tax in percent of execute, both without tracing where it is known
@@ -102,6 +109,10 @@ untraced AS (
     CROSS JOIN asked AS a
     CROSS JOIN baseline_capture AS k
     WHERE CASE
+        WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
+            'the baseline ' || k.name || ' counts ' || k.time_scale
+            || ', which can''t be taken from ' || a.unit
+        )
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
             'the baseline ' || k.name || ' is of level '

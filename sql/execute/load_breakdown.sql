@@ -44,8 +44,8 @@ loading AS (
         t.run_index,
         t.component,
         count(*) AS events,
-        sum(t.duration_ticks)::BIGINT AS total_ticks,
-        sum(t.self_ticks)::BIGINT AS self_ticks,
+        try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(
             ['Program::load_method', 'Method::init', 'delegate init'], t.component
         ) AS part
@@ -59,7 +59,7 @@ executes AS (
     SELECT
         t.run_index,
         t.block_index,
-        sum(t.duration_ticks)::BIGINT AS ticks,
+        try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks,
         row_number() OVER (
             PARTITION BY t.block_index ORDER BY t.run_index
         ) = 1 AS is_first

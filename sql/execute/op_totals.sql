@@ -17,7 +17,7 @@
 --   total_ticks: total as written, a whole number
 CREATE MACRO op_totals(
     capture,  -- name, hash prefix, @latest or selector
-    "by" := 'family',  -- family; label; instance: label and instruction
+    "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
@@ -30,6 +30,11 @@ WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
+op_types AS (
+    SELECT m.signature_index, m.op_type, m.output_shape
+    FROM _event_modules(capture) AS m
+    WHERE "by" IN ('op_type', 'shape')
+),
 owned AS (
     SELECT
         CASE
@@ -37,7 +42,13 @@ owned AS (
             WHEN s.kind = 'framework' THEN '(unattributed)'
             WHEN "by" = 'family' THEN s.family
             WHEN "by" IN ('label', 'instance') THEN s.label
-            ELSE error('by is ''family'', ''label'' or ''instance'', not ' || "by")
+            WHEN "by" = 'op_type' THEN coalesce(o.op_type, s.family)
+            WHEN "by" = 'shape' THEN
+                coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), s.family)
+            ELSE error(
+                'by is ''family'', ''label'', ''instance'', ''op_type'' or ''shape'', '
+                || 'not ' || coalesce("by", 'NULL')
+            )
         END AS op,
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
@@ -60,6 +71,7 @@ owned AS (
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
+    LEFT JOIN op_types AS o ON o.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL
 ),
 added AS (
@@ -71,7 +83,7 @@ added AS (
         o.unit,
         o.written,
         count(*) AS calls,
-        sum(o.self_ticks)::BIGINT AS total_ticks,
+        try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks
     FROM owned AS o
@@ -92,7 +104,7 @@ SELECT
         AS max,
     CASE
         WHEN d.is_added THEN 100 * d.total_ticks / nullif(
-            (SELECT sum(o.execute_ticks)::BIGINT FROM owned AS o), 0
+            (SELECT sum(o.execute_ticks)::DOUBLE FROM owned AS o), 0
         )
     END AS share_percent,
     _shown_unit(d.written, d.unit) AS unit,

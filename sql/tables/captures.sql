@@ -19,6 +19,8 @@ CREATE TABLE captures (
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     time_scale VARCHAR NOT NULL,  -- what one tick is: ns, us, ms, s or cycles; ns unless given
     clock_bits INTEGER,  -- width of the clock's counter: 32 where given or evident from a wraparound, else 64
+    record_id INTEGER,  -- the ETRecord of its program, in `records`; NULL where none is linked
+    program_id INTEGER,  -- the program that ran, in `programs`; NULL where none is linked
     profiling_level VARCHAR,  -- all, method_only (no events per operator), debug (values logged); NULL where nothing was executed
     etq_version VARCHAR NOT NULL  -- version of etq that read it
 );

@@ -5,6 +5,8 @@ CREATE TABLE runs (
     run_index INTEGER NOT NULL,  -- position in the file, from 0, counted through all of its dumps
     dump_index INTEGER NOT NULL,  -- which of the file's dumps, from 0
     name VARCHAR NOT NULL,  -- the block's name: Default (loading), Execute, Step, or what the user called it
+    method VARCHAR,  -- the method that ran, inferred from the linked record or program; NULL where that can't be told
+    method_score DOUBLE,  -- share of the run's distinct operators that fit the method; NULL without a record or program, or without operators
     bundled_input_index INTEGER,  -- which bundled input was run; NULL where none is named
     block_index INTEGER NOT NULL,  -- the event block: runs of one name that logged the same events in the same order
     block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0

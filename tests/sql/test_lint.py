@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2] / "sql"
 # The same word means the same everywhere; a new parameter is a new word, and is thought about.
 PARAMETERS = {
     "capture", "baseline", "unit", "quantiles", "by", "repeats",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
+    "record", "module", "match", "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
-THEMES = ["tables", "captures", "events", "execute", "memory"]
+THEMES = ["tables", "captures", "records", "events", "execute", "memory"]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
 
@@ -47,7 +47,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "views": "[]"}
+    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'"}
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
@@ -131,9 +131,10 @@ def test_public_macros_are_ordered(each: SqlObject) -> None:
 def test_files_hold_one_topic(path: Path) -> None:
     assert path.parent.name in THEMES
     held = [each for each in OBJECTS if each.file == f"{path.parent.name}/{path.name}"]
-    assert 1 <= len([each for each in held if each.is_public]) <= 4 or not any(each.is_public for each in held)
+    public = [each for each in held if each.is_public]
+    assert len(public) <= 4 or path.parent.name == "tables"
     lines = path.read_text().splitlines()
-    assert len(lines) <= 260
+    assert len(lines) <= 280
     assert all(len(line) <= 88 or line.lstrip().startswith("--") or "  -- " in line for line in lines)
 
 

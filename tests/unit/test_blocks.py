@@ -52,33 +52,48 @@ def slow_parents(events: list[ProfileEvent]) -> list[int | None]:
     def is_container(event: ProfileEvent) -> bool:
         return event.chain_index == -1
 
+    def call(places: range, event: ProfileEvent, names: tuple[str, ...]) -> int | None:
+        found = (i for i in places if events[i].name in names and events[i].instruction_id == event.instruction_id)
+        return next(found, None)
+
     parents: list[int | None] = []
     for at, event in enumerate(events):
-        later = range(at + 1, len(events))
-        containing = [i for i in later if is_container(events[i]) and events[i].start_time <= event.start_time]
-        nearest = containing[0] if containing else None
-        calls = [
-            i
-            for i in later
-            if events[i].name in ("OPERATOR_CALL", "DELEGATE_CALL") and events[i].instruction_id == event.instruction_id
-        ]
+        later, earlier = range(at + 1, len(events)), range(at - 1, -1, -1)
+        containing = (i for i in later if is_container(events[i]) and events[i].start_time <= event.start_time)
+        nearest = next(containing, None)
         if event.delegate_debug_id_str is not None:
-            calls = [i for i in calls if events[i].name == "DELEGATE_CALL"]
-            parents.append(calls[0] if calls else nearest)
-        elif event.name == "native_call_add.out" and calls and events[calls[0]].start_time <= event.start_time:
-            parents.append(calls[0])
+            following, before = (call(places, event, ("DELEGATE_CALL",)) for places in (later, earlier))
+            if following is not None:
+                parents.append(following)
+            elif before is not None and events[before].start_time <= event.start_time:
+                parents.append(before)
+            else:
+                parents.append(nearest)
+        elif is_container(event):
+            operators = (i for i in later if not is_container(events[i]) and events[i].delegate_debug_id_str is None)
+            operator = next(operators, None)
+            is_nearer = operator is not None and (nearest is None or operator < nearest)
+            is_within = is_nearer and operator is not None and events[operator].start_time <= event.start_time
+            parents.append(operator if is_within else nearest)
         else:
-            parents.append(nearest)
+            own = None
+            if event.name == "native_call_add.out":
+                own = call(later, event, ("OPERATOR_CALL", "DELEGATE_CALL"))
+            is_own = own is not None and events[own].start_time <= event.start_time
+            parents.append(own if is_own else nearest)
     return parents
 
 
 def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list[int | None]:
+    """The outermost Method::execute on the way up."""
     found: list[int | None] = []
     for at in range(len(events)):
         here: int | None = at
-        while here is not None and events[here].name != "Method::execute":
+        outermost = None
+        while here is not None:
+            outermost = here if events[here].name == "Method::execute" else outermost
             here = parents[here]
-        found.append(here)
+        found.append(outermost)
     return found
 
 
@@ -219,3 +234,16 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
     assert [row["block_index"] for row in tables["runs"]] == expected
     assert [row["block_run"] for row in tables["runs"]] == [expected[:at].count(b) for at, b in enumerate(expected)]
     assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))
+
+
+# --- what the review of real and hostile dumps asked for ----------------------------------------------------------------
+
+
+def test_a_dump_of_deep_nesting_is_read_in_a_blink() -> None:
+    """Nested scopes and kernels that start before all of them: steps double, or this takes minutes."""
+    depth = 20_000
+    scopes: list[Event] = [framework("scope", depth - at, depth + at) for at in range(depth)]
+    kernels: list[Event] = [kernel("add", 0, 1, at) for at in range(depth)]
+    rows = profile_rows(dump(Run("Execute", (*kernels, *scopes, framework("Method::execute", 0, 3 * depth)))))
+    assert rows[0]["parent_index"] == 2 * depth and rows[depth]["parent_index"] == depth + 1
+    assert {row["execute_index"] for row in rows} == {2 * depth}

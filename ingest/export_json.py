@@ -1,0 +1,178 @@
+"""The parts of torch.export's JSON that etq reads, as types for a typed decoder: all else is skipped, not built.
+
+Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4); the
+layout of version 1 (an int), where a tensor's description stands under `meta`, is read too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+# torch.export's ScalarType, by number: not c10's.
+DTYPES: Final = (
+    None,
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+    "bool",
+    "bfloat16",
+    "uint16",
+    "float8_e5m2",
+    "float8_e4m3fn",
+)
+
+
+class Size(msgspec.Struct):
+    """A size or stride: a number, or (None here) an expression."""
+
+    as_int: int | None = None
+
+
+class TensorMeta(msgspec.Struct):
+    """What is known of a tensor; in version 1 under `meta`."""
+
+    dtype: int = 0
+    sizes: list[Size] = []
+    strides: list[Size] = []
+    meta: TensorMeta | None = None
+
+
+class Named(msgspec.Struct):
+    """A reference to a value."""
+
+    name: str
+
+
+class OptionalTensor(msgspec.Struct):
+    """A reference to a value, or none."""
+
+    as_tensor: Named | None = None
+
+
+class NestedGraph(msgspec.Struct):
+    """A graph that a node calls."""
+
+    name: str
+    graph: Graph
+
+
+class Argument(msgspec.Struct):
+    """An argument of a node, or an output: the kinds of it that name values or hold graphs."""
+
+    as_tensor: Named | None = None
+    as_tensors: list[Named] | None = None
+    as_optional_tensors: list[OptionalTensor] | None = None
+    as_graph: NestedGraph | None = None
+
+    def names(self) -> list[str]:
+        """The values it refers to, in order."""
+        if self.as_tensor is not None:
+            return [self.as_tensor.name]
+        if self.as_tensors is not None:
+            return [each.name for each in self.as_tensors]
+        if self.as_optional_tensors is not None:
+            return [each.as_tensor.name for each in self.as_optional_tensors if each.as_tensor is not None]
+        return []
+
+
+class NamedArgument(msgspec.Struct):
+    """An argument, with its name in the op's signature."""
+
+    arg: Argument
+
+
+class Metadata(msgspec.Struct):
+    """What export kept of where a node comes from."""
+
+    stack_trace: str | None = None
+    nn_module_stack: str | None = None
+    debug_handle: str | int | None = None
+    from_node: str | None = None
+
+
+class Node(msgspec.Struct):
+    """The call of an op."""
+
+    target: str
+    inputs: list[NamedArgument] = []
+    outputs: list[Argument] = []
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    name: str | None = None
+
+
+class Graph(msgspec.Struct):
+    """Inputs, nodes and what is known of values."""
+
+    nodes: list[Node]
+    inputs: list[Argument] = []
+    tensor_values: dict[str, TensorMeta] = {}
+
+
+class SpecArgument(msgspec.Struct):
+    """The value that an input is; nothing where it is no tensor."""
+
+    name: str | None = None
+
+
+class Spec(msgspec.Struct):
+    """What an input stands for."""
+
+    arg: SpecArgument
+
+
+class InputSpec(msgspec.Struct):
+    """An input that is no argument of the user's."""
+
+    parameter: Spec | None = None
+    buffer: Spec | None = None
+    tensor_constant: Spec | None = None
+
+
+class Signature(msgspec.Struct):
+    """What the inputs of a program are."""
+
+    input_specs: list[InputSpec] = []
+
+
+class GraphModule(msgspec.Struct):
+    """A graph with its signature."""
+
+    graph: Graph
+    signature: Signature | None = None
+
+
+class ExportedProgram(msgspec.Struct):
+    """A member `…/METHOD` of an ETRecord."""
+
+    graph_module: GraphModule
+    dialect: str | None = None
+
+
+class Origin(msgspec.Struct):
+    """A node of an earlier graph that a node was made of (an entry of `from_node`)."""
+
+    name: str
+    graph_id: int | None = None
+    from_node: list[Origin] = []
+
+
+class DelegateMap(msgspec.Struct):
+    """What a backend told of its events: debug handles by the events' ids."""
+
+    name: str = ""
+    delegate_map: dict[str, int | list[int] | None] | None = None
+
+
+HandleMap = dict[str, dict[str, int | list[int]]]
+DelegateMaps = dict[str, dict[str, DelegateMap]]
+OutputCounts = dict[str, dict[str, int]]

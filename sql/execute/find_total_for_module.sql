@@ -1,0 +1,106 @@
+-- The time that a module takes in an execute, on average: one row. Exact, it is
+-- the module's and of those within it, as `module_totals` has it. As substring,
+-- it is the Inspector's arithmetic: the averages of all events, calls and what
+-- is within them alike, any of whose nodes has the text in a key of its module
+-- hierarchy. Needs a linked record.
+-- Columns:
+--   module: what was asked for
+--   total: the time
+--   events: number of events of a block that it is made of
+--   unit: unit of total
+CREATE MACRO find_total_for_module(
+    capture,  -- name, hash prefix, @latest or selector
+    module,  -- a module's path; or a part of a module's key, with match := 'substring'
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    match := 'exact',  -- exact: the module of that path; substring: as the Inspector does
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        c.capture_id,
+        k.record_id,
+        _multiplier(c.time_scale, c.unit) AS multiplier,
+        _divisor(c.time_scale, c.unit) AS divisor,
+        c.unit
+    FROM _capture(capture, unit) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+times AS (
+    SELECT t.*
+    FROM _attributed_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+    WHERE match = 'exact'
+),
+executes AS (
+    SELECT count(*) AS number
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS x
+),
+exactly AS (
+    SELECT
+        try_cast(sum(t.self_ticks) AS BIGINT) / any_value(x.number) AS ticks,
+        count(DISTINCT t.signature_index) AS events
+    FROM times AS t
+    CROSS JOIN executes AS x
+    WHERE _is_within(t.module_path, module)
+),
+nodes AS (
+    SELECT DISTINCT n.signature_index
+    FROM event_nodes(capture) AS n
+    CROSS JOIN asked AS a
+    JOIN node_modules AS m
+        ON m.record_id = a.record_id
+        AND m.graph_id = n.graph_id
+        AND m.node_index = n.node_index
+    WHERE match = 'substring'
+        AND n.mapping = 'exact'
+        AND contains(m.module_key, module)
+),
+averages AS (
+    SELECT
+        s.signature_index,
+        any_value(i.avg) AS avg
+    FROM inspector_events(
+        capture,
+        unit := unit,
+        repeats := 'last',
+        skip_first := skip_first,
+        wait := wait,
+        warmup := warmup,
+        active := active,
+        repeat := repeat,
+        skip_first_wait := skip_first_wait
+    ) AS i
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.block_index = i.block_index
+        AND s.slot = i.slot
+    JOIN nodes AS n ON n.signature_index = s.signature_index
+    WHERE i.kind <> 'operator_call'
+    GROUP BY s.signature_index
+)
+SELECT
+    module AS module,
+    CASE match
+        WHEN 'exact' THEN coalesce(
+            (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e), 0
+        )
+        WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
+        ELSE error('match is ''exact'' or ''substring'', not ' || match)
+    END AS total,
+    CASE match
+        WHEN 'exact' THEN (SELECT e.events FROM exactly AS e)
+        ELSE (SELECT count(*) FROM averages AS v)
+    END AS events,
+    a.unit AS unit
+FROM asked AS a
+ORDER BY a.capture_id;

@@ -1,0 +1,60 @@
+-- The time of one line of the user's model within Method::execute (or
+-- Method::step), over the recorded runs. The times add up to the total of the
+-- executes exactly; rows without a file take what belongs to no line. Needs a
+-- linked record.
+-- Columns:
+--   source: file and line; (several lines), as of a delegate's call; (framework), (delegate layout) or (unattributed)
+--   source_file: the file; NULL for what belongs to no line
+--   source_line: the line; NULL for what belongs to no line
+--   calls: number of events
+--   total: their own time together
+--   share_percent: total in percent of the executes
+--   unit: unit of total
+--   total_ticks: total as written, a whole number
+CREATE MACRO source_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+times AS (
+    SELECT
+        CASE
+            WHEN t.source_file IS NOT NULL
+                THEN t.source_file || coalesce(':' || t.source_line, '')
+            WHEN t.lines > 1 THEN '(several lines)'
+            WHEN starts_with(t.module_path, '(') THEN t.module_path
+            ELSE '(unattributed)'
+        END AS source,
+        t.source_file,
+        t.source_line,
+        try_cast(sum(t.calls) AS BIGINT) AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
+    FROM _attributed_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+    GROUP BY ALL
+)
+SELECT
+    t.source,
+    t.source_file,
+    t.source_line,
+    t.calls,
+    t.ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS total,
+    100 * t.ticks / nullif(
+        (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
+    ) AS share_percent,
+    a.unit AS unit,
+    t.ticks AS total_ticks
+FROM times AS t
+CROSS JOIN asked AS a
+ORDER BY t.ticks DESC, t.source;

@@ -1,0 +1,155 @@
+-- The class of operator that a delegate's kernel family or an op belongs to,
+-- by which events of a delegate that tells nothing are laid beside its nodes.
+-- Families are XNNPACK's names of its operators; ops are ATen's. NULL for what
+-- has no class: relu, batch norm and the like are fused into other kernels.
+CREATE MACRO _operator_class(
+    name  -- a kernel family (`Convolution (NHWC, F32) IGEMM`) or an op (`convolution`)
+) AS (
+    CASE
+        WHEN regexp_matches(name, '^(?:Transpose |Copy |Convert )') THEN 'layout'
+        WHEN regexp_matches(name, '^(?:Convolution |Deconvolution |conv[123]d)')
+            OR name = 'convolution' THEN 'convolution'
+        WHEN regexp_matches(name, '^(?:Dynamic )?Fully Connected ')
+            OR name IN ('linear', 'addmm', 'mm') THEN 'linear'
+        WHEN regexp_matches(name, '^(?:Batch Matrix Multiply|Batch Matmul)')
+            OR name IN ('bmm', 'matmul') THEN 'matmul'
+        WHEN regexp_matches(name, '^(?:Max|Average|ArgMax|Global Average) Pooling')
+            OR regexp_matches(name, '^(?:adaptive_)?(?:max|avg)_pool[123]d')
+            THEN 'pooling'
+        WHEN regexp_matches(name, '^Mean ') OR name = 'mean' THEN 'mean'
+        WHEN regexp_matches(name, '^Sum ') OR name = 'sum' THEN 'sum'
+        WHEN regexp_matches(name, '^Soft[Mm]ax ') OR name IN ('_softmax', 'softmax')
+            THEN 'softmax'
+        WHEN regexp_matches(name, '^(?:Static |Copy )?Reshape ')
+            OR name IN (
+                'view_copy', 'view', 'reshape', 'unsqueeze_copy', 'squeeze_copy'
+            ) THEN 'reshape'
+        WHEN regexp_matches(name, '^(?:Static )?Slice ') OR name = 'slice_copy'
+            THEN 'slice'
+        WHEN regexp_matches(name, '^(?:Constant )?Pad ') OR name = 'constant_pad_nd'
+            THEN 'pad'
+        WHEN regexp_matches(name, '^Concat') OR name = 'cat' THEN 'cat'
+        WHEN regexp_matches(name, '^Add ') OR name = 'add' THEN 'add'
+        WHEN regexp_matches(name, '^Subtract ') OR name = 'sub' THEN 'sub'
+        WHEN regexp_matches(name, '^Multiply ') OR name = 'mul' THEN 'mul'
+        WHEN regexp_matches(name, '^Divide ') OR name = 'div' THEN 'div'
+        WHEN regexp_matches(name, '^Sigmoid ') OR name = 'sigmoid' THEN 'sigmoid'
+        WHEN regexp_matches(name, '^Tanh ') OR name = 'tanh' THEN 'tanh'
+        WHEN regexp_matches(name, '^(?:Gelu|GELU) ') OR name = 'gelu' THEN 'gelu'
+    END
+);
+
+-- The events of delegates that tell nothing of their events, each beside the
+-- node of the delegate that is of its class and in its place among those. A
+-- call counts only if it has as many events of each class as nodes, in one
+-- order, for nearly all of its events.
+-- Columns:
+--   signature_index: the event
+--   node_index: the node
+--   graph_id: its graph
+--   debug_handle: the node's handle
+--   score: share of the call's events, but those of layout, that found their node
+CREATE MACRO _aligned_nodes(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+inner_events AS (
+    SELECT
+        e.record_id,
+        e.method,
+        e.block_index,
+        e.instruction_id,
+        e.signature_index,
+        e.slot,
+        _operator_class(e.family) AS class,
+        row_number() OVER (
+            PARTITION BY e.block_index, e.instruction_id, class ORDER BY e.slot
+        ) AS place
+    FROM _instruction_events(capture) AS e
+    JOIN delegates AS d
+        ON d.record_id = e.record_id
+        AND d.method = e.method
+        AND d.instruction_id = e.instruction_id
+    WHERE e.kind = 'delegate' AND NOT d.is_mapped
+),
+call_nodes AS (
+    SELECT DISTINCT
+        h.record_id,
+        h.method,
+        h.instruction_id,
+        n.graph_id,
+        n.node_index,
+        n.debug_handle,
+        _operator_class(n.op) AS class
+    FROM debug_handles AS h
+    JOIN _handled_nodes AS n
+        ON n.record_id = h.record_id
+        AND n.method = h.method
+        AND n.debug_handle = h.debug_handle
+    WHERE h.record_id IN (SELECT e.record_id FROM inner_events AS e)
+),
+placed_nodes AS (
+    SELECT
+        n.*,
+        row_number() OVER (
+            PARTITION BY n.record_id, n.method, n.instruction_id, n.class
+            ORDER BY n.node_index
+        ) AS place
+    FROM call_nodes AS n
+    WHERE n.class IS NOT NULL
+),
+matched AS (
+    SELECT
+        e.block_index,
+        e.instruction_id,
+        e.signature_index,
+        e.slot,
+        e.class,
+        n.graph_id,
+        n.node_index,
+        n.debug_handle,
+        count(*) OVER same_class = (
+            SELECT count(*)
+            FROM placed_nodes AS o
+            WHERE o.record_id = e.record_id
+                AND o.method = e.method
+                AND o.instruction_id = e.instruction_id
+                AND o.class = e.class
+        ) AS is_counted
+    FROM inner_events AS e
+    LEFT JOIN placed_nodes AS n
+        ON n.record_id = e.record_id
+        AND n.method = e.method
+        AND n.instruction_id = e.instruction_id
+        AND n.class = e.class
+        AND n.place = e.place
+    WHERE coalesce(e.class, '') <> 'layout'
+    WINDOW same_class AS (
+        PARTITION BY e.block_index, e.instruction_id, e.class
+    )
+),
+ordered AS (
+    SELECT
+        m.*,
+        m.is_counted
+        AND m.node_index > coalesce(
+            max(CASE WHEN m.is_counted THEN m.node_index END) OVER (
+                PARTITION BY m.block_index, m.instruction_id
+                ORDER BY m.slot
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            -1
+        ) AS is_found
+    FROM matched AS m
+),
+scored AS (
+    SELECT
+        o.*,
+        avg(CASE WHEN o.is_found THEN 1 ELSE 0 END) OVER (
+            PARTITION BY o.block_index, o.instruction_id
+        ) AS score
+    FROM ordered AS o
+)
+SELECT s.signature_index, s.node_index, s.graph_id, s.debug_handle, s.score
+FROM scored AS s
+WHERE s.is_found AND s.score >= 0.8;

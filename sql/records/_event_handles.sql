@@ -1,0 +1,127 @@
+-- The events of a capture's blocks that belong to an instruction, with the
+-- method that their block ran.
+-- Columns:
+--   record_id: the linked record
+--   signature_index: the event
+--   block_index: its event block
+--   slot: position in the block's list of distinct events
+--   kind: operator_call, kernel, delegate_call, delegate
+--   label: what it is called
+--   family: its family
+--   kernel_op: op of the kernel that its instruction runs, as kernels are named; NULL where it runs none
+--   method: the method
+--   instruction_id: the instruction
+--   delegate_id: the delegate's id as text; NULL for what no delegate ran
+CREATE MACRO _instruction_events(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT k.capture_id, k.record_id
+    FROM _capture(capture, NULL) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+methods AS (
+    SELECT r.block_index, any_value(r.method) AS method
+    FROM runs AS r
+    JOIN asked AS a ON a.capture_id = r.capture_id
+    GROUP BY r.block_index
+)
+SELECT
+    a.record_id,
+    s.signature_index,
+    s.block_index,
+    s.slot,
+    s.kind,
+    s.label,
+    s.family,
+    max(
+        CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
+    ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,
+    m.method,
+    s.instruction_id,
+    CASE
+        WHEN s.kind = 'delegate'
+            THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
+    END AS delegate_id
+FROM asked AS a
+JOIN signatures AS s ON s.capture_id = a.capture_id
+JOIN methods AS m ON m.block_index = s.block_index
+WHERE s.kind IN ('operator_call', 'kernel', 'delegate_call', 'delegate')
+    AND s.instruction_id IS NOT NULL
+    AND s.chain_index <> -1
+    AND m.method IS NOT NULL;
+
+-- The nodes of an edge graph that have a debug handle, in their order.
+-- Columns:
+--   record_id: the record
+--   method: the graph's method
+--   graph_id: the graph
+--   node_index: the node
+--   debug_handle: the handle
+--   op: the node's op
+CREATE VIEW _handled_nodes AS
+SELECT g.record_id, g.method, g.graph_id, n.node_index, n.debug_handle, p.op
+FROM graphs AS g
+JOIN node_debug_handles AS n
+    ON n.record_id = g.record_id AND n.graph_id = g.graph_id
+JOIN op_nodes AS p
+    ON p.record_id = n.record_id
+    AND p.graph_id = n.graph_id
+    AND p.node_index = n.node_index
+WHERE g.stage = 'edge_dialect_exported_program';
+
+-- The debug handles of the events of a capture's blocks. Kernels and calls have
+-- those of their instruction, events of a delegate those that the backend's map
+-- gives their id. An id that the map lacks is looked for in parts, the longest
+-- key first: some backends write more than the id.
+-- Columns:
+--   signature_index: the event
+--   position: place of the handle in the event's list
+--   debug_handle: the handle
+CREATE MACRO _event_handles(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+instruction_events AS MATERIALIZED (
+    SELECT e.* FROM _instruction_events(capture) AS e
+),
+delegate_keys AS (
+    SELECT e.signature_index, d.delegate_debug_id
+    FROM instruction_events AS e
+    JOIN delegate_debug_handles AS d
+        ON d.record_id = e.record_id
+        AND d.method = e.method
+        AND d.instruction_id = e.instruction_id
+        AND (
+            d.delegate_debug_id = e.delegate_id
+            OR (
+                contains(e.delegate_id, d.delegate_debug_id)
+                AND NOT regexp_full_match(e.delegate_id, '\d+')
+            )
+        )
+    WHERE e.kind = 'delegate'
+    QUALIFY row_number() OVER (
+        PARTITION BY e.signature_index
+        ORDER BY
+            d.delegate_debug_id = e.delegate_id DESC,
+            length(d.delegate_debug_id) DESC,
+            d.delegate_debug_id
+    ) = 1
+)
+SELECT e.signature_index, h.position, h.debug_handle
+FROM instruction_events AS e
+JOIN debug_handles AS h
+    ON h.record_id = e.record_id
+    AND h.method = e.method
+    AND h.instruction_id = e.instruction_id
+WHERE e.kind <> 'delegate'
+UNION ALL
+SELECT e.signature_index, d.position, d.debug_handle
+FROM instruction_events AS e
+JOIN delegate_keys AS k ON k.signature_index = e.signature_index
+JOIN delegate_debug_handles AS d
+    ON d.record_id = e.record_id
+    AND d.method = e.method
+    AND d.instruction_id = e.instruction_id
+    AND d.delegate_debug_id = k.delegate_debug_id;

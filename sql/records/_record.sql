@@ -1,0 +1,48 @@
+-- The records that an argument means: the one of that name, else by prefix of
+-- their hash. Tables are named with an underscore in this file, as in
+-- captures/_capture.sql and for the same reason.
+-- Columns:
+--   record_id: the record
+--   name: its name
+CREATE MACRO _matching_records(
+    record  -- a name, or at least 4 letters of a hash
+) AS TABLE
+SELECT _each.record_id, _each.name
+FROM records AS _each
+WHERE CASE
+    WHEN EXISTS (
+        FROM records AS _named WHERE _named.name = record::VARCHAR
+    ) THEN _each.name = record::VARCHAR
+    ELSE length(record::VARCHAR) >= 4
+        AND starts_with(_each.sha256, lower(record::VARCHAR))
+END;
+
+-- The key of the one record that an argument means. It is an error, which
+-- names the nearest ones, if there is none, or more than one.
+CREATE MACRO _record_id(
+    record  -- a name, or at least 4 letters of a hash
+) AS (
+    SELECT CASE _found.number
+        WHEN 1 THEN _found.record_id
+        WHEN 0 THEN error(
+            'no record matches ' || record::VARCHAR || coalesce(
+                '; there are ' || (
+                    SELECT string_agg(_each.name, ', ' ORDER BY _each.record_id)
+                    FROM (FROM records AS _all LIMIT 5) AS _each
+                ),
+                '; the warehouse has none'
+            )
+        )
+        ELSE error(
+            record::VARCHAR || ' matches ' || _found.number || ' records ('
+            || array_to_string(_found.names[:3], ', ') || '); name one'
+        )
+    END
+    FROM (
+        SELECT
+            count(*) AS number,
+            max(_match.record_id) AS record_id,
+            list(_match.name ORDER BY _match.name) AS names
+        FROM _matching_records(record) AS _match
+    ) AS _found
+);

@@ -1,0 +1,155 @@
+-- How well a method of the linked record fits an event block: of the block's
+-- distinct kernels and delegate calls, those whose instruction the method has,
+-- with a node of the kernel's op, or with a delegate.
+-- Columns:
+--   block_index: the event block
+--   method: the method
+--   events: number of the block's distinct kernels and delegate calls
+--   fitting: how many of them fit the method
+--   instructions: number of instructions that the method has debug handles for
+CREATE MACRO _method_scores(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT k.capture_id, k.record_id
+    FROM _capture(capture, NULL) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+operators AS (
+    SELECT DISTINCT
+        s.block_index,
+        s.instruction_id,
+        s.kind,
+        string_split(s.family, '.')[1] AS op
+    FROM asked AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.kind IN ('kernel', 'delegate_call')
+),
+counted AS (
+    SELECT o.block_index, count(*) AS events
+    FROM operators AS o
+    GROUP BY o.block_index
+),
+fitting AS (
+    SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.op
+    FROM asked AS a
+    JOIN debug_handles AS h ON h.record_id = a.record_id
+    JOIN operators AS o
+        ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
+    JOIN graphs AS g
+        ON g.record_id = a.record_id
+        AND g.method = h.method
+        AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_debug_handles AS n
+        ON n.record_id = a.record_id
+        AND n.graph_id = g.graph_id
+        AND n.debug_handle = h.debug_handle
+    JOIN op_nodes AS p
+        ON p.record_id = a.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+        AND string_split(p.op, '.')[1] = o.op
+    UNION ALL
+    SELECT o.block_index, d.method, o.instruction_id, o.kind, o.op
+    FROM asked AS a
+    JOIN delegates AS d ON d.record_id = a.record_id
+    JOIN operators AS o
+        ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
+)
+SELECT
+    f.block_index,
+    f.method,
+    any_value(c.events) AS events,
+    count(*) AS fitting,
+    (
+        SELECT count(DISTINCT h.instruction_id)
+        FROM debug_handles AS h
+        JOIN asked AS a ON a.record_id = h.record_id
+        WHERE h.method = f.method
+    ) AS instructions
+FROM fitting AS f
+JOIN counted AS c ON c.block_index = f.block_index
+GROUP BY f.block_index, f.method;
+
+-- The method that the runs of an event block ran, as far as the linked record
+-- tells: the one that most of the block's operators fit, and of those that
+-- fit alike the shortest. Two methods of the same operators can't be told
+-- apart, and blocks without any have no method.
+-- Columns:
+--   block_index: the event block
+--   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   score: share of the block's distinct kernels and delegate calls that fit the best method
+--   candidates: the methods that fit alike, as text
+CREATE MACRO block_methods(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+ranked AS (
+    SELECT
+        m.block_index,
+        m.method,
+        m.fitting / m.events AS score,
+        rank() OVER (
+            PARTITION BY m.block_index
+            ORDER BY m.fitting DESC, m.instructions
+        ) AS place
+    FROM _method_scores(capture) AS m
+)
+SELECT
+    r.block_index,
+    CASE WHEN count(*) = 1 AND max(r.score) >= 0.5 THEN max(r.method) END AS method,
+    max(r.score) AS score,
+    string_agg(r.method, ', ' ORDER BY r.method) AS candidates
+FROM ranked AS r
+WHERE r.place = 1
+GROUP BY r.block_index
+ORDER BY r.block_index;
+
+-- What is to be told of a capture and the record it is linked to.
+-- Columns:
+--   rule: foreign record, or method unknown
+--   detail: what was found
+CREATE MACRO _link_findings(
+    capture,  -- as everywhere
+    fitting  -- share of the operators below which a record is another program's
+) AS TABLE
+WITH
+asked AS (
+    SELECT k.capture_id, r.name
+    FROM _capture(capture, NULL) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+    JOIN records AS r ON r.record_id = k.record_id
+    WHERE r.is_complete
+),
+operated AS (
+    SELECT DISTINCT s.block_index, a.name AS record
+    FROM asked AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.kind IN ('kernel', 'delegate_call')
+),
+told AS (
+    SELECT
+        o.block_index,
+        o.record,
+        b.method,
+        coalesce(b.score, 0) AS score,
+        b.candidates
+    FROM operated AS o
+    LEFT JOIN block_methods(capture) AS b ON b.block_index = o.block_index
+)
+SELECT
+    CASE WHEN t.score < fitting THEN 'foreign record' ELSE 'method unknown' END
+        AS rule,
+    CASE
+        WHEN t.score < fitting THEN
+            'the record ' || t.record || ' is of another program: it fits '
+            || round(100 * t.score)::INTEGER || ' % of the operators of block '
+            || t.block_index || ', so that its ops and modules mean nothing here'
+        ELSE
+            'the methods ' || t.candidates || ' of ' || t.record
+            || ' fit the operators of block ' || t.block_index
+            || ' alike: its events are of no method'
+    END AS detail
+FROM told AS t
+WHERE t.score < fitting OR t.method IS NULL;

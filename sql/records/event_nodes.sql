@@ -1,0 +1,115 @@
+-- The nodes of the edge graph that the events of a linked capture belong to:
+-- rows of the table `signature_nodes`, found when it is linked.
+-- Columns:
+--   signature_index: the event
+--   position: place of the node among the event's, from 0
+--   debug_handle: the handle that the event has of the node
+--   graph_id: the graph
+--   node_index: the node
+--   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
+--   mapping: exact or aligned
+--   score: share of the call's events that found their node; 1 for exact
+CREATE MACRO _find_event_nodes(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+instruction_events AS MATERIALIZED (
+    SELECT e.* FROM _instruction_events(capture) AS e
+),
+found AS (
+    SELECT
+        e.signature_index,
+        h.position,
+        n.debug_handle,
+        n.graph_id,
+        n.node_index,
+        'exact' AS mapping,
+        1.0::DOUBLE AS score,
+        coalesce(string_split(n.op, '.')[1] = e.kernel_op, false) AS is_kernels
+    FROM instruction_events AS e
+    JOIN _event_handles(capture) AS h ON h.signature_index = e.signature_index
+    JOIN _handled_nodes AS n
+        ON n.record_id = e.record_id
+        AND n.method = e.method
+        AND n.debug_handle = h.debug_handle
+    UNION ALL
+    SELECT
+        a.signature_index,
+        0,
+        a.debug_handle,
+        a.graph_id,
+        a.node_index,
+        'aligned',
+        a.score,
+        true
+    FROM _aligned_nodes(capture) AS a
+)
+SELECT
+    f.signature_index,
+    (
+        row_number() OVER (
+            PARTITION BY f.signature_index ORDER BY f.position, f.node_index
+        ) - 1
+    )::INTEGER AS position,
+    f.debug_handle,
+    f.graph_id,
+    f.node_index,
+    f.is_kernels OR NOT bool_or(f.is_kernels) OVER (
+        PARTITION BY f.signature_index
+    ) AS is_own,
+    f.mapping,
+    f.score
+FROM found AS f;
+
+-- One node of the edge graph that an event of a capture's blocks belongs to.
+-- Kernels and calls have the nodes of their instruction's debug handles;
+-- events of a delegate those that the backend's map says, or, where the backend
+-- tells nothing, the node that they are aligned with. Framework and user events
+-- belong to none. Needs a linked record with an edge graph and maps.
+-- Columns:
+--   signature_index: the event, in `signatures`
+--   block_index: the event block
+--   slot: position in the block's list of distinct events
+--   event_name: the event's label
+--   position: place of the node among the event's, from 0
+--   debug_handle: the handle that the event has of the node
+--   node_index: the node, in `op_nodes`
+--   graph_id: its graph
+--   node_name: the node's name
+--   op_type: what it calls: aten.addmm.default
+--   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
+--   mapping: exact, by the record's maps; aligned, by order and class within a delegate
+--   score: of an aligned event, the share of its call's events that found their node; 1 for exact
+--   module_path: path of the node's module, innermost; NULL where none was kept
+--   source_file: file of the user's line that made the node; NULL where none was kept
+--   source_line: that line; NULL where none was kept
+CREATE MACRO event_nodes(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+SELECT
+    n.signature_index,
+    s.block_index,
+    s.slot,
+    s.label AS event_name,
+    n.position,
+    n.debug_handle,
+    n.node_index,
+    n.graph_id,
+    p.name AS node_name,
+    p.op_type,
+    n.is_own,
+    n.mapping,
+    n.score,
+    p.module_path,
+    p.source_file,
+    p.source_line
+FROM _capture(capture, NULL) AS a
+JOIN captures AS c ON c.capture_id = a.capture_id
+JOIN signature_nodes AS n ON n.capture_id = a.capture_id
+JOIN signatures AS s
+    ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
+JOIN op_nodes AS p
+    ON p.record_id = c.record_id
+    AND p.graph_id = n.graph_id
+    AND p.node_index = n.node_index
+ORDER BY s.block_index, s.slot, n.signature_index, n.position;

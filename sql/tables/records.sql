@@ -1,0 +1,143 @@
+-- One ETRecord: what the export step wrote of a program, for any number of
+-- captures of it.
+CREATE TABLE records (
+    record_id INTEGER NOT NULL,  -- key of the record in this warehouse; dense, in the order of ingest
+    sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
+    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    uri VARCHAR NOT NULL,  -- where the file was when it was read
+    byte_size BIGINT NOT NULL,  -- size of the file in bytes
+    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
+    export_graph_id VARCHAR,  -- id of the exported graph, which the edge nodes' origins name; NULL where the record has none
+    is_complete BOOLEAN NOT NULL,  -- whether it has an edge graph and the maps from instructions to debug handles
+    etq_version VARCHAR NOT NULL  -- version of etq that read it
+);
+
+-- One member of an ETRecord's zip. Weights and pickles are listed, never read.
+CREATE TABLE record_members (
+    record_id INTEGER NOT NULL,  -- the record
+    member_index INTEGER NOT NULL,  -- position in the zip, from 0
+    name VARCHAR NOT NULL,  -- the member's name
+    kind VARCHAR NOT NULL,  -- identifier, graph, map, weights (torch's own zips), pickle, other
+    byte_size BIGINT NOT NULL  -- its size in bytes
+);
+
+-- One thing about an ETRecord that its reader should know: what is missing of
+-- a half-written one, debug handles that no node has.
+CREATE TABLE record_findings (
+    record_id INTEGER NOT NULL,  -- the record
+    rule VARCHAR NOT NULL,  -- what kind of finding
+    detail VARCHAR NOT NULL  -- what was found, where and how often
+);
+
+-- One program in an ETRecord: a method at a stage of its lowering.
+CREATE TABLE graphs (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- key within the record, from 0, in the order of the zip
+    stage VARCHAR NOT NULL,  -- exported_program (ATen ops), edge_dialect_exported_program, or what the user called it
+    method VARCHAR NOT NULL,  -- the method's name
+    member VARCHAR NOT NULL,  -- the zip's member that holds it
+    dialect VARCHAR  -- ATEN or EDGE, as the program says; NULL where it does not
+);
+
+-- One node of a graph: the call of an op. Nodes of nested graphs (of cond, map)
+-- stand behind the node that calls them.
+CREATE TABLE op_nodes (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER NOT NULL,  -- position in the graph, from 0, nested graphs included
+    subgraph VARCHAR NOT NULL,  -- names of the nested graphs it stands in, joined by /; empty at the top
+    name VARCHAR,  -- the node's name; NULL in records that name no nodes
+    target VARCHAR NOT NULL,  -- what it calls, as written
+    op_type VARCHAR NOT NULL,  -- the target without the module it is found in: aten.addmm.default
+    op VARCHAR NOT NULL,  -- the op alone, as kernels are named: addmm
+    stack_trace VARCHAR,  -- the Python frames that made it, innermost last; NULL where none were kept
+    source_file VARCHAR,  -- file of the innermost frame outside of installed packages; NULL without frames
+    source_line INTEGER,  -- line of that frame; NULL without frames
+    module_path VARCHAR  -- path of the module it stands in, innermost; NULL where none was kept
+);
+
+-- One value of a graph: an input, or what a node gives.
+CREATE TABLE node_values (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER,  -- the node that gives it; NULL for the graph's inputs
+    output_index INTEGER NOT NULL,  -- which of the node's outputs, or of the graph's inputs, from 0
+    value_name VARCHAR NOT NULL,  -- the value's name; unique in its graph or nested graph
+    kind VARCHAR NOT NULL,  -- result, input, parameter, buffer, constant
+    dtype VARCHAR,  -- element type by torch's name; NULL for what is no tensor
+    sizes BIGINT[],  -- sizes by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
+    strides BIGINT[]  -- strides by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
+);
+
+-- One use of a node's result by another node.
+CREATE TABLE op_edges (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    from_node INTEGER NOT NULL,  -- node_index of the one that gives the value
+    to_node INTEGER NOT NULL,  -- node_index of the one that takes it
+    position INTEGER NOT NULL  -- which of the values it takes, from 0
+);
+
+-- One level of the module hierarchy that a node stands in, outermost first.
+CREATE TABLE node_modules (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER NOT NULL,  -- the node
+    depth INTEGER NOT NULL,  -- level, from 0 for the model itself
+    module_key VARCHAR NOT NULL,  -- key as torch.export writes it: L__self__act@1
+    module_path VARCHAR NOT NULL,  -- path within the model; empty for the model itself
+    module_class VARCHAR NOT NULL,  -- the module's class, with its own module's name
+    call_number INTEGER NOT NULL  -- which call of the module it is, from 0
+);
+
+-- One debug handle of a node: what an instruction of the program refers to it
+-- by. Exported (ATen) nodes have those of the edge nodes made of them.
+CREATE TABLE node_debug_handles (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER NOT NULL,  -- the node
+    debug_handle INTEGER NOT NULL  -- the handle
+);
+
+-- One debug handle of an instruction.
+CREATE TABLE debug_handles (
+    record_id INTEGER NOT NULL,  -- the record
+    method VARCHAR NOT NULL,  -- the method
+    instruction_id INTEGER NOT NULL,  -- the instruction
+    position INTEGER NOT NULL,  -- position in the instruction's list, from 0
+    debug_handle INTEGER NOT NULL  -- the handle; may come more than once
+);
+
+-- One call of a delegate by a program.
+CREATE TABLE delegates (
+    record_id INTEGER NOT NULL,  -- the record
+    method VARCHAR NOT NULL,  -- the method
+    instruction_id INTEGER NOT NULL,  -- the instruction that calls it
+    backend VARCHAR NOT NULL,  -- the backend's name
+    outputs INTEGER,  -- number of its outputs: the last of its arguments; NULL where the record doesn't say
+    is_mapped BOOLEAN NOT NULL  -- whether the backend told which of its events are which ops
+);
+
+-- One debug handle of an event within a delegate.
+CREATE TABLE delegate_debug_handles (
+    record_id INTEGER NOT NULL,  -- the record
+    method VARCHAR NOT NULL,  -- the method
+    instruction_id INTEGER NOT NULL,  -- the instruction that calls the delegate
+    delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text, whether the backend writes it as a number or a text
+    position INTEGER NOT NULL,  -- position in the id's list, from 0
+    debug_handle INTEGER NOT NULL  -- the handle
+);
+
+-- One node that an event of a linked capture belongs to: what `event_nodes`
+-- shows, found when the capture is linked to its record.
+CREATE TABLE signature_nodes (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
+    position INTEGER NOT NULL,  -- place of the node among the event's, from 0
+    debug_handle INTEGER NOT NULL,  -- the handle that the event has of the node
+    graph_id INTEGER NOT NULL,  -- the graph of the capture's record
+    node_index INTEGER NOT NULL,  -- the node in it
+    is_own BOOLEAN NOT NULL,  -- whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
+    mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
+    score DOUBLE NOT NULL  -- of an aligned event, the share of its call's events that found their node; 1 for exact
+);
