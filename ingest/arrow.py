@@ -46,10 +46,13 @@ def blobs(values: Sequence[bytes | None]) -> pa.Array:
     return _spelled(values, pa.binary())
 
 
-def lists(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> pa.Array:
-    """An array of lists: `counts` values each, one list after the other."""
+def lists(
+    values: npt.NDArray[Any], counts: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """An array of lists: `counts` values each, one list after the other; null where `is_null` is set."""
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    return pa.ListArray.from_arrays(numbers(offsets), numbers(values))
+    mask = None if is_null is None else flags(is_null)
+    return pa.ListArray.from_arrays(numbers(offsets), numbers(values), mask=mask)
 
 
 def batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
