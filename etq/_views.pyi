@@ -5,11 +5,16 @@ from typing import Any
 import duckdb
 
 from etq.catalog import SqlObject
-from etq.warehouse import Capture
+from etq.warehouse import Capture, Program
 
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
     def _check_capture(self, capture: str | Capture | None) -> None: ...
+    def compare_programs(
+        self,
+        base: str | Capture | Program,
+        new: str | Capture | Program,
+    ) -> duckdb.DuckDBPyRelation: ...
     def delegate_totals(
         self,
         capture: str | Capture,
@@ -103,6 +108,15 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def planned_memory(
+        self,
+        program: str | Program,
+        method: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def program_size(
+        self,
+        program: str | Program,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

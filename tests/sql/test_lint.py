@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[2] / "sql"
 PARAMETERS = {
     "capture", "baseline", "unit", "quantiles", "by", "repeats",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
+    "program", "method", "base", "new",
 }  # fmt: skip
-THEMES = ["tables", "captures", "events", "execute", "memory"]
+THEMES = ["tables", "programs", "captures", "events", "execute", "memory"]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
 
