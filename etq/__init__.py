@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse, open
+    from etq.warehouse import Capture, Program, Warehouse, open
 
 __version__ = "0.1.0"
 
-__all__ = ["Capture", "EtqError", "FormatError", "QueryError", "Warehouse", "WarehouseError", "__version__", "open"]
+__all__ = [
+    "Capture",
+    "EtqError",
+    "FormatError",
+    "Program",
+    "QueryError",
+    "Warehouse",
+    "WarehouseError",
+    "__version__",
+    "open",
+]
 
-_LAZY = ("Capture", "Warehouse", "open")
+_LAZY = ("Capture", "Program", "Warehouse", "open")
 
 
 def __getattr__(name: str) -> Any:

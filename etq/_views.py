@@ -99,7 +99,7 @@ def stub() -> str:
         "import duckdb",
         "",
         "from etq.catalog import SqlObject",
-        "from etq.warehouse import Capture",
+        "from etq.warehouse import Capture, Program",
         "",
         "class Views:",
         "    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...",
@@ -119,8 +119,10 @@ def stub() -> str:
 
 
 def _python_type(parameter: catalog.Column) -> str:
-    if parameter.name in ("capture", "base", "new"):
-        return "str | Capture"
+    if parameter.name in ("base", "new"):
+        return "str | Capture | Program"
+    if parameter.name in ("capture", "program"):
+        return f"str | {parameter.name.capitalize()}"
     if parameter.name == "baseline":
         return "str | Capture | None = ..."
     default = parameter.default or ""

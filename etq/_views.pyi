@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 
 from etq.catalog import SqlObject
-from etq.warehouse import Capture
+from etq.warehouse import Capture, Program
 
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
@@ -13,6 +13,11 @@ class Views:
     def block_methods(
         self,
         capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_programs(
+        self,
+        base: str | Capture | Program,
+        new: str | Capture | Program,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_totals(
         self,
@@ -139,6 +144,15 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def planned_memory(
+        self,
+        program: str | Program,
+        method: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def program_size(
+        self,
+        program: str | Program,
     ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,

@@ -111,8 +111,8 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 
 def objects_of_linking() -> list[str]:
     """The names of what is needed to link a capture to a record."""
-    tables_of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
-    return [*tables_of_records, "block_methods", "_find_event_nodes", "_link_findings"]
+    of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
+    return [*of_records, "block_methods", "_find_event_nodes", "_link_findings"]
 
 
 def tables() -> list[SqlObject]:

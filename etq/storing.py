@@ -102,6 +102,34 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
     return capture_id, not known
 
 
+def store_once(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    source: Source,
+    name: str | None,
+    rows_of_tables: Iterator[tuple[str, pa.RecordBatch]],
+) -> tuple[int, bool]:
+    """Put a record or program into the warehouse, or name the one that is there of the same content.
+
+    `table` is `records` or `programs`, whose one row among `rows_of_tables` lacks what the file doesn't say. Returns
+    the key, and whether it is new. The caller holds a transaction.
+    """
+    column = f"{table.removesuffix('s')}_id"
+    known = connection.execute(f"SELECT {column} FROM {table} WHERE sha256 = ?", [source.sha256]).fetchall()
+    if known:
+        [(key,)] = known
+        if name is not None:
+            check_name_is_free(connection, table, name, key)
+            connection.execute(f"UPDATE {table} SET name = ? WHERE {column} = ?", [name, key])
+        return key, False
+    key = connection.execute(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}").fetchall()[0][0]
+    given_name = free_name(connection, table, source) if name is None else name
+    check_name_is_free(connection, table, given_name, key)
+    for filled, rows in rows_of_tables:
+        insert(connection, filled, key, _described(rows, source, given_name) if filled == table else rows, column)
+    return key, True
+
+
 @contextmanager
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Keep what DuckDB holds of a file within `INSERT_MEMORY`; not for a database in memory, which must hold all."""
@@ -217,37 +245,46 @@ def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, 
         if table != "captures":
             yield table, rows
             continue
-        captured_at = None if options.captured_at is None else microseconds(options.captured_at)
+        captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
+        described = _described(rows, source, name)
         given = {
-            "sha256": texts([source.sha256]),
-            "name": texts([name]),
-            "uri": texts([source.uri]),
-            "byte_size": integers([len(source.content)], np.int64),
             "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
-            "ingested_at": integers([microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
             "time_scale": texts([options.time_scale or "ns"]),
-            "etq_version": texts([etq.__version__]),
         }
-        yield table, batch({**given, **dict(zip(rows.schema.names, rows.columns, strict=True))})
+        yield table, batch({**given, **dict(zip(described.schema.names, described.columns, strict=True))})
+
+
+def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatch:
+    """The one row of a file, with what the file doesn't say."""
+    given = {
+        "sha256": texts([source.sha256]),
+        "name": texts([name]),
+        "uri": texts([source.uri]),
+        "byte_size": integers([len(source.content)], np.int64),
+        "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
+        "etq_version": texts([etq.__version__]),
+    }
+    return batch({**given, **dict(zip(rows.schema.names, rows.columns, strict=True))})
 
 
 def _read_again(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    """Replace what was read of a file by what it says to new options; its name, scale, date and record stay."""
+    """Replace what was read of a file by what it says to new options; its name, scale, date and links stay."""
     kept = connection.execute(
-        "SELECT captured_at, time_scale, record_id FROM captures WHERE capture_id = ?", [capture_id]
+        "SELECT captured_at, time_scale, record_id, program_id FROM captures WHERE capture_id = ?", [capture_id]
     ).fetchall()
     for table in catalog.tables():
         if table.name != "labels" and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
-    captured_at, time_scale, record_id = kept[0]
+    captured_at, time_scale, record_id, program_id = kept[0]
     again = Options(name, {}, captured_at, time_scale, options.clock_bits)
     _insert_rows(connection, capture_id, name, source, again)
-    if record_id is not None:
-        from etq.storing_records import link_record
+    for column, key in (("program_id", program_id), ("record_id", record_id)):
+        if key is not None:
+            from etq.storing_records import link
 
-        link_record(connection, capture_id, record_id)
+            link(connection, capture_id, column, key)
 
 
 def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
@@ -287,7 +324,7 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
     return f"{path.stem}-{source.sha256}"
 
 
-def microseconds(moment: datetime) -> int:
+def _microseconds(moment: datetime) -> int:
     """Microseconds since 1970 in UTC; a moment without a time zone is in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

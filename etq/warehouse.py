@@ -65,6 +65,19 @@ class Capture:
         return self.name
 
 
+@dataclass(frozen=True)
+class Program:
+    """A program in a warehouse. `is_new` is False where ingest found that its content was there already."""
+
+    program_id: int
+    name: str
+    sha256: str
+    is_new: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
     """Open the warehouse in a file, or make it there; without a path, one in memory.
 
@@ -122,6 +135,19 @@ def look_at(
     return warehouse, capture
 
 
+def look_at_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
+    """One program in a warehouse in memory, to be asked and thrown away: has only the named views.
+
+    Errors are those of `Warehouse.ingest_program`.
+    """
+    from etq.storing_programs import program_tables
+
+    connection = duckdb.connect(":memory:")
+    schema.create_only(connection, [*program_tables(), *views])
+    warehouse = Warehouse(connection, None)
+    return warehouse, warehouse.ingest_program(path)
+
+
 class Warehouse(Views):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
@@ -160,14 +186,16 @@ class Warehouse(Views):
         return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
 
     def sql(self, query: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """The result of a query as a relation; `$name` in it is the parameter of that name (a `Capture` is one, too).
+        """The result of a query as a relation; `$name` in it is that parameter (also a `Capture` or a `Program`).
 
         Raises `QueryError` where the query is wrong; errors in the data show when the relation is read.
         """
         return self._ask(query, parameters)
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
-        values = {name: value.sha256 if isinstance(value, Capture) else value for name, value in parameters.items()}
+        values = {
+            name: value.sha256 if isinstance(value, Capture | Program) else value for name, value in parameters.items()
+        }
         try:
             return self.connection.sql(query, params=values or None)
         except duckdb.Error as error:
@@ -233,18 +261,22 @@ class Warehouse(Views):
         query = "SELECT record_id, name, sha256, is_complete, ?::BOOLEAN FROM records WHERE record_id = ?"
         return Record(*self.connection.execute(query, [is_new, record_id]).fetchall()[0])
 
-    def link(self, capture: str | Capture, record: str | Record) -> None:
-        """Say that a capture is of a record's program, so that its events can be told their ops and modules.
+    def link(self, capture: str | Capture, to: str | Record | Program) -> None:
+        """Say that a capture is of a record's program, so that its events can be told their ops and modules; or of a
+        program, so that the methods of its runs can be told.
 
-        The methods of the capture's runs are inferred; a record that doesn't fit is told of in `findings`. Raises
-        `QueryError` where there is no such capture or record.
+        The methods are inferred from the record, or from the program where there is no record. What doesn't fit is told
+        of in `findings`. Raises `QueryError` where there is no such capture or record.
         """
-        from etq.storing_records import link_record
+        from etq.storing_records import link
 
         capture_id = (capture if isinstance(capture, Capture) else self.capture(capture)).capture_id
-        record_id = (record if isinstance(record, Record) else self.record(record)).record_id
+        target = self.record(to) if isinstance(to, str) else to
+        column, key = (
+            ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
+        )
         try:
-            schema.in_transaction(self.connection, lambda: link_record(self.connection, capture_id, record_id))
+            schema.in_transaction(self.connection, lambda: link(self.connection, capture_id, column, key))
         except duckdb.Error as error:
             raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
 
@@ -282,6 +314,22 @@ class Warehouse(Views):
                 return schema.in_transaction(self.connection, lambda: store(file))
         except duckdb.Error as error:
             raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+
+    def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
+        """Read an ExecuTorch program (`.pte`, or its bytes) into the warehouse: all of it, or, at an error, nothing.
+
+        Content that is there already adds no rows: a name given is applied to it, and `is_new` is False.
+
+        name  unique name; by default the file's stem, with folders before it where another program has that
+
+        Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
+        and for a warehouse that can't be written.
+        """
+        from etq.storing_programs import store_program
+
+        program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
+        query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
+        return Program(*self.connection.execute(query, [is_new, program_id]).fetchall()[0])
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""

@@ -275,6 +275,35 @@ class Tables:
         offsets = self.buffer.gather(places, REFERENCE, f"a vector of {type.name}")
         return Tables(self.buffer, type, places + offsets)
 
+    def take(self, chosen: Positions | Mask) -> Tables:
+        """The chosen ones of these tables, by index or by mask."""
+        return Tables(self.buffer, self.type, self.positions[chosen])
+
+    def vector(self, name: str, type: str) -> tuple[npt.NDArray[Any], Positions]:
+        """The scalars of vector field `name`, those of one table after those of the other, and how many each has."""
+        dtype = SCALARS[type]
+        spans = self.spans(name, dtype.itemsize)
+        self._check_not_shared(spans, dtype.itemsize, name)
+        places = element_positions(spans, dtype.itemsize, 0, spans.total())
+        return self.buffer.gather(places, dtype, f"{self.type.name}.{name}"), spans.count
+
+    def vector_of_tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
+        """All tables of vector field `name`, and how many each of the tables here has."""
+        spans = self.spans(name, REFERENCE.itemsize)
+        self._check_not_shared(spans, REFERENCE.itemsize, name)
+        return self.elements(spans, type, 0, spans.total()), spans.count
+
+    def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
+        """Refuse vectors that can't all lie side by side: a small hostile file could claim any number of elements."""
+        room = self.buffer.end - self.buffer.start
+        if spans.total() * width > room:
+            raise FormatError(
+                self.buffer.path,
+                f"the vectors {self.type.name}.{name} take {spans.total() * width} bytes together, more than the "
+                f"{room} of the buffer; the file is damaged",
+                int(spans.start[spans.present][0]),
+            )
+
 
 def element_positions(spans: Spans, width: int, first: int, last: int) -> Positions:
     """Where elements [first, last) of vectors stand, counted through all of `spans` in order."""

@@ -28,6 +28,8 @@ from etq.output import printable, write
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from etq.warehouse import Program, Record, Warehouse
+
 
 @main.command()
 @click.argument("file", metavar="FILE", type=str)
@@ -103,6 +105,7 @@ def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]
 @click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
+@click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -112,6 +115,7 @@ def ingest(
     time_scale: str | None,
     clock_bits: str | None,
     etrecord: str | None,
+    pte: str | None,
     db: str,
 ) -> None:
     """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
@@ -128,6 +132,8 @@ def ingest(
     failed = 0
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
+        program = None if pte is None else warehouse.ingest_program(pte)
+        links = [each for each in (program, record) if each is not None]
         if record is not None:
             tell_record(warehouse, record)
         for file in _with_progress(files):
@@ -140,15 +146,15 @@ def ingest(
                     time_scale=time_scale,  # type: ignore[arg-type]
                     clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
                 )
-                if record is not None:
-                    warehouse.link(capture, record)
+                for each in links:
+                    warehouse.link(capture, each)
             except EtqError as error:
                 failed += 1
                 click.echo(f"Error: {printable(str(error))}", err=True)
                 continue
             what = "ingested" if capture.is_new else "known already, options applied"
             click.echo(f"{printable(capture.name)}: {what}", err=True)
-            if capture.is_new or record is not None:
+            if capture.is_new or links:
                 tell_findings(warehouse, capture.capture_id)
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
@@ -183,7 +189,9 @@ def captures(db: str, format: str | None, output: str | None, force: bool) -> No
 @click.argument("record")
 @warehouse_option
 def link(capture: str, record: str, db: str) -> None:
-    """Say that a capture is of a record's program. RECORD is a record's name or hash prefix, or a file to be ingested.
+    """Say that a capture is of a record's program. RECORD is a record's name or hash prefix, or a file.
+
+    A file is an ETRecord, or the program itself (.pte), which tells the methods of runs; it is ingested.
 
     \b
     etq link run model.etrecord --db lab.duckdb
@@ -192,8 +200,18 @@ def link(capture: str, record: str, db: str) -> None:
 
     with open(db) as warehouse:
         found = warehouse.capture(capture)
-        linked = warehouse.ingest_record(record) if Path(record).is_file() else warehouse.record(record)
+        linked = _record_or_program(warehouse, record)
         warehouse.link(found, linked)
-        tell_record(warehouse, linked)
         tell_findings(warehouse, found.capture_id)
         click.echo(f"{printable(found.name)}: linked to {printable(linked.name)}", err=True)
+
+
+def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
+    if not Path(named).is_file():
+        return warehouse.record(named)
+    with Path(named).open("rb") as file:
+        if b"ET12" in file.read(12):
+            return warehouse.ingest_program(named)
+    record = warehouse.ingest_record(named)
+    tell_record(warehouse, record)
+    return record

@@ -147,7 +147,7 @@ def tell_record(warehouse: Warehouse, record: Record) -> None:
 
 
 def _tell(rule: str, detail: str) -> None:
-    word = "Warning" if rule == "foreign record" else "Note"
+    word = "Warning" if rule.startswith("foreign ") else "Note"
     click.secho(printable(f"{word}: {rule}: {detail}"), err=True, bold=word == "Warning")
 
 

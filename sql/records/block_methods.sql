@@ -1,26 +1,34 @@
--- How well a method of the linked record fits an event block: of the block's
--- distinct kernels and delegate calls, those whose instruction the method has,
--- with a node of the kernel's op, or with a delegate.
+-- How well a method fits an event block: of the block's distinct kernels and
+-- delegate calls, those whose instruction the method has, with a node of the
+-- kernel's op, or with a delegate. The methods are the linked record's; where
+-- no complete record is linked, the linked program's, whose kernels have the
+-- very names of the events.
 -- Columns:
 --   block_index: the event block
 --   method: the method
 --   events: number of the block's distinct kernels and delegate calls
 --   fitting: how many of them fit the method
---   instructions: number of instructions that the method has debug handles for
+--   instructions: number of the method's instructions, as far as the record or program has them
 CREATE MACRO _method_scores(
     capture  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
-    SELECT k.capture_id, k.record_id
+    SELECT
+        k.capture_id,
+        r.record_id,
+        CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
     FROM _capture(capture, NULL) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
+    LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
 ),
 operators AS (
     SELECT DISTINCT
         s.block_index,
+        s.chain_index,
         s.instruction_id,
         s.kind,
+        s.name,
         string_split(s.family, '.')[1] AS op
     FROM asked AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
@@ -32,7 +40,7 @@ counted AS (
     GROUP BY o.block_index
 ),
 fitting AS (
-    SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.op
+    SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.name
     FROM asked AS a
     JOIN debug_handles AS h ON h.record_id = a.record_id
     JOIN operators AS o
@@ -51,11 +59,23 @@ fitting AS (
         AND p.node_index = n.node_index
         AND string_split(p.op, '.')[1] = o.op
     UNION ALL
-    SELECT o.block_index, d.method, o.instruction_id, o.kind, o.op
+    SELECT o.block_index, d.method, o.instruction_id, o.kind, o.name
     FROM asked AS a
     JOIN delegates AS d ON d.record_id = a.record_id
     JOIN operators AS o
         ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
+    UNION ALL
+    SELECT o.block_index, i.method, o.instruction_id, o.kind, o.name
+    FROM asked AS a
+    JOIN instructions AS i ON i.program_id = a.program_id
+    JOIN operators AS o
+        ON o.chain_index = i.chain_index AND o.instruction_id = i.instruction_id
+    WHERE CASE o.kind
+        WHEN 'kernel' THEN i.kind = 'kernel' AND o.name = 'native_call_'
+            || string_split(i.op, '::')[2]
+            || CASE WHEN i.overload = '' THEN '' ELSE '.' || i.overload END
+        ELSE i.kind = 'delegate'
+    END
 )
 SELECT
     f.block_index,
@@ -67,13 +87,18 @@ SELECT
         FROM debug_handles AS h
         JOIN asked AS a ON a.record_id = h.record_id
         WHERE h.method = f.method
+    ) + (
+        SELECT count(*)
+        FROM instructions AS i
+        JOIN asked AS a ON a.program_id = i.program_id
+        WHERE i.method = f.method
     ) AS instructions
 FROM fitting AS f
 JOIN counted AS c ON c.block_index = f.block_index
 GROUP BY f.block_index, f.method;
 
--- The method that the runs of an event block ran, as far as the linked record
--- tells: the one that most of the block's operators fit, and of those that
+-- The method that the runs of an event block ran, as far as the linked record,
+-- or else the linked program, tells: the one that most of the block's operators fit, and of those that
 -- fit alike the shortest. Two methods of the same operators can't be told
 -- apart, and blocks without any have no method.
 -- Columns:
@@ -106,9 +131,9 @@ WHERE r.place = 1
 GROUP BY r.block_index
 ORDER BY r.block_index;
 
--- What is to be told of a capture and the record it is linked to.
+-- What is to be told of a capture and the record or program it is linked to.
 -- Columns:
---   rule: foreign record, or method unknown
+--   rule: foreign record, foreign program, or method unknown
 --   detail: what was found
 CREATE MACRO _link_findings(
     capture,  -- as everywhere
@@ -116,14 +141,18 @@ CREATE MACRO _link_findings(
 ) AS TABLE
 WITH
 asked AS (
-    SELECT k.capture_id, r.name
+    SELECT
+        k.capture_id,
+        coalesce(r.name, p.name) AS name,
+        CASE WHEN r.name IS NULL THEN 'program' ELSE 'record' END AS what
     FROM _capture(capture, NULL) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
-    JOIN records AS r ON r.record_id = k.record_id
-    WHERE r.is_complete
+    LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
+    LEFT JOIN programs AS p ON p.program_id = k.program_id
+    WHERE r.name IS NOT NULL OR p.name IS NOT NULL
 ),
 operated AS (
-    SELECT DISTINCT s.block_index, a.name AS record
+    SELECT DISTINCT s.block_index, a.name AS linked, a.what
     FROM asked AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call')
@@ -131,7 +160,8 @@ operated AS (
 told AS (
     SELECT
         o.block_index,
-        o.record,
+        o.linked,
+        o.what,
         b.method,
         coalesce(b.score, 0) AS score,
         b.candidates
@@ -139,15 +169,16 @@ told AS (
     LEFT JOIN block_methods(capture) AS b ON b.block_index = o.block_index
 )
 SELECT
-    CASE WHEN t.score < fitting THEN 'foreign record' ELSE 'method unknown' END
+    CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END
         AS rule,
     CASE
         WHEN t.score < fitting THEN
-            'the record ' || t.record || ' is of another program: it fits '
+            'the ' || t.what || ' ' || t.linked || ' is another one: it fits '
             || round(100 * t.score)::INTEGER || ' % of the operators of block '
-            || t.block_index || ', so that its ops and modules mean nothing here'
+            || t.block_index || ', so that its methods, ops and modules mean '
+            || 'nothing here'
         ELSE
-            'the methods ' || t.candidates || ' of ' || t.record
+            'the methods ' || t.candidates || ' of ' || t.linked
             || ' fit the operators of block ' || t.block_index
             || ' alike: its events are of no method'
     END AS detail

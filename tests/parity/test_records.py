@@ -166,7 +166,7 @@ def test_difference_another_programs_record_is_told(lab: Warehouse, name: str) -
         capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord"))
         [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
-        assert rule == "foreign record" and detail.startswith(f"the record {name} is of another program: it fits ")
+        assert rule == "foreign record" and detail.startswith(f"the record {name} is another one: it fits ")
         assert warehouse.event_nodes(capture).fetchall() == []
         modules = dict(warehouse.sql("SELECT module_path, own_ticks FROM module_totals($c)", c=capture).fetchall())
         assert sum(modules.values()) == modules["(unattributed)"] + modules["(framework)"]
@@ -278,3 +278,36 @@ def test_exported_nodes_have_the_handles_of_what_was_made_of_them(lab: Warehouse
     ).fetchall()
     assert all(nodes == handled for name, nodes, handled in rows if name not in ("bf16",)), rows
     assert sum(nodes for _, nodes, _ in rows) > 100
+
+
+@pytest.mark.parametrize(
+    ("capture", "methods"),
+    [
+        ("mlp/mlp", [("forward", 1.0, 5)]),
+        ("cond/cond_mixed", [("forward", 1.0, 60)]),
+        ("maploop/maploop", [("forward", 1.0, 5)]),
+        ("convnet_xnn/convnet_xnn", [("forward", 1.0, 5)]),
+        ("multimethod/multimethod_interleave", [("decode", 1.0, 5), ("encode", 1.0, 5)]),
+        ("twins/twins", [(None, 1.0, 10)]),
+    ],
+)
+def test_methods_are_told_by_the_program_alone(capture: str, methods: list[tuple[str | None, float, int]]) -> None:
+    """Also where the record is half-written (cond, maploop); the program is there whenever a dump is."""
+    with etq.open() as warehouse:
+        found = warehouse.ingest(CAPTURES / f"{capture}.etdp")
+        folder = (CAPTURES / capture).parent
+        warehouse.link(found, warehouse.ingest_program(folder / f"{folder.name}.pte"))
+        runs = warehouse.sql(
+            "SELECT method, method_score, count(*) FROM runs WHERE name = 'Execute' GROUP BY ALL ORDER BY ALL"
+        )
+        assert runs.fetchall() == methods
+        rules = [rule for (rule,) in warehouse.sql("SELECT rule FROM findings").fetchall()]
+        assert rules == (["method unknown"] if capture == "twins/twins" else [])
+
+
+def test_another_program_is_told() -> None:
+    with etq.open() as warehouse:
+        found = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
+        warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
+        [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
+        assert rule == "foreign program" and "the program convnet is another one: it fits" in detail

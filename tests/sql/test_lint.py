@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[2] / "sql"
 # The same word means the same everywhere; a new parameter is a new word, and is thought about.
 PARAMETERS = {
     "capture", "baseline", "unit", "quantiles", "by", "repeats",
-    "record", "module", "match", "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
+    "record", "module", "match", "program", "method", "base", "new",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
-THEMES = ["tables", "captures", "records", "events", "execute", "memory"]
+THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory"]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
 

@@ -1,0 +1,62 @@
+"""The command about programs: what one is made of, and its planned memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, warehouse_option
+from etq.errors import EtqError
+from etq.output import write
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+
+@main.command()
+@click.argument("program", metavar="FILE_OR_NAME")
+@click.option("--memory", is_flag=True, help="Show the life of each planned tensor, and the peak.")
+@click.option("--method", help="Of this method only; with --memory.")
+@warehouse_option
+@output_options
+def program(
+    program: str, memory: bool, method: str | None, db: str, format: str, output: str | None, force: bool
+) -> None:
+    """Show what an ExecuTorch program is made of. A file is read and not stored.
+
+    \b
+    etq program net.pte
+    etq program net.pte --memory --method forward --format csv
+    """
+    if method is not None and not memory:
+        raise click.UsageError("--method goes with --memory")
+    view = "planned_memory" if memory else "program_size"
+    with _asked(program, db, view) as (warehouse, selector):
+        if memory:
+            relation = warehouse.sql(
+                "FROM planned_memory($program, method := $method)", program=selector, method=method
+            )
+        else:
+            relation = warehouse.sql("FROM program_size($program)", program=selector)
+        write(relation, format, output, force=force)
+
+
+@contextmanager
+def _asked(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
+    """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
+    from etq.warehouse import look_at_program, open
+
+    if os.path.exists(program):
+        warehouse, found = look_at_program(program, [view])
+        with warehouse:
+            yield warehouse, found.sha256
+    elif not os.path.exists(db) and (os.sep in program or program.endswith(".pte")):
+        raise EtqError(f"{program}: no such file")
+    else:
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, program

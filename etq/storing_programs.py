@@ -1,0 +1,19 @@
+"""Putting programs into a warehouse."""
+
+from __future__ import annotations
+
+import duckdb
+
+from etq import catalog
+from etq.ingest.program import read_program
+from etq.storing import Source, store_once
+
+
+def program_tables() -> list[str]:
+    """The base tables that programs are stored in."""
+    return [table.name for table in catalog.tables() if table.columns[0].name == "program_id"]
+
+
+def store_program(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
+    """Put a program into the warehouse; see `store_once`."""
+    return store_once(connection, "programs", source, name, read_program(source.content, source.uri))

@@ -1,0 +1,102 @@
+-- The programs that an argument means: the one of that name, else by prefix
+-- of their hash. Tables are named with an underscore in this file: an argument
+-- may be a column of the caller's, and must not be taken for one of these.
+-- Columns:
+--   program_id: the program
+--   name: its name
+CREATE MACRO _matching_programs(
+    program  -- a name, or at least 4 letters of a hash
+) AS TABLE
+SELECT _each.program_id, _each.name
+FROM programs AS _each
+WHERE CASE
+    WHEN EXISTS (
+        FROM programs AS _named WHERE _named.name = program::VARCHAR
+    ) THEN _each.name = program::VARCHAR
+    ELSE length(program::VARCHAR) >= 4
+        AND starts_with(_each.sha256, lower(program::VARCHAR))
+END;
+
+-- The key of the one program that an argument means. It is an error, which
+-- names the nearest ones, if there is none, or more than one.
+CREATE MACRO _program_id(
+    program  -- as everywhere
+) AS (
+    SELECT CASE _found.number
+        WHEN 1 THEN _found.program_id
+        WHEN 0 THEN error(
+            'no program matches ' || program::VARCHAR || coalesce(
+                '; the nearest are ' || _nearest_programs(program),
+                '; the warehouse has none'
+            )
+        )
+        ELSE error(
+            program::VARCHAR || ' matches ' || _found.number || ' programs ('
+            || array_to_string(_found.names[:3], ', ')
+            || CASE WHEN _found.number > 3 THEN ', ...' ELSE '' END
+            || '); name one'
+        )
+    END
+    FROM (
+        SELECT
+            count(*) AS number,
+            max(_match.program_id) AS program_id,
+            list(_match.name ORDER BY _match.name) AS names
+        FROM _matching_programs(program) AS _match
+    ) AS _found
+);
+
+-- The names of the three programs that are spelled most like an argument, in
+-- one text; NULL where there are none.
+CREATE MACRO _nearest_programs(
+    program  -- as everywhere
+) AS (
+    SELECT string_agg(
+        _near.name, ', ' ORDER BY _near.distance, _near.name
+    )
+    FROM (
+        SELECT
+            _each.name,
+            levenshtein(_each.name, program::VARCHAR) AS distance
+        FROM programs AS _each
+        ORDER BY 2, 1
+        LIMIT 3
+    ) AS _near
+);
+
+-- The methods that are asked for: one, or all. It is an error, which names
+-- those that there are, if there is none of that name.
+-- Columns:
+--   program_id: the program
+--   method: name of the method
+--   last_step: its last instruction's position among all; 0 where it has none
+CREATE MACRO _asked_methods(
+    program,  -- as everywhere
+    method  -- a method's name; NULL: all
+) AS TABLE
+SELECT
+    _each.program_id,
+    _each.method,
+    greatest((
+        SELECT count(*)
+        FROM instructions AS _instruction
+        WHERE _instruction.program_id = _each.program_id
+            AND _instruction.method = _each.method
+    ) - 1, 0) AS last_step
+FROM (SELECT _program_id(program) AS program_id) AS _found
+JOIN methods AS _each ON _each.program_id = _found.program_id
+WHERE CASE
+    WHEN method IS NULL THEN true
+    WHEN EXISTS (
+        FROM methods AS _named
+        WHERE _named.program_id = _found.program_id
+            AND _named.method = method::VARCHAR
+    ) THEN _each.method = method::VARCHAR
+    ELSE error(
+        'no method ' || method::VARCHAR || '; there are ' || (
+            SELECT string_agg(_other.method, ', ' ORDER BY _other.method_index)
+            FROM methods AS _other
+            WHERE _other.program_id = _found.program_id
+        )
+    )
+END;

@@ -1,0 +1,90 @@
+-- What two programs are made of, side by side: operators, delegates and planned
+-- memory of each method, and the parts of the files. Delegates of one size are
+-- not looked into: they are the same here, whatever their bytes.
+-- Columns:
+--   kind: op (a method's kernels of one operator), delegate (a method's delegates of one backend), memory (a method's planned buffer) or part (of the file, as in `program_size`)
+--   method: the method; NULL for parts of the file
+--   item: the operator with its overload, the backend, memory_id of the buffer, or the part
+--   change: added, removed, changed (in number or bytes) or same
+--   base_number: how many in base; 0 where there is none
+--   new_number: how many in new; 0 where there is none
+--   number_difference: new_number less base_number
+--   base_bytes: their size in base, 0 where there is none; NULL for op, which has none
+--   new_bytes: their size in new, 0 where there is none; NULL for op
+--   bytes_difference: new_bytes less base_bytes; NULL for op
+CREATE MACRO compare_programs(
+    base,  -- name or hash prefix of the program to compare with
+    new  -- name or hash prefix of the program that is compared
+) AS TABLE
+SELECT
+    coalesce(b.kind, n.kind) AS kind,
+    coalesce(b.method, n.method) AS method,
+    coalesce(b.item, n.item) AS item,
+    CASE
+        WHEN b.kind IS NULL THEN 'added'
+        WHEN n.kind IS NULL THEN 'removed'
+        WHEN b.number <> n.number OR b.bytes <> n.bytes THEN 'changed'
+        ELSE 'same'
+    END AS change,
+    coalesce(b.number, 0) AS base_number,
+    coalesce(n.number, 0) AS new_number,
+    coalesce(n.number, 0) - coalesce(b.number, 0) AS number_difference,
+    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(b.bytes, 0) END
+        AS base_bytes,
+    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END
+        AS new_bytes,
+    CASE
+        WHEN coalesce(b.kind, n.kind) <> 'op'
+            THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0)
+    END AS bytes_difference
+FROM _program_items(base) AS b
+FULL JOIN _program_items(new) AS n
+    ON n.kind = b.kind
+    AND n.method IS NOT DISTINCT FROM b.method
+    AND n.item = b.item
+ORDER BY
+    list_position(
+        ['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)
+    ),
+    coalesce(b.method, n.method),
+    coalesce(b.item, n.item);
+
+-- What a program is made of.
+-- Columns:
+--   kind: op, delegate, memory or part
+--   method: the method; NULL for parts of the file
+--   item: what it is
+--   number: how many
+--   bytes: their size; NULL for op
+CREATE MACRO _program_items(
+    program  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT _program_id(program) AS program_id
+)
+SELECT
+    'op' AS kind,
+    i.method,
+    i.op || coalesce('.' || i.overload, '') AS item,
+    count(*) AS number,
+    NULL::BIGINT AS bytes
+FROM instructions AS i
+JOIN asked AS a ON a.program_id = i.program_id
+WHERE i.kind = 'kernel'
+GROUP BY i.method, i.op, i.overload
+UNION ALL
+SELECT
+    'delegate', d.method, d.backend, count(*), sum(d.blob_bytes)::BIGINT
+FROM program_delegates AS d
+JOIN asked AS a ON a.program_id = d.program_id
+GROUP BY d.method, d.backend
+UNION ALL
+SELECT 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
+FROM planned_buffers AS b
+JOIN asked AS a ON a.program_id = b.program_id
+WHERE b.buffer_index > 0
+UNION ALL
+SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, sum(s.bytes)::BIGINT
+FROM program_size(program) AS s
+GROUP BY s.part;

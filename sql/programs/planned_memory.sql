@@ -1,0 +1,183 @@
+-- The life of each planned tensor, which memory planning goes by. Instructions
+-- count from 0 through the chains of a method; with one chain, that is their
+-- instruction_id. A tensor lives from the first instruction that uses it to the
+-- last one; inputs from the start, outputs to the end, and those with a name or
+-- first values, which outlive a run, throughout. What is moved into another
+-- value lives as long as that is used. What is there before a loop and is used
+-- in it lives to the loop's end.
+-- Columns:
+--   method: the method
+--   value_index: the tensor
+--   memory_id: the buffer that it lies in
+--   memory_offset: its first byte in that buffer
+--   size_bytes: its size; NULL where that is unknown
+--   first_instruction: first instruction that it lives at; NULL where it is never used
+--   last_instruction: last instruction that it lives at; NULL where it is never used
+--   is_input: whether it is an input of the method
+--   is_output: whether it is an output of the method
+--   is_live_at_peak: whether it lives at peak_instruction
+--   peak_bytes: the most that live tensors of the method take together, in all buffers; memory that several share counts once
+--   peak_instruction: the first instruction at which they do
+--   peak_op: its operator, or the backend of its delegate, or its kind; NULL where the method has no instructions
+--   planned_bytes: size of the method's buffers together: the peak, and what the layout leaves unused
+CREATE MACRO planned_memory(
+    program,  -- name or hash prefix of a program
+    method := NULL  -- name of a method; NULL: all
+) AS TABLE
+WITH
+asked AS (
+    SELECT m.program_id, m.method, m.last_step
+    FROM _asked_methods(program, method) AS m
+),
+steps AS (
+    SELECT
+        i.method, i.kind, i.op, i.delegate_index, i.arguments,
+        i.instruction_id - i.jump_target AS jump_back,
+        row_number() OVER (
+            PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
+        ) - 1 AS step
+    FROM instructions AS i
+    JOIN asked AS a ON a.program_id = i.program_id AND a.method = i.method
+),
+valued AS (
+    SELECT
+        v.method, v.value_index, v.kind, v.items, v.memory_id,
+        v.memory_offset, v.byte_size, v.is_input, v.is_output, a.last_step,
+        v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
+    FROM program_values AS v
+    JOIN asked AS a ON a.program_id = v.program_id AND a.method = v.method
+),
+mentioned AS (
+    SELECT s.method, s.step, unnest(s.arguments) AS value_index
+    FROM steps AS s
+),
+used AS (
+    SELECT m.method, m.step, m.value_index
+    FROM mentioned AS m
+    UNION
+    SELECT m.method, m.step, unnest(v.items) AS value_index
+    FROM mentioned AS m
+    JOIN valued AS v
+        ON v.method = m.method AND v.value_index = m.value_index
+    WHERE v.kind IN ('tensor_list', 'optional_tensor_list')
+    UNION
+    SELECT v.method, v.last_step, v.value_index
+    FROM valued AS v
+    WHERE v.is_output OR v.is_kept
+    UNION
+    SELECT v.method, 0, v.value_index
+    FROM valued AS v
+    WHERE v.is_input OR v.is_kept
+),
+moves AS (
+    SELECT
+        s.method, s.step,
+        s.arguments[1] AS from_value,
+        s.arguments[2] AS to_value
+    FROM steps AS s
+    WHERE s.kind = 'move'
+),
+held AS (
+    SELECT u.method, u.step, u.value_index
+    FROM used AS u
+    UNION
+    SELECT u.method, u.step, m.from_value
+    FROM used AS u
+    JOIN moves AS m
+        ON m.method = u.method
+        AND m.to_value = u.value_index
+        AND m.step <= u.step
+),
+loops AS (
+    SELECT s.method, s.step - s.jump_back AS first_step, s.step AS last_step
+    FROM steps AS s
+    WHERE s.jump_back >= 0
+),
+spans AS (
+    SELECT
+        h.method, h.value_index,
+        min(h.step) AS first_step,
+        max(h.step) AS last_step
+    FROM held AS h
+    GROUP BY h.method, h.value_index
+),
+lives AS (
+    SELECT
+        v.method, v.value_index, v.memory_id, v.memory_offset, v.byte_size,
+        v.is_input, v.is_output,
+        s.first_step,
+        greatest(s.last_step, (
+            SELECT max(l.last_step)
+            FROM loops AS l
+            WHERE l.method = s.method
+                AND l.first_step > s.first_step
+                AND s.last_step BETWEEN l.first_step AND l.last_step
+        )) AS last_step
+    FROM valued AS v
+    LEFT JOIN spans AS s
+        ON s.method = v.method AND s.value_index = v.value_index
+    WHERE v.memory_id IS NOT NULL
+),
+-- Memory is most in use where a life begins. What lives then, in the order of
+-- memory, with the end of what lies before it in the same buffer.
+placed AS (
+    SELECT
+        b.method, b.step, l.memory_offset,
+        l.memory_offset + l.byte_size AS end_offset,
+        max(l.memory_offset + l.byte_size) OVER (
+            PARTITION BY b.method, b.step, l.memory_id
+            ORDER BY l.memory_offset, l.value_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS end_before
+    FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lives AS f) AS b
+    JOIN lives AS l
+        ON l.method = b.method AND b.step BETWEEN l.first_step AND l.last_step
+),
+levels AS (
+    SELECT
+        p.method, p.step,
+        coalesce(sum(greatest(
+            0, p.end_offset - greatest(p.memory_offset, p.end_before)
+        )), 0) AS bytes
+    FROM placed AS p
+    GROUP BY p.method, p.step
+),
+peaks AS (
+    SELECT l.method, l.step, l.bytes::BIGINT AS bytes
+    FROM levels AS l
+    QUALIFY row_number() OVER (
+        PARTITION BY l.method ORDER BY l.bytes DESC, l.step
+    ) = 1
+),
+planned AS (
+    SELECT b.program_id, b.method, sum(b.size_bytes)::BIGINT AS bytes
+    FROM planned_buffers AS b
+    JOIN asked AS a ON a.program_id = b.program_id AND a.method = b.method
+    WHERE b.buffer_index > 0
+    GROUP BY b.program_id, b.method
+)
+SELECT
+    l.method,
+    l.value_index,
+    l.memory_id,
+    l.memory_offset,
+    l.byte_size AS size_bytes,
+    l.first_step AS first_instruction,
+    l.last_step AS last_instruction,
+    l.is_input,
+    l.is_output,
+    coalesce(p.step BETWEEN l.first_step AND l.last_step, false)
+        AS is_live_at_peak,
+    p.bytes AS peak_bytes,
+    p.step AS peak_instruction,
+    coalesce(s.op, d.backend, s.kind) AS peak_op,
+    b.bytes AS planned_bytes
+FROM lives AS l
+LEFT JOIN peaks AS p ON p.method = l.method
+LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
+LEFT JOIN planned AS b ON b.method = l.method
+LEFT JOIN program_delegates AS d
+    ON d.program_id = b.program_id
+    AND d.method = s.method
+    AND d.delegate_index = s.delegate_index
+ORDER BY l.method, l.memory_id, l.memory_offset, l.first_step, l.value_index;

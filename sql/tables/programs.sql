@@ -1,0 +1,23 @@
+-- One ExecuTorch program (.pte). The same content is the same program,
+-- whatever its name.
+CREATE TABLE programs (
+    program_id INTEGER NOT NULL,  -- key of the program in this warehouse; dense, in the order of ingest
+    sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a program
+    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    uri VARCHAR NOT NULL,  -- where the file was when it was read
+    byte_size BIGINT NOT NULL,  -- size of the file in bytes
+    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
+    version BIGINT NOT NULL,  -- version of the schema that the file says it has
+    flatbuffer_bytes BIGINT NOT NULL,  -- size of the part before segments, with the header: all but what is in segments
+    segment_bytes BIGINT,  -- size of the segments with the gaps between them, by the header; NULL where there is no header, or one that doesn't say
+    etq_version VARCHAR NOT NULL  -- version of etq that read it
+);
+
+-- One method of a program (an ExecutionPlan): what a runtime loads and runs.
+CREATE TABLE methods (
+    program_id INTEGER NOT NULL,  -- the program
+    method_index INTEGER NOT NULL,  -- position in the program
+    method VARCHAR NOT NULL,  -- its name, unique in a program
+    inputs INTEGER[] NOT NULL,  -- indexes of the values that are its inputs, in order
+    outputs INTEGER[] NOT NULL  -- indexes of the values that are its outputs, in order
+);

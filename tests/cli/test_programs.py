@@ -1,0 +1,47 @@
+"""`etq program` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import etq
+from tests.cli.test_cli import etq_says
+from tests.conftest import CAPTURES
+
+NET = CAPTURES / "multimethod/multimethod.pte"
+
+
+def test_a_program_stored_and_one_read_are_alike(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        warehouse.ingest_program(NET, name="net")
+    for options in ([], ["--memory"], ["--memory", "--method", "encode"]):
+        stored = etq_says("program", "net", *options, "--db", db, "--format", "csv")
+        read = etq_says("program", str(NET), *options, "--format", "csv")
+        assert stored.exit_code == read.exit_code == 0, stored.stderr + read.stderr
+        assert stored.stdout == read.stdout
+
+
+def test_what_it_prints() -> None:
+    rows = json.loads(etq_says("program", str(NET), "--format", "json").stdout)
+    assert [row["part"] for row in rows] == ["program", "constants", "padding"]
+    assert sum(row["bytes"] for row in rows) == 9760
+    lines = csv.DictReader(io.StringIO(etq_says("program", str(NET), "--memory", "--format", "csv").stdout))
+    assert {row["method"]: row["planned_bytes"] for row in lines} == {"decode": "2432", "encode": "2432"}
+
+
+def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.duckdb")
+    for arguments, message in (
+        ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump (`ED00`), not an ExecuTorch program"),
+        (["nowhere.pte", "--db", missing], "Error: nowhere.pte: no such file\n"),
+        (["net", "--db", missing], "there is no warehouse"),
+        ([str(NET), "--memory", "--method", "x"], "Error: no method x; there are decode, encode\n"),
+    ):
+        result = etq_says("program", *arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert message in result.stderr and result.stderr.count("\n") == 1
+    assert etq_says("program", str(NET), "--method", "encode").exit_code == 2

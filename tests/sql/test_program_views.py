@@ -1,0 +1,334 @@
+"""Views of programs on ones small enough to check by eye, and of a real one worked out anew."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import etq
+from etq.output import _csv as as_csv
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.program_builders import (
+    delegate,
+    delegate_call,
+    jump_false,
+    kernel,
+    method,
+    move,
+    named,
+    program,
+    subsegments,
+    tensor,
+    tensor_list,
+)
+
+LIVES = """SELECT value_index, size_bytes, first_instruction AS first, last_instruction AS last, is_live_at_peak AS live,
+    peak_bytes, peak_instruction AS peak, peak_op, planned_bytes FROM planned_memory('test') ORDER BY value_index"""
+
+# Six floats in, three instructions; value 1 ends where 3 begins.
+CHAIN = method(
+    "forward",
+    [tensor(6, at=0), tensor(2, at=24), tensor(4, at=32), tensor(1, at=24), tensor(5, constant=1)],
+    [kernel("aten::mul.out", 0, 4, 1), kernel("aten::exp.out", 1, 2), kernel("aten::sum.out", 2, 3)],
+    inputs=[0],
+    outputs=[3],
+    buffers=[0, 48],
+)
+
+
+def assert_query(query: str, expected: str, data: bytes, **others: bytes) -> None:
+    """The query's answer on a program `test` (and others, by name) is this CSV."""
+    with etq.open() as warehouse:
+        for name, each in {"test": data, **others}.items():
+            warehouse.ingest_program(each, name=name)
+        relation = warehouse.sql(query)
+        assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+
+
+def test_lives_and_peak_of_a_chain() -> None:
+    # 0: the input and value 1, 24 + 8; 1: values 1 and 2, 8 + 16; 2: values 2 and 3, 16 + 4.
+    assert_query(
+        LIVES,
+        """
+        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
+        0,24,0,0,True,32,0,aten::mul,48
+        1,8,0,1,True,32,0,aten::mul,48
+        2,16,1,2,False,32,0,aten::mul,48
+        3,4,2,2,False,32,0,aten::mul,48
+        """,
+        program(CHAIN),
+    )
+
+
+def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
+    assert_query(
+        LIVES,
+        """
+        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
+        0,8,0,2,True,12,0,Npu,64
+        1,4,0,2,True,12,0,Npu,64
+        2,4,,,False,12,0,Npu,64
+        3,4,0,2,True,12,0,Npu,64
+        """,
+        program(
+            method(
+                "forward",
+                # Value 2 is used by nothing; 3 has a name, so that it outlives a run, but lies where 1 does.
+                [tensor(2, at=0), tensor(1, at=8), tensor(1, at=16), tensor(1, at=8, name="state")],
+                [delegate_call(0, 1), kernel("aten::a", 1), kernel("aten::b", 0)],
+                inputs=[0],
+                outputs=[1],
+                delegates=[delegate("Npu", 0)],
+            ),
+            blobs=[b"blob"],
+        ),
+    )
+
+
+def test_tensors_in_lists_are_used_where_the_list_is() -> None:
+    assert_query(
+        LIVES,
+        """
+        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
+        0,4,0,2,True,8,1,aten::b,64
+        1,4,1,2,True,8,1,aten::b,64
+        """,
+        program(
+            method(
+                "forward",
+                [tensor(1, at=0), tensor(1, at=4), tensor_list(0, 1)],
+                [kernel("aten::a", 0), kernel("aten::b", 1), kernel("aten::cat", 2)],
+            )
+        ),
+    )
+
+
+def test_a_loop_keeps_what_was_there_before_it() -> None:
+    """Value 0 is read at 1, in a loop of 1 to 2: the next round reads it again. Value 1 begins in the loop."""
+    assert_query(
+        LIVES,
+        """
+        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
+        0,4,0,3,True,8,1,aten::b,64
+        1,4,1,2,True,8,1,aten::b,64
+        """,
+        program(
+            method(
+                "forward",
+                [tensor(1, at=0), tensor(1, at=4), tensor(1, type=11)],
+                [kernel("aten::a", 0), kernel("aten::b", 0, 1), kernel("aten::c", 1), jump_false(2, 1), kernel("aten::d")],
+            )
+        ),
+    )  # fmt: skip
+
+
+def test_what_is_moved_lives_as_long_as_where_it_is_moved_to() -> None:
+    assert_query(
+        LIVES,
+        """
+        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
+        0,4,0,2,True,8,1,move,64
+        1,4,1,2,True,8,1,move,64
+        """,
+        program(
+            method(
+                "forward",
+                [tensor(1, at=0), tensor(1, at=4)],
+                [kernel("aten::a", 0), move(0, 1), kernel("aten::b", 1)],
+            )
+        ),
+    )
+
+
+def test_methods_have_peaks_of_their_own() -> None:
+    two = program(CHAIN, method("empty", [tensor(3, at=0)], inputs=[0], outputs=[0], buffers=[0, 16, 4]))
+    assert_query(
+        "SELECT DISTINCT method, peak_bytes, peak_instruction, peak_op, planned_bytes FROM planned_memory('test') ORDER BY 1",
+        """
+        method,peak_bytes,peak_instruction,peak_op,planned_bytes
+        empty,12,0,,20
+        forward,32,0,aten::mul,48
+        """,
+        two,
+    )
+    assert_query(
+        "SELECT method, value_index FROM planned_memory('test', method := 'empty')",
+        """
+        method,value_index
+        empty,0
+        """,
+        two,
+    )
+
+
+PARTS = program(
+    method("a", [], delegates=[delegate("Npu", 0), delegate("Npu", 2, in_segment=True)]),
+    method("b", [], delegates=[delegate("Npu", 2, in_segment=True)]),
+    constants=[b"", b"1234"],
+    blobs=[b"blob"],
+    segments=[b"c" * 20, b"m" * 8, b"right", b"weights", b"?"],
+    fields={5: subsegments(0, 0, 0, 16), 6: [subsegments(1, 0, 0)], 7: [named("w", 3), named("v", 3)]},
+)
+
+
+def test_parts_of_a_file() -> None:
+    assert_query(
+        "SELECT part, item, methods, number, bytes FROM program_size('test') WHERE part <> 'program'",
+        """
+        part,item,methods,number,bytes
+        constants,,,3,24
+        delegate,Npu,['a'],1,4
+        delegate,Npu,"['a', 'b']",1,5
+        mutable data,,,1,8
+        named data,"v, w",,1,7
+        segment,,,1,1
+        padding,,,1,{padding}
+        """.replace("{padding}", str(padding(PARTS))),
+        PARTS,
+    )
+    assert_query(
+        "SELECT sum(bytes)::BIGINT AS bytes, round(sum(share_percent), 9) AS share FROM program_size('test')",
+        f"bytes,share\n{len(PARTS)},100.0\n",
+        PARTS,
+    )
+
+
+def padding(data: bytes) -> int:
+    """What is neither the FlatBuffers part, as its header says, nor one of the 41 bytes of segments."""
+    return len(data) - int.from_bytes(data[16:24], "little") - 41
+
+
+def test_what_changed_between_two_programs() -> None:
+    base = program(
+        method("forward", [], [kernel("aten::add.out"), kernel("aten::mul.out"), kernel("aten::mul.out")], buffers=[0, 64]),
+        constants=[b"1234"],
+    )  # fmt: skip
+    new = program(
+        method(
+            "forward",
+            [],
+            [kernel("aten::add.out"), kernel("aten::mul.out"), delegate_call(0)],
+            delegates=[delegate("Npu", 0)],
+            buffers=[0, 32, 8],
+        ),
+        method("warm", [], [kernel("aten::mul.out")], buffers=[0]),
+        constants=[b"1234"],
+        blobs=[b"blob"],
+    )
+    query = """
+        SELECT kind, method, item, change, base_number AS n, new_number AS m, number_difference AS d,
+            base_bytes AS b, new_bytes AS c, bytes_difference AS e
+        FROM compare_programs({}) WHERE item <> 'program'"""
+    assert_query(
+        query.format("'test', 'other'"),
+        """
+        kind,method,item,change,n,m,d,b,c,e
+        part,,constants,same,1,1,0,4,4,0
+        part,,delegate,added,0,1,1,0,4,4
+        part,,padding,same,1,1,0,0,0,0
+        memory,forward,1,changed,1,1,0,64,32,-32
+        memory,forward,2,added,0,1,1,0,8,8
+        delegate,forward,Npu,added,0,1,1,0,4,4
+        op,forward,aten::add.out,same,1,1,0,,,
+        op,forward,aten::mul.out,changed,2,1,-1,,,
+        op,warm,aten::mul.out,added,0,1,1,,,
+        """,
+        base,
+        other=new,
+    )
+    assert_query(
+        "SELECT item, change FROM compare_programs('other', 'test') WHERE change = 'removed' AND method = 'warm'",
+        "item,change\naten::mul.out,removed\n",
+        base,
+        other=new,
+    )
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Warehouse]:
+    """All captured programs; the mlp's is there once, under the name of the first of its copies."""
+    with etq.open() as warehouse:
+        for path in sorted(CAPTURES.glob("*/*.pte")):
+            warehouse.ingest_program(path)
+        yield warehouse
+
+
+def test_the_peak_of_the_mlp_worked_out_anew(programs: Warehouse) -> None:
+    tensors = programs.sql("""
+        SELECT v.value_index, v.byte_size, v.is_input, v.is_output
+        FROM programs AS p JOIN program_values AS v USING (program_id)
+        WHERE p.name = 'mlp' AND v.memory_id = 1""").fetchall()
+    lists = dict(
+        programs.sql("""
+        SELECT v.value_index, v.items FROM programs AS p JOIN program_values AS v USING (program_id)
+        WHERE p.name = 'mlp' AND v.kind = 'tensor_list'""").fetchall()
+    )
+    instructions = programs.sql("""
+        SELECT i.op, i.arguments FROM programs AS p JOIN instructions AS i USING (program_id)
+        WHERE p.name = 'mlp' ORDER BY i.instruction_id""").fetchall()
+    arguments = [(op, {*used, *(item for each in used for item in lists.get(each, []))}) for op, used in instructions]
+    end = len(arguments) - 1
+    live = [0] * len(arguments)
+    for index, size, is_input, is_output in tensors:
+        uses = [step for step, (_, used) in enumerate(arguments) if index in used]
+        for step in range(0 if is_input else uses[0], (end if is_output else uses[-1]) + 1):
+            live[step] += size
+    peak = live.index(max(live))
+    assert len(tensors) == 27 and end == 23
+    found = programs.sql("""
+        SELECT DISTINCT peak_bytes, peak_instruction, peak_op,
+            (SELECT sum(size_bytes) FROM planned_memory('mlp') WHERE is_live_at_peak)
+        FROM planned_memory('mlp')""").fetchall()
+    assert found == [(max(live), peak, arguments[peak][0], max(live))]
+
+
+def test_parts_of_every_captured_program_add_up(programs: Warehouse) -> None:
+    rows = programs.sql("""
+        SELECT p.name, p.byte_size, sum(s.bytes)::BIGINT, min(s.bytes)
+        FROM programs AS p, LATERAL (FROM program_size(p.name)) AS s
+        GROUP BY ALL""").fetchall()
+    assert len(rows) == 14
+    assert [row for row in rows if row[1] != row[2] or row[3] < 0] == []
+
+
+def test_a_program_compared_with_itself_is_the_same(programs: Warehouse) -> None:
+    for (name,) in programs.sql("SELECT name FROM programs").fetchall():
+        rows = programs.compare_programs(name, name).fetchall()
+        assert rows and {row[3] for row in rows} == {"same"}
+
+
+@pytest.mark.parametrize("view", ["program_size", "planned_memory"])
+def test_views_of_many_programs_in_one_query(view: str, programs: Warehouse) -> None:
+    """The argument may be a column: which programs is then a question of SQL as any other."""
+    together = programs.sql(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}(p.name)) AS v").fetchall()
+    for (name,) in programs.sql("SELECT name FROM programs").fetchall():
+        alone = getattr(programs, view)(name).fetchall()
+        assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
+
+
+def test_a_program_compared_with_many(programs: Warehouse) -> None:
+    together = programs.sql("""
+        SELECT p.name, v.* FROM programs AS p, LATERAL (FROM compare_programs('mlp', p.sha256)) AS v""").fetchall()
+    for name in ("mlp_xnn", "cond"):
+        alone = programs.compare_programs("mlp", name).fetchall()
+        assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
+
+
+def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
+    [(sha256,)] = programs.sql("SELECT sha256 FROM programs WHERE name = 'twins'").fetchall()
+    by_name = programs.program_size("twins").fetchall()
+    assert programs.program_size(sha256[:6].upper()).fetchall() == by_name
+    for asked, message in {
+        "twin": "no program matches twin; the nearest are twins, ",
+        sha256[:3]: "no program matches",
+    }.items():
+        with pytest.raises((duckdb.Error, etq.QueryError), match=message):
+            programs.program_size(asked).fetchall()
+    with pytest.raises(duckdb.Error, match="no method encod; there are decode, encode"):
+        programs.planned_memory("multimethod", method="encod").fetchall()
+    with etq.open() as empty, pytest.raises(duckdb.Error, match="no program matches x; the warehouse has none"):
+        empty.program_size("x").fetchall()
