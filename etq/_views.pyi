@@ -19,6 +19,21 @@ class Views:
         base: str | Capture | Program,
         new: str | Capture | Program,
     ) -> duckdb.DuckDBPyRelation: ...
+    def delegate_coverage(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def delegate_metadata(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def delegate_totals(
         self,
         capture: str | Capture,
@@ -29,6 +44,10 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def delegation(
+        self,
+        record: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
         self,
@@ -111,6 +130,17 @@ class Views:
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
     def module_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def node_totals(
         self,
         capture: str | Capture,
         unit: str | None = ...,

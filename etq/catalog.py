@@ -185,6 +185,8 @@ def _documented_column(line: str, place: str) -> Column:
 
 def _uses(user: SqlObject, found: dict[str, SqlObject]) -> list[str]:
     """The names of the objects that a definition mentions: a few too many at worst (a column of an object's name)."""
+    if user.kind == "table":  # of a table's words, only its columns' could be another's name
+        return []
     code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
     return [name for name in dict.fromkeys(_WORD.findall(code)) if name in found and name != user.name]
 

@@ -11,19 +11,17 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import duckdb
 
-from etq import catalog, schema
+from etq import schema
 from etq._views import Views
 from etq.errors import FormatError, QueryError, WarehouseError, displayed
 
@@ -101,51 +99,6 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
         connection.close()
         raise
     return Warehouse(connection, path, read_only=read_only)
-
-
-def look_at(
-    path: str | os.PathLike[str],
-    views: Iterable[str],
-    *,
-    time_scale: TimeScale | None = None,
-    clock_bits: Literal[32, 64] | None = None,
-    etrecord: str | os.PathLike[str] | None = None,
-) -> tuple[Warehouse, Capture]:
-    """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
-
-    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
-    `etrecord`, the capture is linked to that record.
-    """
-    # What reads files is imported beside the making of the database, which leaves the interpreter alone.
-    importing = Thread(target=import_module, args=("etq.storing",))
-    importing.start()
-    connection = duckdb.connect(":memory:")
-    tables = schema.create_only(connection, [*views, *(catalog.objects_of_linking() if etrecord else ())])
-    importing.join()
-    from etq.storing import Options, Source, lay_over
-
-    name = os.fspath(path)
-    warehouse = Warehouse(connection, None)
-    options = Options(None, {}, None, _checked(time_scale), clock_bits)
-    lay_over(connection, tables, Source(_content(name), name), options)
-    found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
-    capture = Capture(*found[0])
-    if etrecord is not None:
-        warehouse.link(capture, warehouse.ingest_record(etrecord))
-    return warehouse, capture
-
-
-def look_at_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
-    """One program in a warehouse in memory, to be asked and thrown away: has only the named views.
-
-    Errors are those of `Warehouse.ingest_program`.
-    """
-    from etq.storing_programs import program_tables
-
-    connection = duckdb.connect(":memory:")
-    schema.create_only(connection, [*program_tables(), *views])
-    warehouse = Warehouse(connection, None)
-    return warehouse, warehouse.ingest_program(path)
 
 
 class Warehouse(Views):
@@ -244,7 +197,7 @@ class Warehouse(Views):
 
         if clock_bits is not None and clock_bits not in (32, 64):
             raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
-        options = Options(name, labels or {}, _moment(captured_at), _checked(time_scale), clock_bits)
+        options = Options(name, labels or {}, _moment(captured_at), checked_time_scale(time_scale), clock_bits)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
@@ -296,7 +249,9 @@ class Warehouse(Views):
 
         name = os.fspath(path)
         capture_id = lay_beside(
-            self.connection, Source(_content(name), name), Options(None, {}, None, _checked(time_scale), None)
+            self.connection,
+            Source(content_of(name), name),
+            Options(None, {}, None, checked_time_scale(time_scale), None),
         )
         query = "SELECT capture_id, name, sha256, format, true FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [capture_id]).fetchall()[0])
@@ -308,7 +263,7 @@ class Warehouse(Views):
         from etq.storing import Source, in_little_memory
 
         path = "bytes" if isinstance(source, bytes) else os.fspath(source)
-        file = Source(source if isinstance(source, bytes) else _content(path), path)
+        file = Source(source if isinstance(source, bytes) else content_of(path), path)
         try:
             with in_little_memory(self.connection) if self.path else nullcontext():
                 return schema.in_transaction(self.connection, lambda: store(file))
@@ -342,7 +297,7 @@ def _moment(captured_at: datetime | None) -> datetime | None:
     return captured_at
 
 
-def _checked(time_scale: str | None) -> str | None:
+def checked_time_scale(time_scale: str | None) -> str | None:
     known = get_args(TimeScale)
     if time_scale is not None and time_scale not in known:
         raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
@@ -377,7 +332,7 @@ def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise WarehouseError(f"{path}: {message_of(error)}") from error
 
 
-def _content(path: str) -> bytes | mmap.mmap:
+def content_of(path: str) -> bytes | mmap.mmap:
     """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):

@@ -86,7 +86,7 @@ def taken_file_options(options: dict[str, Any]) -> FileOptions:
 
 def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
     """A file in a warehouse in memory that has these views."""
-    from etq.warehouse import look_at
+    from etq.looking import look_at
 
     warehouse, capture = look_at(
         file,
@@ -105,13 +105,21 @@ def is_file(capture: str, db: str) -> bool:
     return (Path(capture).is_file() and (is_path or not os.path.exists(db))) or (is_path and os.path.isdir(capture))
 
 
+def is_record(argument: str) -> bool:
+    """Whether an argument is a file that begins as a zip does, as ETRecords do."""
+    if not Path(argument).is_file():
+        return False
+    with Path(argument).open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
 @contextmanager
-def asked(capture: str, db: str, view: str, said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
+def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
     from etq.warehouse import open
 
     if is_file(capture, db):
-        warehouse, found = opened(capture, [view], said)
+        warehouse, found = opened(capture, views, said)
         with warehouse:
             yield warehouse, found.sha256
     elif not os.path.exists(db) and (os.sep in capture or capture.endswith(".etdp")):
@@ -163,7 +171,7 @@ def show_view(
 ) -> None:
     """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}."""
     baseline = given.get("baseline")
-    with asked(capture, db, view, said) as (warehouse, selector):
+    with asked(capture, db, [view], said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             given["baseline"] = _beside(warehouse, baseline, capture, said)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}

@@ -49,7 +49,8 @@ def program(
 @contextmanager
 def _asked(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
-    from etq.warehouse import look_at_program, open
+    from etq.looking import look_at_program
+    from etq.warehouse import open
 
     if os.path.exists(program):
         warehouse, found = look_at_program(program, [view])

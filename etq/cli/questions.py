@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,16 +11,19 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     FileOptions,
+    asked,
     file_options,
+    is_record,
     output_options,
     schedule_options,
     show_view,
     taken_file_options,
+    tell_record,
     unit_option,
     warehouse_option,
 )
 from etq.errors import EtqError
-from etq.output import write, write_rows
+from etq.output import printable, write, write_rows
 
 OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
 
@@ -40,9 +44,7 @@ def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", s
     if schedule:
         decorated = schedule_options(decorated)
     if view == "op_totals":
-        decorated = click.option(
-            "--by", type=click.Choice(["family", "label", "instance", "op_type", "shape"]), help="What is one op."
-        )(decorated)
+        decorated = click.option("--by", type=click.Choice(OPS_BY), help="What is one op.")(decorated)
     if view == "framework_tax":
         decorated = click.option("--baseline", metavar="CAPTURE", help="The same program at level method_only.")(
             decorated
@@ -75,6 +77,56 @@ _view_command(
     "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
 )
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
+
+
+@main.command()
+@click.argument("capture", metavar="CAPTURE|RECORD")
+@warehouse_option
+@unit_option(None)
+@file_options
+@output_options
+def coverage(
+    capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
+) -> None:
+    """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
+
+    \b
+    etq coverage model.etrecord
+    etq coverage run --db lab.duckdb
+    """
+    said = taken_file_options(options)
+    if not is_record(capture):
+        show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit)
+        return
+    from etq.looking import look_at_record
+
+    warehouse, record = look_at_record(capture, ["delegation"])
+    with warehouse:
+        tell_record(warehouse, record)
+        calls = warehouse.connection.execute(
+            "SELECT backend, count(*) FROM delegates GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        for backend, count in calls:
+            click.echo(f"{count} calls of {printable(backend)}", err=True)
+        write(warehouse.sql("FROM delegation($record)", record=record.sha256), format, output, force=force)
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's language.")
+@warehouse_option
+@unit_option(None)
+@file_options
+def graph(capture: str, dot: bool, db: str, unit: str | None, **options: Any) -> None:
+    """Draw the op graph of a capture's program with the time of each node; needs a linked record.
+
+    \b
+    etq graph run --dot --db lab.duckdb | dot -Tsvg > run.svg
+    """
+    from etq.graph import dot_of
+
+    with asked(capture, db, ["node_totals"], taken_file_options(options)) as (warehouse, selector):
+        sys.stdout.write(dot_of(warehouse, selector, unit))
 
 
 @main.command()

@@ -73,7 +73,7 @@ fitting AS (
     WHERE CASE o.kind
         WHEN 'kernel' THEN i.kind = 'kernel' AND o.name = 'native_call_'
             || string_split(i.op, '::')[2]
-            || CASE WHEN i.overload = '' THEN '' ELSE '.' || i.overload END
+            || coalesce('.' || i.overload, '')
         ELSE i.kind = 'delegate'
     END
 )

@@ -13,7 +13,8 @@ import pytest
 
 import etq
 from etq import FormatError
-from etq.warehouse import TimeScale, look_at
+from etq.looking import look_at
+from etq.warehouse import TimeScale
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse, look_at_program
+from etq.looking import look_at_program
+from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

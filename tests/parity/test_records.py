@@ -311,3 +311,42 @@ def test_another_program_is_told() -> None:
         warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
         [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
         assert rule == "foreign program" and "the program convnet is another one: it fits" in detail
+
+
+@pytest.mark.parametrize("name", ["mlp_xnn", "convnet_xnn"])
+def test_delegation_counts_are_those_of_executorch(lab: Warehouse, name: str) -> None:
+    """But for getitem, which takes one of several outputs and is no node of a record's graph."""
+    theirs = oracle.answer(name, "delegation")
+    ours = {
+        op_type.replace(".", "_").lower(): (delegated, other)
+        for op_type, delegated, other in lab.sql(
+            "SELECT op_type, delegated, not_delegated FROM delegation($c)", c=name
+        ).fetchall()
+    }
+    assert ours == {
+        row["op_type"]: (row["occurrences_in_delegated_graphs"], row["occurrences_in_non_delegated_graphs"])
+        for row in theirs["operators"]
+        if row["op_type"] not in ("getitem", "Total")
+    }
+    [(subgraphs,)] = lab.sql(
+        "SELECT count(*) FROM delegates AS d JOIN records AS r USING (record_id) WHERE r.name = $c", c=name
+    ).fetchall()
+    assert subgraphs == theirs["num_delegated_subgraphs"]
+
+
+def test_delegate_coverage(lab: Warehouse) -> None:
+    rows = lab.sql(
+        "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn')"
+    ).fetchall()
+    # By eye: of the model's operators only the head's LayerNorm is left to a portable kernel, in line 32.
+    assert rows[0] == ("aten.native_layer_norm.default", 0, 1, 5, "models/export_models.py:32", "head.0")
+    assert [row[:4] for row in rows[1:]] == [
+        ("aten.add.Tensor", 3, 0, 0),
+        ("aten.linear.default", 7, 0, 0),
+        ("aten.relu.default", 6, 0, 0),
+    ]
+    [(fallen,)] = lab.sql("SELECT sum(total) FROM delegate_coverage('mlp_xnn', unit := 'ns')").fetchall()
+    [(kernels,)] = lab.sql(
+        "SELECT total FROM execute_breakdown('mlp_xnn', unit := 'ns') WHERE component = 'kernels'"
+    ).fetchall()
+    assert fallen == kernels

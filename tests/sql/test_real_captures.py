@@ -181,6 +181,7 @@ OF_RECORDS = {
     "event_nodes",
     "event_ops",
     "delegate_coverage",
+    "node_totals",
 }
 
 

@@ -662,3 +662,52 @@ def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) ->
 )
 def test_arguments_that_mean_nothing_are_errors(query: str, message: str) -> None:
     assert_error(query, message)
+
+
+def test_delegate_metadata() -> None:
+    """As the backends' documentation has it (no real captures of these): Core ML's JSON, VGF's base64, Neutron's byte,
+    QNN's units, Vulkan's names; the last one is of no known form."""
+    import base64
+    from dataclasses import replace
+
+    vgf = base64.b64encode(b'{"layer": "conv", "cycles": 70}')
+
+    def event(name: str, metadata: bytes | None) -> ProfileEvent:
+        return replace(delegated(name, 10, 20), delegate_debug_metadata=metadata)
+
+    assert_query(
+        "SELECT event_name, source, field, value, runs FROM delegate_metadata('test')",
+        """
+        event_name,source,field,value,runs
+        coreml,metadata,estimatedCost,0.25,2
+        coreml,metadata,preferredComputeUnit,NE,2
+        vgf,metadata,cycles,70,2
+        vgf,metadata,layer,conv,2
+        neutron,metadata,function_code,200,2
+        Graph time (us),name,unit,us,2
+        "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,dispatch_id,7,2
+        "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,kernel_name,conv2d,2
+        plain,metadata,,hello,2
+        other,metadata,,00ff10,2
+        """,
+        *[
+            run(
+                "Execute",
+                event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'),
+                event("vgf", vgf),
+                event("neutron", bytes([200])),
+                event("Graph time (us)", None),
+                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None),
+                event("plain", b"hello"),
+                event("other", b"\x00\xff\x10"),
+                delegate_call(5, 30),
+                execute(0, 40),
+            )
+        ]
+        * 2,
+    )
+    assert_query(
+        "SELECT * FROM delegate_metadata('test')",
+        "block_index,slot,event_name,source,field,value,runs\n",
+        TWO_OPERATORS,
+    )

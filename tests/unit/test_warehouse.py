@@ -15,7 +15,8 @@ import pytest
 import etq
 from etq import catalog, schema
 from etq.errors import FormatError, QueryError, WarehouseError
-from etq.warehouse import Warehouse, look_at
+from etq.looking import look_at
+from etq.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 

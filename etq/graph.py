@@ -1,0 +1,45 @@
+"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --dot`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from etq.output import printable
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+
+def dot_of(warehouse: Warehouse, capture: str, unit: str | None) -> str:
+    """Nodes with op, module and own time, darker the more of the executes' time is theirs, and what they take."""
+    given = {"capture": capture, **({} if unit is None else {"unit": unit})}
+    asked = "$capture" if unit is None else "$capture, unit := $unit"
+    nodes = warehouse.sql(
+        f"""
+        SELECT n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.own, n.share_percent, n.unit, n.backend
+        FROM node_totals({asked}) AS n
+        """,
+        **given,
+    ).fetchall()
+    edges = warehouse.sql(
+        f"""
+        SELECT DISTINCT e.graph_id, e.from_node, e.to_node
+        FROM op_edges AS e
+        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM node_totals({asked}) AS n) AS g
+            ON g.record_id = e.record_id AND g.graph_id = e.graph_id
+        ORDER BY ALL
+        """,
+        **given,
+    ).fetchall()
+    lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
+    for graph_id, index, name, op_type, module, own, share, shown_unit, backend in nodes:
+        label = [name or op_type, op_type, module or "(model)", f"{own:.6g} {shown_unit} ({share or 0:.1f} %)"]
+        label += [backend] if backend else []
+        text = "\\n".join(_quoted(part) for part in label)
+        lines.append(f'  n{graph_id}_{index} [label="{text}", fillcolor="0.08 {min((share or 0) / 50, 1):.3f} 1.0"];')
+    lines += [f"  n{graph_id}_{maker} -> n{graph_id}_{user};" for graph_id, maker, user in edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')

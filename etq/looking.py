@@ -1,0 +1,70 @@
+"""Looking at one file: a warehouse in memory that has only the views asked for, made in a few milliseconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib import import_module
+from threading import Thread
+from typing import Literal
+
+import duckdb
+
+from etq import catalog, schema
+from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checked_time_scale, content_of
+
+
+def look_at(
+    path: str | os.PathLike[str],
+    views: Iterable[str],
+    *,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+    etrecord: str | os.PathLike[str] | None = None,
+) -> tuple[Warehouse, Capture]:
+    """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
+
+    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
+    `etrecord`, the capture is linked to that record.
+    """
+    # What reads files is imported beside the making of the database, which leaves the interpreter alone.
+    importing = Thread(target=import_module, args=("etq.storing",))
+    importing.start()
+    connection = duckdb.connect(":memory:")
+    tables = schema.create_only(connection, [*views, *(catalog.objects_of_linking() if etrecord else ())])
+    importing.join()
+    from etq.storing import Options, Source, lay_over
+
+    name = os.fspath(path)
+    warehouse = Warehouse(connection, None)
+    options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits)
+    lay_over(connection, tables, Source(content_of(name), name), options)
+    found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
+    capture = Capture(*found[0])
+    if etrecord is not None:
+        warehouse.link(capture, warehouse.ingest_record(etrecord))
+    return warehouse, capture
+
+
+def look_at_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:
+    """One ETRecord in a warehouse in memory, to be asked and thrown away: has only the named views.
+
+    Errors are those of `Warehouse.ingest_record`.
+    """
+    connection = duckdb.connect(":memory:")
+    schema.create_only(connection, [*catalog.objects_of_linking(), *views])
+    warehouse = Warehouse(connection, None)
+    return warehouse, warehouse.ingest_record(path)
+
+
+def look_at_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
+    """One program in a warehouse in memory, to be asked and thrown away: has only the named views.
+
+    Errors are those of `Warehouse.ingest_program`.
+    """
+    from etq.storing_programs import program_tables
+
+    connection = duckdb.connect(":memory:")
+    schema.create_only(connection, [*program_tables(), *views])
+    warehouse = Warehouse(connection, None)
+    return warehouse, warehouse.ingest_program(path)

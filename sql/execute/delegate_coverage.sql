@@ -1,0 +1,98 @@
+-- One op type of the methods that a capture ran: how many of its nodes a
+-- delegate runs and how many kernels do, and what those that fell back to
+-- kernels cost. Needs a linked record.
+-- Columns:
+--   op_type: what the nodes call
+--   delegated: number of nodes that a delegate runs
+--   not_delegated: number of nodes that kernels run
+--   calls: number of kernels run for it
+--   total: own time of these kernels
+--   share_percent: total in percent of the executes
+--   unit: unit of total
+--   worst_source: file and line that most of that time comes from; NULL where none is known
+--   worst_module: module that most of that time is spent in; NULL where none is known
+CREATE MACRO delegate_coverage(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id
+    FROM _capture(capture, unit) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+times AS MATERIALIZED (
+    SELECT t.*
+    FROM _attributed_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+),
+executes AS (
+    SELECT sum(t.self_ticks)::DOUBLE AS ticks FROM times AS t
+),
+kernels AS (
+    SELECT
+        m.op_type,
+        t.calls,
+        t.self_ticks,
+        t.source_file || coalesce(':' || t.source_line, '') AS source,
+        t.module_path
+    FROM asked AS a
+    CROSS JOIN times AS t
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+        AND s.kind = 'kernel'
+    JOIN _event_modules(capture) AS m ON m.signature_index = t.signature_index
+),
+fallen AS (
+    SELECT
+        k.op_type,
+        sum(k.calls)::BIGINT AS calls,
+        try_cast(sum(k.self_ticks) AS BIGINT) AS ticks,
+        max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
+        max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
+    FROM kernels AS k
+    GROUP BY k.op_type
+),
+counted AS (
+    SELECT
+        d.op_type,
+        sum(d.delegated)::BIGINT AS delegated,
+        sum(d.not_delegated)::BIGINT AS not_delegated
+    FROM delegation(
+        (
+            SELECT r.sha256
+            FROM records AS r
+            JOIN asked AS a ON a.record_id = r.record_id
+        )
+    ) AS d
+    WHERE d.method IN (
+        SELECT r.method
+        FROM runs AS r
+        JOIN asked AS a ON a.capture_id = r.capture_id
+    )
+    GROUP BY d.op_type
+)
+SELECT
+    c.op_type,
+    c.delegated,
+    c.not_delegated,
+    coalesce(f.calls, 0) AS calls,
+    coalesce(f.ticks, 0) * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS total,
+    100 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
+    a.unit AS unit,
+    f.worst_source,
+    f.worst_module
+FROM counted AS c
+CROSS JOIN asked AS a
+CROSS JOIN executes AS x
+LEFT JOIN fallen AS f ON f.op_type = c.op_type
+ORDER BY coalesce(f.ticks, 0) DESC, c.op_type;

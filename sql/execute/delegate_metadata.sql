@@ -1,0 +1,136 @@
+-- One thing that a delegate's event says of itself beside its time: what the
+-- backend logged as metadata, or wrote into the event's name. Fields of JSON
+-- (Core ML, VGF, Vulkan) are rows of their own, a unit behind a name (QNN) is
+-- one, and a single byte (NXP Neutron's function code) is a number; what else
+-- there is stays as it is. Metadata that runs differ in has a row for each.
+-- Columns:
+--   block_index: the event block
+--   slot: position in the block's list of distinct events
+--   event_name: the event's label
+--   source: metadata or name: where it stands
+--   field: the field's name; function_code, unit; NULL for what is kept as it is
+--   value: its value as text; bytes that are no text as hexadecimal
+--   runs: number of events that say so
+CREATE MACRO delegate_metadata(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+logged AS (
+    SELECT
+        s.block_index,
+        s.slot,
+        s.label,
+        t.delegate_metadata AS bytes,
+        count(*) AS runs
+    FROM _capture(capture, NULL) AS a
+    JOIN event_ticks AS t ON t.capture_id = a.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = t.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE s.kind = 'delegate'
+    GROUP BY ALL
+),
+sources AS (
+    SELECT
+        l.block_index,
+        l.slot,
+        l.label,
+        'metadata' AS source,
+        -- Some bytes are no text, and text may be JSON in base64.
+        _metadata_text(l.bytes) AS text,
+        l.bytes,
+        l.runs
+    FROM logged AS l
+    WHERE l.bytes IS NOT NULL
+    UNION ALL
+    SELECT
+        l.block_index,
+        l.slot,
+        l.label,
+        'name',
+        l.label,
+        NULL,
+        sum(l.runs)::BIGINT
+    FROM logged AS l
+    WHERE json_valid(l.label) AND starts_with(trim(l.label), '{')
+    GROUP BY l.block_index, l.slot, l.label
+),
+fields AS (
+    SELECT s.*, unnest(json_keys(s.text)) AS field
+    FROM sources AS s
+    WHERE json_valid(s.text) AND starts_with(trim(s.text), '{')
+),
+described AS (
+    SELECT
+        f.block_index,
+        f.slot,
+        f.label,
+        f.source,
+        f.field,
+        json_extract_string(
+            f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')
+        ) AS value,
+        f.runs
+    FROM fields AS f
+    UNION ALL
+    SELECT
+        s.block_index,
+        s.slot,
+        s.label,
+        s.source,
+        CASE WHEN octet_length(s.bytes) = 1 AND s.text IS NULL THEN 'function_code' END,
+        CASE
+            WHEN s.text IS NOT NULL THEN s.text
+            WHEN octet_length(s.bytes) = 1
+                THEN ('0x' || hex(s.bytes))::INTEGER::VARCHAR
+            ELSE lower(hex(s.bytes))
+        END,
+        s.runs
+    FROM sources AS s
+    WHERE s.source = 'metadata'
+        AND NOT coalesce(json_valid(s.text) AND starts_with(trim(s.text), '{'), false)
+    UNION ALL
+    SELECT
+        s.block_index,
+        s.slot,
+        s.label,
+        'name',
+        'unit',
+        s.value_unit,
+        (
+            SELECT sum(l.runs)::BIGINT
+            FROM logged AS l
+            WHERE l.block_index = s.block_index AND l.slot = s.slot
+        )
+    FROM _capture(capture, NULL) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.kind = 'delegate' AND s.value_unit NOT IN ('ticks', 'unknown')
+)
+SELECT d.block_index, d.slot, d.label AS event_name, d.source, d.field, d.value, d.runs
+FROM described AS d
+ORDER BY d.block_index, d.slot, d.source, d.field, d.value;
+
+-- The text of bytes: as they are in ASCII, or decoded where they are JSON in
+-- base64, as VGF writes it; NULL for what is no text.
+CREATE MACRO _metadata_text(
+    bytes  -- what a delegate logged
+) AS (
+    CASE
+        WHEN regexp_full_match(_ascii_text(bytes), '[A-Za-z0-9+/]{8,}={0,2}')
+            AND starts_with(
+                coalesce(_ascii_text(try(from_base64(_ascii_text(bytes)))), ''), '{'
+            )
+            THEN _ascii_text(try(from_base64(_ascii_text(bytes))))
+        ELSE _ascii_text(bytes)
+    END
+);
+
+-- Bytes as a text; NULL where some are not printable ASCII.
+CREATE MACRO _ascii_text(
+    bytes  -- what a delegate logged
+) AS (
+    CASE
+        WHEN regexp_full_match(try(decode(bytes)), '[\x20-\x7e\t\r\n]*')
+            THEN try(decode(bytes))
+    END
+);

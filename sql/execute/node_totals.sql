@@ -1,0 +1,105 @@
+-- One node of the edge graphs of the methods that a capture ran, with the own
+-- time of the events that are its alone or its first of several. The times of
+-- framework and what belongs to no node are left out: see `module_totals`.
+-- Needs a linked record.
+-- Columns:
+--   record_id: the linked record
+--   graph_id: the graph
+--   node_index: the node
+--   name: its name
+--   op_type: what it calls
+--   module_path: path of its module; NULL where none was kept
+--   source_file: file of the user's line; NULL where none was kept
+--   source_line: that line; NULL where none was kept
+--   backend: the delegate that runs it; NULL for what kernels run
+--   calls: number of events of its own
+--   own: their own time together
+--   share_percent: own in percent of the executes
+--   unit: unit of own
+CREATE MACRO node_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id
+    FROM _capture(capture, unit) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+times AS MATERIALIZED (
+    SELECT t.*
+    FROM _attributed_times(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    ) AS t
+),
+firsts AS (
+    SELECT n.signature_index, n.graph_id, n.node_index
+    FROM signature_nodes AS n
+    JOIN asked AS a ON a.capture_id = n.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = n.capture_id
+        AND s.signature_index = n.signature_index
+    WHERE n.is_own AND s.kind <> 'operator_call'
+    QUALIFY row_number() OVER (
+        PARTITION BY n.signature_index ORDER BY n.position
+    ) = 1
+),
+owned AS (
+    SELECT
+        f.graph_id,
+        f.node_index,
+        sum(t.calls)::BIGINT AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
+    FROM times AS t
+    JOIN firsts AS f ON f.signature_index = t.signature_index
+    GROUP BY f.graph_id, f.node_index
+),
+backends AS (
+    SELECT n.graph_id, n.node_index, min(d.backend) AS backend
+    FROM asked AS a
+    JOIN delegates AS d ON d.record_id = a.record_id
+    JOIN debug_handles AS h
+        ON h.record_id = d.record_id
+        AND h.method = d.method
+        AND h.instruction_id = d.instruction_id
+    JOIN _handled_nodes AS n
+        ON n.record_id = h.record_id
+        AND n.method = h.method
+        AND n.debug_handle = h.debug_handle
+    GROUP BY n.graph_id, n.node_index
+)
+SELECT
+    p.record_id,
+    p.graph_id,
+    p.node_index,
+    p.name,
+    p.op_type,
+    p.module_path,
+    p.source_file,
+    p.source_line,
+    b.backend,
+    coalesce(o.calls, 0) AS calls,
+    coalesce(o.ticks, 0) * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS own,
+    100 * coalesce(o.ticks, 0) / nullif(
+        (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
+    ) AS share_percent,
+    a.unit AS unit
+FROM asked AS a
+JOIN graphs AS g
+    ON g.record_id = a.record_id
+    AND g.stage = 'edge_dialect_exported_program'
+    AND g.method IN (
+        SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
+    )
+JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+LEFT JOIN owned AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+LEFT JOIN backends AS b
+    ON b.graph_id = p.graph_id AND b.node_index = p.node_index
+ORDER BY p.graph_id, p.node_index;
