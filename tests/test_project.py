@@ -65,7 +65,7 @@ def test_readme_commands_parse() -> None:
 
     for line in README.splitlines():
         if line.startswith("    etq "):
-            name, *arguments = shlex.split(line, comments=True)[1:]
+            name, *arguments = shlex.split(line.split(" | ")[0], comments=True)[1:]
             main.commands[name].make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from etq.warehouse import Program, Record, Warehouse
+
+
+OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
+                || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
 
 @main.command()
@@ -64,7 +68,9 @@ def inspect(
     arguments = "".join(f", {name} := ${name}" for name in given)
     symbols, joined = ("", "")
     if said.etrecord is not None:
-        symbols = ", o.op_types, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
+        # A delegate's call may stand for a whole model: on a screen, its first ops and how many more there are.
+        ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
+        symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
     views = ["inspector_events", *(["event_ops"] if joined else [])]
     warehouse, capture = opened(file, views, said)

@@ -38,7 +38,7 @@ executes AS (
 ),
 kernels AS (
     SELECT
-        m.op_type,
+        m.first_op_type AS op_type,
         t.calls,
         t.self_ticks,
         t.source_file || coalesce(':' || t.source_line, '') AS source,

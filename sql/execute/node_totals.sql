@@ -1,6 +1,7 @@
 -- One node of the edge graphs of the methods that a capture ran, with the own
--- time of the events that are its alone or its first of several. The times of
--- framework and what belongs to no node are left out: see `module_totals`.
+-- time of the kernels that run it and of the delegates' events that are its
+-- alone. The time of framework, of what belongs to no node, and of delegates'
+-- calls for many nodes together is left out: see `module_totals`.
 -- Needs a linked record.
 -- Columns:
 --   record_id: the linked record
@@ -49,6 +50,7 @@ firsts AS (
     QUALIFY row_number() OVER (
         PARTITION BY n.signature_index ORDER BY n.position
     ) = 1
+        AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
 owned AS (
     SELECT

@@ -2,8 +2,9 @@
 -- its own nodes stand in, and the source line that all of them come from.
 -- Columns:
 --   signature_index: the event, in `signatures`
---   op_type: what its first own node calls
---   output_shape: sizes of that node's first output, as text; NULL where they aren't known
+--   op_type: what its own nodes call; NULL where they call several ops
+--   first_op_type: what the first of them calls
+--   output_shape: sizes of the first node's first output, as text; NULL where they aren't known
 --   module_path: the module; NULL where no node tells one
 --   source_file: file of the user's line; NULL where the nodes come from several
 --   source_line: that line; NULL where the nodes come from several
@@ -41,7 +42,12 @@ firsts AS (
             FROM own AS i
             WHERE i.signature_index = o.signature_index
                 AND i.source_file IS NOT NULL
-        ) AS lines
+        ) AS lines,
+        (
+            SELECT count(DISTINCT i.op_type)
+            FROM own AS i
+            WHERE i.signature_index = o.signature_index
+        ) AS op_types
     FROM own AS o
     QUALIFY row_number() OVER (
         PARTITION BY o.signature_index ORDER BY o.position
@@ -69,7 +75,8 @@ deepest AS (
 )
 SELECT
     f.signature_index,
-    f.op_type,
+    CASE WHEN f.op_types = 1 THEN f.op_type END AS op_type,
+    f.op_type AS first_op_type,
     v.sizes::VARCHAR AS output_shape,
     d.module_path,
     CASE WHEN f.lines = 1 THEN f.source_file END AS source_file,

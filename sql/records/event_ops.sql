@@ -9,7 +9,7 @@
 --   instruction_id: the instruction
 --   debug_handles: its debug handles, in order, with repeats; NULL where it has none
 --   op_types: what the nodes of these handles call, handle by handle; empty where none has a node
---   own_op_type: what the first of its own nodes calls; NULL where it has none
+--   own_op_type: what its own nodes call; NULL where it has none or they call several ops
 --   module_path: the deepest module that all of its own nodes stand in; NULL where none is told
 --   source_file: file of the user's line; NULL where it comes from several or none
 --   source_line: that line; NULL where it comes from several or none
