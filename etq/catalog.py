@@ -21,7 +21,7 @@ _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)")
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 def objects_of_linking() -> list[str]:
     """The names of what is needed to link a capture to a record."""
     of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
-    return [*of_records, "block_methods", "_find_event_nodes", "_link_findings"]
+    return [*of_records, "_best_methods", "_find_event_nodes", "_find_event_ops", "_link_findings"]
 
 
 def tables() -> list[SqlObject]:
@@ -188,7 +188,14 @@ def _uses(user: SqlObject, found: dict[str, SqlObject]) -> list[str]:
     if user.kind == "table":  # of a table's words, only its columns' could be another's name
         return []
     code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
-    return [name for name in dict.fromkeys(_WORD.findall(code)) if name in found and name != user.name]
+    words = dict.fromkeys(_WORD.findall(code))  # a macro only where it is called
+    return [
+        word.rstrip("(")
+        for word in words
+        if (used := found.get(word.rstrip("("))) is not None
+        and used.name != user.name
+        and word.endswith("(") == ("macro" in used.kind)
+    ]
 
 
 def _in_order(found: dict[str, SqlObject]) -> list[str]:

@@ -25,26 +25,25 @@ def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, ke
     linked all the same, and told of in `findings`. The caller holds a transaction.
     """
     connection.execute(f"UPDATE captures SET {column} = ? WHERE capture_id = ?", [key, capture_id])
-    [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
     connection.execute("UPDATE runs SET method = NULL, method_score = NULL WHERE capture_id = ?", [capture_id])
     connection.execute(
         """
         UPDATE runs SET method = b.method, method_score = b.score
-        FROM block_methods($capture) AS b
-        WHERE runs.capture_id = $capture_id AND runs.block_index = b.block_index
+        FROM _best_methods($capture) AS b
+        WHERE runs.capture_id = $capture AND runs.block_index = b.block_index
         """,
-        {"capture": sha256, "capture_id": capture_id},
+        {"capture": capture_id},
     )
-    connection.execute("DELETE FROM signature_nodes WHERE capture_id = ?", [capture_id])
-    connection.execute(
-        "INSERT INTO signature_nodes SELECT $capture_id, n.* FROM _find_event_nodes($capture) AS n",
-        {"capture": sha256, "capture_id": capture_id},
-    )
+    for table, found in (("signature_nodes", "_find_event_nodes"), ("signature_ops", "_find_event_ops")):
+        connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [capture_id])
+        connection.execute(
+            f"INSERT INTO {table} SELECT $capture, f.* FROM {found}($capture) AS f", {"capture": capture_id}
+        )
     connection.execute(
         "DELETE FROM findings WHERE capture_id = ? AND rule IN ('foreign record', 'foreign program', 'method unknown')",
         [capture_id],
     )
     connection.execute(
-        "INSERT INTO findings SELECT $capture_id, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
-        {"capture": sha256, "capture_id": capture_id, "fitting": FITTING},
+        "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
+        {"capture": capture_id, "fitting": FITTING},
     )

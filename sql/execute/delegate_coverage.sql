@@ -49,7 +49,8 @@ kernels AS (
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
         AND s.kind = 'kernel'
-    JOIN _event_modules(capture) AS m ON m.signature_index = t.signature_index
+    JOIN signature_ops AS m
+        ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
 fallen AS (
     SELECT

@@ -39,8 +39,10 @@ asked AS (
     JOIN captures AS k ON k.capture_id = c.capture_id
     LEFT JOIN records AS r ON r.record_id = k.record_id
 ),
-modules AS MATERIALIZED (
-    SELECT m.* FROM _event_modules(capture) AS m
+modules AS (
+    SELECT m.*
+    FROM asked AS a
+    JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
 owned AS (
     SELECT

@@ -32,8 +32,8 @@ asked AS (
 ),
 op_types AS (
     SELECT m.signature_index, m.op_type, m.output_shape
-    FROM _event_modules(capture) AS m
-    WHERE "by" IN ('op_type', 'shape')
+    FROM asked AS a
+    JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
 owned AS (
     SELECT

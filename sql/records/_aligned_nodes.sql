@@ -50,7 +50,7 @@ CREATE MACRO _operator_class(
 --   debug_handle: the node's handle
 --   score: share of the call's events, but those of layout, that found their node
 CREATE MACRO _aligned_nodes(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 inner_events AS (
@@ -65,7 +65,7 @@ inner_events AS (
         row_number() OVER (
             PARTITION BY e.block_index, e.instruction_id, class ORDER BY e.slot
         ) AS place
-    FROM _instruction_events(capture) AS e
+    FROM _instruction_events(capture_key) AS e
     JOIN delegates AS d
         ON d.record_id = e.record_id
         AND d.method = e.method

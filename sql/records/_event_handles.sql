@@ -13,13 +13,13 @@
 --   instruction_id: the instruction
 --   delegate_id: the delegate's id as text; NULL for what no delegate ran
 CREATE MACRO _instruction_events(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 asked AS (
     SELECT k.capture_id, k.record_id
-    FROM _capture(capture, NULL) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    FROM captures AS k
+    WHERE k.capture_id = capture_key
 ),
 methods AS (
     SELECT r.block_index, any_value(r.method) AS method
@@ -80,11 +80,11 @@ WHERE g.stage = 'edge_dialect_exported_program';
 --   position: place of the handle in the event's list
 --   debug_handle: the handle
 CREATE MACRO _event_handles(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (
-    SELECT e.* FROM _instruction_events(capture) AS e
+    SELECT e.* FROM _instruction_events(capture_key) AS e
 ),
 delegate_keys AS (
     SELECT e.signature_index, d.delegate_debug_id

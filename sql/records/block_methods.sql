@@ -10,7 +10,7 @@
 --   fitting: how many of them fit the method
 --   instructions: number of the method's instructions, as far as the record or program has them
 CREATE MACRO _method_scores(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 asked AS (
@@ -18,9 +18,9 @@ asked AS (
         k.capture_id,
         r.record_id,
         CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
-    FROM _capture(capture, NULL) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
+    WHERE k.capture_id = capture_key
 ),
 operators AS (
     SELECT DISTINCT
@@ -106,8 +106,8 @@ GROUP BY f.block_index, f.method;
 --   method: the method; NULL where under half of the operators fit, or two methods fit alike
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
 --   candidates: the methods that fit alike, as text
-CREATE MACRO block_methods(
-    capture  -- name, hash prefix, @latest or selector
+CREATE MACRO _best_methods(
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 ranked AS (
@@ -119,7 +119,7 @@ ranked AS (
             PARTITION BY m.block_index
             ORDER BY m.fitting DESC, m.instructions
         ) AS place
-    FROM _method_scores(capture) AS m
+    FROM _method_scores(capture_key) AS m
 )
 SELECT
     r.block_index,
@@ -131,12 +131,28 @@ WHERE r.place = 1
 GROUP BY r.block_index
 ORDER BY r.block_index;
 
+-- The method that the runs of an event block ran, as far as the linked record,
+-- or else the linked program, tells: the one that most of the block's operators fit, and of those that
+-- fit alike the shortest. Two methods of the same operators can't be told
+-- apart, and blocks without any have no method.
+-- Columns:
+--   block_index: the event block
+--   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   score: share of the block's distinct kernels and delegate calls that fit the best method
+--   candidates: the methods that fit alike, as text
+CREATE MACRO block_methods(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+SELECT m.block_index, m.method, m.score, m.candidates
+FROM _best_methods(_capture_id(capture)) AS m
+ORDER BY m.block_index;
+
 -- What is to be told of a capture and the record or program it is linked to.
 -- Columns:
 --   rule: foreign record, foreign program, or method unknown
 --   detail: what was found
 CREATE MACRO _link_findings(
-    capture,  -- as everywhere
+    capture_key,  -- key of a capture
     fitting  -- share of the operators below which a record is another program's
 ) AS TABLE
 WITH
@@ -145,11 +161,10 @@ asked AS (
         k.capture_id,
         coalesce(r.name, p.name) AS name,
         CASE WHEN r.name IS NULL THEN 'program' ELSE 'record' END AS what
-    FROM _capture(capture, NULL) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
     LEFT JOIN programs AS p ON p.program_id = k.program_id
-    WHERE r.name IS NOT NULL OR p.name IS NOT NULL
+    WHERE k.capture_id = capture_key AND (r.name IS NOT NULL OR p.name IS NOT NULL)
 ),
 operated AS (
     SELECT DISTINCT s.block_index, a.name AS linked, a.what
@@ -166,7 +181,7 @@ told AS (
         coalesce(b.score, 0) AS score,
         b.candidates
     FROM operated AS o
-    LEFT JOIN block_methods(capture) AS b ON b.block_index = o.block_index
+    LEFT JOIN _best_methods(capture_key) AS b ON b.block_index = o.block_index
 )
 SELECT
     CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END

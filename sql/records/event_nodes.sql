@@ -10,11 +10,11 @@
 --   mapping: exact or aligned
 --   score: share of the call's events that found their node; 1 for exact
 CREATE MACRO _find_event_nodes(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (
-    SELECT e.* FROM _instruction_events(capture) AS e
+    SELECT e.* FROM _instruction_events(capture_key) AS e
 ),
 found AS (
     SELECT
@@ -27,7 +27,7 @@ found AS (
         1.0::DOUBLE AS score,
         coalesce(string_split(n.op, '.')[1] = e.kernel_op, false) AS is_kernels
     FROM instruction_events AS e
-    JOIN _event_handles(capture) AS h ON h.signature_index = e.signature_index
+    JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
     JOIN _handled_nodes AS n
         ON n.record_id = e.record_id
         AND n.method = e.method
@@ -42,7 +42,7 @@ found AS (
         'aligned',
         a.score,
         true
-    FROM _aligned_nodes(capture) AS a
+    FROM _aligned_nodes(capture_key) AS a
 )
 SELECT
     f.signature_index,

@@ -141,3 +141,22 @@ CREATE TABLE signature_nodes (
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
     score DOUBLE NOT NULL  -- of an aligned event, the share of its call's events that found their node; 1 for exact
 );
+
+-- What the record of a linked capture says of an event that belongs to an
+-- instruction: what `event_ops` shows, found when the capture is linked.
+CREATE TABLE signature_ops (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
+    method VARCHAR NOT NULL,  -- the method that its block ran
+    debug_handles INTEGER[],  -- its debug handles, in order, with repeats; NULL where it has none
+    op_types VARCHAR[] NOT NULL,  -- what the nodes of these handles call, handle by handle; empty where none has a node
+    op_type VARCHAR,  -- what its own nodes call; NULL where it has none or they call several ops
+    first_op_type VARCHAR,  -- what the first of its own nodes calls
+    output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL where they aren't known
+    module_path VARCHAR,  -- the deepest module that all of its own nodes stand in; NULL where none is told
+    source_file VARCHAR,  -- file of the user's line; NULL where it comes from several or none
+    source_line INTEGER,  -- that line; NULL where it comes from several or none
+    lines INTEGER NOT NULL,  -- number of lines that its own nodes come from
+    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL where it has no nodes
+    backend VARCHAR  -- the backend of its delegate; NULL for what no delegate ran
+);

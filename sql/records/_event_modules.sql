@@ -1,0 +1,156 @@
+-- Where an event's time belongs in the model: the deepest module that all of
+-- its own nodes stand in, and the source line that all of them come from.
+-- Columns:
+--   signature_index: the event, in `signatures`
+--   op_type: what its own nodes call; NULL where they call several ops
+--   first_op_type: what the first of them calls
+--   output_shape: sizes of the first node's first output, as text; NULL where they aren't known
+--   module_path: the module; NULL where no node tells one
+--   source_file: file of the user's line; NULL where the nodes come from several
+--   source_line: that line; NULL where the nodes come from several
+--   lines: number of lines that the nodes come from
+--   mapping: exact or aligned
+CREATE MACRO _event_modules(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+own AS MATERIALIZED (
+    SELECT
+        n.signature_index,
+        n.position,
+        n.graph_id,
+        n.node_index,
+        p.op_type,
+        p.source_file,
+        p.source_line,
+        n.mapping,
+        p.record_id
+    FROM captures AS k
+    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
+    JOIN op_nodes AS p
+        ON p.record_id = k.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+    WHERE k.capture_id = capture_key AND n.is_own
+),
+firsts AS (
+    SELECT
+        o.*,
+        (
+            SELECT count(DISTINCT (i.source_file, i.source_line))
+            FROM own AS i
+            WHERE i.signature_index = o.signature_index
+                AND i.source_file IS NOT NULL
+        ) AS lines,
+        (
+            SELECT count(DISTINCT i.op_type)
+            FROM own AS i
+            WHERE i.signature_index = o.signature_index
+        ) AS op_types
+    FROM own AS o
+    QUALIFY row_number() OVER (
+        PARTITION BY o.signature_index ORDER BY o.position
+    ) = 1
+),
+levels AS (
+    SELECT o.signature_index, m.depth, any_value(m.module_path) AS module_path
+    FROM own AS o
+    JOIN node_modules AS m
+        ON m.record_id = o.record_id
+        AND m.graph_id = o.graph_id
+        AND m.node_index = o.node_index
+    GROUP BY o.signature_index, m.depth
+    HAVING count(DISTINCT m.module_path) = 1
+        AND count(*) = (
+            SELECT count(*)
+            FROM own AS i
+            WHERE i.signature_index = o.signature_index
+        )
+),
+deepest AS (
+    SELECT l.signature_index, max_by(l.module_path, l.depth) AS module_path
+    FROM levels AS l
+    GROUP BY l.signature_index
+)
+SELECT
+    f.signature_index,
+    CASE WHEN f.op_types = 1 THEN f.op_type END AS op_type,
+    f.op_type AS first_op_type,
+    v.sizes::VARCHAR AS output_shape,
+    d.module_path,
+    CASE WHEN f.lines = 1 THEN f.source_file END AS source_file,
+    CASE WHEN f.lines = 1 THEN f.source_line END AS source_line,
+    f.lines,
+    f.mapping
+FROM firsts AS f
+LEFT JOIN deepest AS d ON d.signature_index = f.signature_index
+LEFT JOIN node_values AS v
+    ON v.record_id = f.record_id
+    AND v.graph_id = f.graph_id
+    AND v.node_index = f.node_index
+    AND v.output_index = 0;
+
+-- What a capture's linked record says of its events: rows of the table
+-- `signature_ops`, found when it is linked, after its nodes.
+-- Columns:
+--   signature_index: the event
+--   method: the method that its block ran
+--   debug_handles: its debug handles, in order, with repeats; NULL where it has none
+--   op_types: what the nodes of these handles call, handle by handle; empty where none has a node
+--   op_type: what its own nodes call; NULL where it has none or they call several ops
+--   first_op_type: what the first of its own nodes calls
+--   output_shape: sizes of that node's first output, as text
+--   module_path: the deepest module that all of its own nodes stand in
+--   source_file: file of the user's line; NULL where it comes from several or none
+--   source_line: that line; NULL where it comes from several or none
+--   lines: number of lines that its own nodes come from
+--   mapping: exact, or aligned within a delegate; NULL where it has no nodes
+--   backend: the backend of its delegate; NULL for what no delegate ran
+CREATE MACRO _find_event_ops(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+op_types AS (
+    SELECT
+        n.signature_index,
+        list(p.op_type ORDER BY n.position) FILTER (WHERE n.mapping = 'exact')
+            AS op_types
+    FROM captures AS k
+    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
+    JOIN op_nodes AS p
+        ON p.record_id = k.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+    WHERE k.capture_id = capture_key
+    GROUP BY n.signature_index
+),
+handles AS (
+    SELECT
+        h.signature_index,
+        list(h.debug_handle ORDER BY h.position) AS debug_handles
+    FROM _event_handles(capture_key) AS h
+    GROUP BY h.signature_index
+)
+SELECT
+    e.signature_index,
+    e.method,
+    h.debug_handles,
+    coalesce(o.op_types, []) AS op_types,
+    m.op_type,
+    m.first_op_type,
+    m.output_shape,
+    m.module_path,
+    m.source_file,
+    m.source_line,
+    coalesce(m.lines, 0) AS lines,
+    m.mapping,
+    d.backend
+FROM _instruction_events(capture_key) AS e
+LEFT JOIN handles AS h ON h.signature_index = e.signature_index
+LEFT JOIN op_types AS o ON o.signature_index = e.signature_index
+LEFT JOIN _event_modules(capture_key) AS m ON m.signature_index = e.signature_index
+LEFT JOIN delegates AS d
+    ON d.record_id = e.record_id
+    AND d.method = e.method
+    AND d.instruction_id = e.instruction_id
+    AND e.kind IN ('delegate', 'delegate_call');
