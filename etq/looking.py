@@ -28,7 +28,7 @@ def look_at(
     `etrecord`, the capture is linked to that record.
     """
     # What reads files is imported beside the making of the database, which leaves the interpreter alone.
-    importing = Thread(target=import_module, args=("etq.storing",))
+    importing = Thread(target=import_module, args=("etq.storing_records" if etrecord else "etq.storing",))
     importing.start()
     connection = duckdb.connect(":memory:")
     tables = schema.create_only(connection, [*views, *(catalog.objects_of_linking() if etrecord else ())])

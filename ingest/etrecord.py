@@ -7,7 +7,10 @@ size and never opened, so neither torch nor executorch is needed.
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
@@ -27,6 +30,11 @@ WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
 # ETRecords store their members as they are. One that is packed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
+# What zipfile raises for damaged zips. ValueError: of names that are no UTF-8, of offsets before the start.
+DAMAGES: Final = (
+    *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
+    *(struct.error, zlib.error, lzma.LZMAError),
+)
 
 Batch = tuple[str, pa.RecordBatch]
 Decoded = TypeVar("Decoded")
@@ -79,10 +87,11 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     if not is_zip(data):
         raise FormatError(path, f"no ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
     try:
-        with zipfile.ZipFile(_Bytes(data)) as archive:
-            yield from _Record(archive, path).read()
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError) as error:
+        archive = zipfile.ZipFile(_Bytes(data))
+    except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
+    with archive:
+        yield from _Record(archive, path).read()
 
 
 class _Record:
@@ -110,7 +119,7 @@ class _Record:
         edges = [graph for graph in graphs if graph.stage == EDGE]
         exported = next((graph for graph in graphs if graph.stage == EXPORTED), None)
         if exported is not None and graph_id is not None:
-            rows.add_handles_of_exported(exported, edges, str(graph_id))
+            rows.add_handles_of_exported(exported, edges, str(graph_id), self.path)
         yield from rows.batches()
         yield from self._map_rows(handles, delegates, outputs)
         self._tell_lost_handles(handles, edges, rows)
@@ -153,7 +162,19 @@ class _Record:
                 f"member {name} would unpack to {member.file_size:,} bytes from {member.compress_size:,}: refused",
                 member.header_offset,
             )
-        return self.archive.read(member)
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FormatError(
+                self.path,
+                f"member {name} is packed by method {member.compress_type}; expected 0 (stored) or 8 (deflated)",
+                member.header_offset,
+            )
+        try:
+            with self.archive.open(member) as file:
+                # By its size, so that no more is unpacked than it says.
+                return file.read(member.file_size)
+        except DAMAGES as error:
+            told = str(error) or "it ends early"
+            raise FormatError(self.path, f"member {name} is damaged: {told}", member.header_offset) from error
 
     def _decoded(self, name: str, type: Any) -> Any:
         if name not in self.members:

@@ -6,7 +6,7 @@ layout of version 1 (an int), where a tensor's description stands under `meta`, 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -32,10 +32,15 @@ DTYPES: Final = (
 )
 
 
+# Numbers that columns of the warehouse hold.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Size(msgspec.Struct):
     """A size or stride: a number, or (None here) an expression."""
 
-    as_int: int | None = None
+    as_int: Int64 | None = None
 
 
 class TensorMeta(msgspec.Struct):
@@ -170,9 +175,9 @@ class DelegateMap(msgspec.Struct):
     """What a backend told of its events: debug handles by the events' ids."""
 
     name: str = ""
-    delegate_map: dict[str, int | list[int] | None] | None = None
+    delegate_map: dict[str, Int32 | list[Int32] | None] | None = None
 
 
-HandleMap = dict[str, dict[str, int | list[int]]]
+HandleMap = dict[str, dict[str, Int32 | list[Int32]]]
 DelegateMaps = dict[str, dict[str, DelegateMap]]
-OutputCounts = dict[str, dict[str, int]]
+OutputCounts = dict[str, dict[str, Int32]]

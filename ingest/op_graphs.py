@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.arrow import batch, integers, lists, texts
 from etq.ingest.export_json import DTYPES, ExportedProgram, Graph, Node, Origin, TensorMeta
 
@@ -191,7 +192,9 @@ class GraphRows:
         if handle is not None:
             self.handles.rows.append((graph_id, index, handle))
 
-    def add_handles_of_exported(self, exported: StoredGraph, edges: list[StoredGraph], export_graph_id: str) -> None:
+    def add_handles_of_exported(
+        self, exported: StoredGraph, edges: list[StoredGraph], export_graph_id: str, path: str
+    ) -> None:
         """Give the nodes of the exported program the handles of the edge nodes that were made of them."""
         made: dict[str, dict[int, None]] = {}
         for edge in edges:
@@ -199,8 +202,12 @@ class GraphRows:
                 handle = _handle(node.metadata.debug_handle)
                 if handle is None or not node.metadata.from_node:
                     continue
-                for name in _origin_names(node.metadata.from_node, export_graph_id):
-                    made.setdefault(name, {})[handle] = None
+                try:
+                    for name in _origin_names(node.metadata.from_node, export_graph_id):
+                        made.setdefault(name, {})[handle] = None
+                except (msgspec.DecodeError, RecursionError) as error:
+                    where = f"member {edge.member}: from_node of the node {node.name or node.target}"
+                    raise FormatError(path, f"{where}: {error}") from error
         for row in self.nodes.rows:
             if row[0] == exported.graph_id and row[2] == "":
                 self.handles.rows += [(row[0], row[1], handle) for handle in made.get(row[3], {})]
