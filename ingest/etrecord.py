@@ -6,6 +6,7 @@ size and never opened, so neither torch nor executorch is needed.
 
 from __future__ import annotations
 
+import gc
 import io
 import lzma
 import struct
@@ -90,8 +91,17 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
         archive = zipfile.ZipFile(_Bytes(data))
     except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
-    with archive:
-        yield from _Record(archive, path).read()
+    # A large record is millions of objects that live to the end and refer to nothing above them: looking for cycles
+    # among them again and again took as long as all else.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with archive:
+            tables = list(_Record(archive, path).read())
+    finally:
+        if collecting:
+            gc.enable()
+    yield from tables
 
 
 class _Record:

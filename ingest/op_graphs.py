@@ -41,6 +41,7 @@ class StoredGraph:
     program: ExportedProgram
 
 
+@lru_cache(maxsize=65536)
 def op_type(target: str) -> str:
     """A target without the module it is found in: `aten.addmm.default`."""
     for module in _MODULES_OF_TARGETS:
@@ -49,6 +50,7 @@ def op_type(target: str) -> str:
     return target
 
 
+@lru_cache(maxsize=65536)
 def op_name(target: str) -> str:
     """The op alone, as kernels are named: `addmm` of `aten.addmm.default`, `cond` of `torch.ops.higher_order.cond`."""
     parts = op_type(target).split(".")

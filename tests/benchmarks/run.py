@@ -1,4 +1,4 @@
-"""What reading ETDumps costs, in time, memory and bytes, side by side with `executorch.devtools.Inspector`.
+"""What reading ETDumps and ETRecords costs, in time, memory and bytes, side by side with `executorch.devtools.Inspector`.
 
     python -m tests.benchmarks.run                            # etq alone
     python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
@@ -34,6 +34,17 @@ events, start = 0, time.perf_counter()
 for table, rows in read_etdump(data, sys.argv[1]):
     events += rows.num_rows if table == "event_ticks" else 0
 print((time.perf_counter() - start) / events * 1e9)
+"""
+
+
+RECORD = """
+import sys, time
+import etq
+with etq.open() as warehouse:
+    start = time.perf_counter()
+    warehouse.ingest_record(sys.argv[1])
+    seconds = time.perf_counter() - start
+    print(seconds / warehouse.connection.execute("SELECT count(*) FROM op_nodes").fetchone()[0] * 1e6)
 """
 
 
@@ -114,6 +125,32 @@ def compare_statistics(dump: Path, oracle: str | None) -> None:
         ratios(*results)
 
 
+def compare_record(oracle: str | None) -> None:
+    """A dump with its ETRecord on the screen, from a standing start."""
+    captures = Path(__file__).parents[1] / "captures" / "transformer"
+    dump, record = str(captures / "transformer_100runs.etdp"), str(captures / "transformer.etrecord")
+    commands = [etq("inspect", dump, "--etrecord", record)]
+    if oracle:
+        commands.append([oracle, *INSPECTOR_CLI, dump, "--etrecord_path", record])
+    results = in_turn(5, *commands)
+    show("cold start with a record: etq inspect --etrecord", results[0])
+    if oracle:
+        show("                          inspector_cli", results[1])
+        ratios(*results)
+
+
+def measure_record(folder: Path) -> None:
+    """A record of 100,000 nodes into a warehouse."""
+    source = Path(__file__).parents[1] / "captures" / "transformer" / "transformer.etrecord"
+    large = folder / "large.etrecord"
+    maker = [sys.executable, "-m", "tests.benchmarks.make_record", str(source), str(large), "100000"]
+    size = int(cost(maker).printed.split()[0])
+    results = in_turn(3, [sys.executable, "-c", RECORD, str(large)])[0]
+    each = statistics.median(float(result.printed) for result in results)
+    peak = max(result.peak_mb for result in results)
+    print(f"a record of 100,000 nodes: {each:.1f} us a node, {peak:.0f} MB for {size / 1e6:.0f} MB of JSON")
+
+
 def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
     """Decoding and ingest by size: time per event, memory, bytes per event in the warehouse."""
     for events, dump in dumps.items():
@@ -147,7 +184,9 @@ def main() -> None:
             dumps[int(cost([*maker, str(dump), str(size)]).printed)] = dump
         small, large, *_ = dumps.values()
         compare_cold_start(small, options.oracle)
+        compare_record(options.oracle)
         compare_statistics(large, options.oracle)
+        measure_record(folder)
         measure_growth(dumps, folder)
 
 
