@@ -26,6 +26,7 @@ from etq._views import Views
 from etq.errors import FormatError, QueryError, WarehouseError, displayed
 
 if TYPE_CHECKING:
+    from etq.metadata import Decoder
     from etq.storing import Source
 
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
@@ -285,6 +286,19 @@ class Warehouse(Views):
         program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
         query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
         return Program(*self.connection.execute(query, [is_new, program_id]).fetchall()[0])
+
+    def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> duckdb.DuckDBPyRelation:
+        """What delegates logged beside times, by a function from an event's name and its bytes to a mapping or None.
+
+        One row a field: block_index, slot, event_name, field, value (text), runs; what the function knows nothing of
+        (None) is one row without a field, in hexadecimal. `delegate_metadata` knows the common backends' by itself.
+
+        Raises `QueryError` where there is no such capture, and where the function raises.
+        """
+        from etq.metadata import decoded_metadata
+
+        found = capture if isinstance(capture, Capture) else self.capture(capture)
+        return self.connection.from_arrow(decoded_metadata(self, found, decoder))
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""

@@ -251,6 +251,27 @@ def test_events_within_xnnpack_are_placed_in_their_modules(lab: Warehouse) -> No
     assert [module for _, _, module in mlp] == [*(path for block in blocks for path in block), "head.1"]
 
 
+def test_ops_by_type_and_shape_add_up(lab: Warehouse) -> None:
+    for name in ("mlp", "mlp_xnn", "convnet_xnn", "transformer"):
+        totals = {
+            by: lab.sql(f"""SELECT sum(total_ticks) FROM op_totals($c, "by" := '{by}')""", c=name).fetchall()[0][0]
+            for by in ("family", "op_type", "shape")
+        }
+        assert totals["op_type"] == totals["shape"] == totals["family"] > 0
+    # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. A call that stands for many ops
+    # is of none of them. There are 5 runs.
+    rows = lab.sql("""SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape')""").fetchall()
+    assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
+        ("DELEGATE_CALL", "delegate_call"): 1,
+        ("aten.linear.default [4, 10]", "delegate_call"): 1,
+        ("aten.linear.default [4, 10]", "delegate"): 1,
+        ("aten.linear.default [4, 128]", "delegate"): 3,
+        ("aten.linear.default [4, 64]", "delegate"): 3,
+        ("aten.add.Tensor [4, 64]", "delegate"): 3,
+        ("aten.native_layer_norm.default [4, 64]", "kernel"): 1,
+    }
+
+
 def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(lab: Warehouse) -> None:
     with etq.open() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp")

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import etq
+from etq.errors import QueryError
 from etq.output import _csv as as_csv
 from etq.warehouse import Warehouse
 from tests.builders import (
@@ -711,3 +712,29 @@ def test_delegate_metadata() -> None:
         "block_index,slot,event_name,source,field,value,runs\n",
         TWO_OPERATORS,
     )
+
+
+def test_metadata_by_a_decoder_of_ones_own(warehouse: Warehouse) -> None:
+    from dataclasses import replace
+
+    def decoder(name: str, logged: bytes) -> dict[str, object] | None:
+        if name == "bad":
+            raise ValueError("no such layer")
+        return {"layer": logged[0], "tile": [logged[1], 2]} if name == "conv" else None
+
+    def ran(*names: str) -> bytes:
+        events = [replace(delegated(name, 10, 20), delegate_debug_metadata=b"\x07\x01") for name in names]
+        return dump(*[run("Execute", *events, delegate_call(5, 30), execute(0, 40))] * 2)
+
+    capture = warehouse.ingest(ran("conv", "other"), name="good")
+    assert warehouse.decoded_metadata(capture, decoder).fetchall() == [
+        (0, 0, "conv", "layer", "7", 2),
+        (0, 0, "conv", "tile", "[1, 2]", 2),
+        (0, 1, "other", None, "0701", 2),
+    ]
+    assert warehouse.decoded_metadata(warehouse.ingest(dump(TWO_OPERATORS), name="none"), decoder).fetchall() == []
+    warehouse.ingest(ran("bad"), name="bad")
+    with pytest.raises(QueryError, match=r"the decoder raised ValueError at b'.*' of bad: no such layer"):
+        warehouse.decoded_metadata("bad", decoder)
+    with pytest.raises(QueryError, match="the decoder gave 3 for conv; expected a mapping"):
+        warehouse.decoded_metadata("good", lambda name, logged: 3)  # type: ignore[arg-type, return-value]

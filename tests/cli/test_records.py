@@ -1,0 +1,138 @@
+"""ETRecords on the command line: `--etrecord`, `--pte`, `link`, `modules`, `sources`, `coverage`, `graph`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import etq
+from tests.cli.test_cli import etq_says
+from tests.conftest import CAPTURES
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+RECORD = str(CAPTURES / "mlp/mlp.etrecord")
+PROGRAM = str(CAPTURES / "mlp/mlp.pte")
+XNN = str(CAPTURES / "mlp_xnn/mlp_xnn.etdp")
+XNN_RECORD = str(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    """A warehouse file of a capture that has no record yet."""
+    path = str(tmp_path / "lab.duckdb")
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, name="run")
+    return path
+
+
+def test_inspect_with_a_record() -> None:
+    result = etq_says("inspect", MLP, "--etrecord", RECORD, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = {row["event_name"]: row for row in json.loads(result.stdout)}
+    # By eye, from the model's source: the head is Sequential(LayerNorm, Linear), in line 32.
+    norm = rows["native_call_native_layer_norm.out"]
+    assert norm["op_types"] == ["aten.native_layer_norm.default"]
+    assert (norm["module_path"], norm["source_file"], norm["source_line"]) == ("head.0", "models/export_models.py", 32)
+    assert rows["Method::execute"]["module_path"] is None
+
+
+def test_inspect_shortens_the_ops_of_a_call_on_the_screen_only() -> None:
+    shown = etq_says("inspect", XNN, "--etrecord", XNN_RECORD).stdout
+    assert "aten.linear.default, aten.relu.default, aten.linear.default, 12 more" in shown
+    written = etq_says("inspect", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout
+    calls = [row["op_types"] for row in json.loads(written) if row["event_name"] == "DELEGATE_CALL"]
+    assert [len(ops) for ops in calls] == [15, 1]
+
+
+def test_a_record_of_another_program_is_warned_of() -> None:
+    result = etq_says("inspect", MLP, "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"))
+    assert result.exit_code == 0
+    assert result.stderr.startswith("Warning: foreign record: the record convnet is another one: it fits ")
+
+
+def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    other = str(CAPTURES / "mlp/mlp_method_only.etdp")
+    result = etq_says("ingest", MLP, other, "--etrecord", RECORD, "--pte", PROGRAM, "--db", db)
+    assert (result.exit_code, result.stderr) == (0, "mlp: ingested\nmlp_method_only: ingested\n")
+    query = """SELECT c.name AS capture, r.name AS record, p.name AS program FROM captures AS c
+        JOIN records AS r USING (record_id) JOIN programs AS p USING (program_id) ORDER BY c.name"""
+    assert json.loads(etq_says("sql", query, "--db", db, "--format", "json").stdout) == [
+        {"capture": "mlp", "record": "mlp", "program": "mlp"},
+        {"capture": "mlp_method_only", "record": "mlp", "program": "mlp"},
+    ]
+
+
+def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path) -> None:
+    db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
+    bad.write_bytes(Path(RECORD).read_bytes()[:5000])
+    result = etq_says("ingest", MLP, "--etrecord", str(bad), "--db", db)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {bad}: the zip is damaged: ") and result.stderr.count("\n") == 1
+    assert json.loads(etq_says("captures", "--db", db, "--format", "json").stdout) == []
+
+
+def test_link_and_ask(lab: str) -> None:
+    unlinked = etq_says("modules", "run", "--db", lab)
+    assert (unlinked.exit_code, unlinked.stdout) == (1, "")
+    assert "run has no record" in unlinked.stderr and "etq link run RECORD" in unlinked.stderr
+    assert etq_says("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp\n"
+    assert etq_says("link", "run", "mlp", "--db", lab).stderr == "run: linked to mlp\n"
+    assert etq_says("link", "run", PROGRAM, "--db", lab).stderr == "run: linked to mlp\n"
+    modules = json.loads(etq_says("modules", "run", "--db", lab, "--format", "json").stdout)
+    # By eye, from the model's source.
+    classes = {row["module"]: row["module_class"] for row in modules}
+    assert classes["(model)"] == "__main__.MLP"
+    assert classes["block1.up.linear"] == "torch.nn.modules.linear.Linear"
+    # Own times and the rows in parentheses are the executes' total, which has been 100 %.
+    shares = [row["share_percent"] for row in modules if row["module"] in ("(model)", "(framework)", "(unattributed)")]
+    assert sum(shares) == pytest.approx(100, abs=1e-9)
+    sources = json.loads(etq_says("sources", "run", "--db", lab, "--format", "json").stdout)
+    assert sum(row["share_percent"] for row in sources) == pytest.approx(100, abs=1e-9)
+    assert {"models/export_models.py:21", "models/export_models.py:25", "models/export_models.py:32"} <= {
+        row["source"] for row in sources
+    }
+
+
+def test_link_tells_what_there_is_not(lab: str) -> None:
+    for arguments, message in (
+        (("run", "nonesuch"), "no record matches nonesuch"),
+        (("nonesuch", RECORD), "no capture matches nonesuch"),
+        (("run", MLP), "expected a zip"),
+    ):
+        result = etq_says("link", *arguments, "--db", lab)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert message in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_coverage_of_a_record_and_of_a_run() -> None:
+    before = etq_says("coverage", XNN_RECORD, "--format", "json")
+    assert before.stderr == "2 calls of XnnpackBackend\n"
+    # As executorch's get_delegation_info counts them.
+    assert {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(before.stdout)} == {
+        "aten.native_layer_norm.default": (0, 1),
+        "aten.add.Tensor": (3, 0),
+        "aten.linear.default": (7, 0),
+        "aten.relu.default": (6, 0),
+    }
+    [worst, *_] = json.loads(etq_says("coverage", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout)
+    assert (worst["op_type"], worst["worst_source"]) == ("aten.native_layer_norm.default", "models/export_models.py:32")
+    assert worst["total"] > 0
+
+
+def test_graph_is_one_of_graphviz(lab: str) -> None:
+    etq_says("link", "run", RECORD, "--db", lab)
+    result = etq_says("graph", "run", "--dot", "--db", lab)
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, _, *lines, last = result.stdout.splitlines()
+    assert (first, last) == ("digraph ops {", "}")
+    nodes = [line for line in lines if "[label=" in line]
+    assert len(nodes) == 24  # 7 linears of a permute and an addmm each, 6 relus, 3 adds and a LayerNorm
+    assert all(re.fullmatch(r'  n\d+_\d+ \[label="(?:[^"\\]|\\.)+", fillcolor="[\d. ]+"\];', line) for line in nodes)
+    edges = [line for line in lines if "->" in line]
+    # By hand: 6 within each block, 2 from one block to the next, 3 of the head.
+    assert len(edges) == 3 * 6 + 2 * 2 + 3
+    assert etq_says("graph", "run", "--db", lab).exit_code == 2

@@ -1,0 +1,413 @@
+"""What the reader of ETRecords makes of damaged, half-written and hostile ones: clear errors, nothing half-stored."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import re
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq import FormatError
+from etq.ingest.etrecord import read_etrecord
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+EDGE = "edge_dialect_exported_program/forward"
+SMALLEST = (CAPTURES / "nones/nones.etrecord").read_bytes()
+# The first member, ETRECORD_V0, is empty: a header of 30 bytes and its name.
+SECOND = f"at byte {30 + len('ETRECORD_V0')}: "
+TABLES = re.findall(
+    r"CREATE TABLE (\w+)", (Path(__file__).parents[2] / "sql/tables/records.sql").read_text(encoding="utf-8")
+)
+
+
+def record(members: Mapping[str, Any], packed: int = zipfile.ZIP_STORED) -> bytes:
+    """An ETRecord of these members besides the identifier: bytes and texts as they are, all else as JSON."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", packed) as archive:
+        archive.writestr("ETRECORD_V0", "")
+        for name, content in members.items():
+            archive.writestr(name, content if isinstance(content, bytes | str) else json.dumps(content))
+    return file.getvalue()
+
+
+def program(**metadata: str) -> dict[str, Any]:
+    """A program of one node, which is called `n`."""
+    node = {"name": "n", "target": "torch.ops.aten.add.Tensor", "metadata": metadata}
+    return {"graph_module": {"graph": {"nodes": [node]}}}
+
+
+def members_of(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name != "ETRECORD_V0"}
+
+
+def read(data: bytes) -> dict[str, list[dict[str, Any]]]:
+    return {table: batch.to_pylist() for table, batch in read_etrecord(data, "test.etrecord")}
+
+
+def findings(data: bytes) -> list[tuple[str, str]]:
+    return [(row["rule"], row["detail"]) for row in read(data).get("record_findings", [])]
+
+
+def refusal(data: bytes) -> str:
+    """The text of the error without the file's name, which it must begin with; it is one line."""
+    with pytest.raises(FormatError) as caught:
+        read(data)
+    text = str(caught.value)
+    assert text.startswith("test.etrecord: ") and "\n" not in text
+    return text.removeprefix("test.etrecord: ")
+
+
+def patched(data: bytes, name: str, at: int, value: bytes, at_local: int | None = None) -> bytes:
+    """A zip with other bytes in a member's entry of the directory, and in its own header."""
+    found = bytearray(data)
+    entry = data.rindex(name.encode()) - 46
+    assert data[entry : entry + 4] == b"PK\x01\x02"
+    found[entry + at : entry + at + len(value)] = value
+    if at_local is not None:
+        own = data.index(name.encode()) - 30
+        assert data[own : own + 4] == b"PK\x03\x04"
+        found[own + at_local : own + at_local + len(value)] = value
+    return bytes(found)
+
+
+def assert_nothing_is_stored(warehouse: Warehouse) -> None:
+    for table in TABLES:
+        assert warehouse.sql(f"SELECT count(*) FROM {table}").fetchall() == [(0,)], table
+
+
+def test_what_is_no_record_is_told(warehouse: Warehouse, tmp_path: Path) -> None:
+    without = io.BytesIO()
+    with zipfile.ZipFile(without, "w") as archive:
+        archive.writestr("b", "")
+        archive.writestr("a", "")
+    for content, message in (
+        (b"", "no ETRecord: expected a zip (`PK` at byte 0), found b''"),
+        (b"hello, world", "no ETRecord: expected a zip (`PK` at byte 0), found b'hell'"),
+        (b"PK\x03\x04", "the zip is damaged: File is not a zip file"),
+        (without.getvalue(), "no ETRecord: a zip without the member ETRECORD_V0; found a, b"),
+    ):
+        assert refusal(content) == message
+        path = tmp_path / "some.etrecord"
+        path.write_bytes(content)
+        with pytest.raises(FormatError) as caught:
+            warehouse.ingest_record(path)
+        # The warehouse may tell of an empty file before the reader does.
+        assert str(caught.value).startswith(f"{path}: ")
+    assert_nothing_is_stored(warehouse)
+
+
+def test_truncated_at_any_byte() -> None:
+    """The directory of a zip is its end: without it, nothing is known."""
+    small = record({"debug_handle_map": {"forward": {"0": 1}}, EDGE: program(debug_handle="1")})
+    for size in range(4, len(small)):
+        assert refusal(small[:size]).startswith("the zip is damaged: ")
+    for size in range(4, len(SMALLEST), 997):
+        # Cut behind one of torch's own zips, the rest ends as that zip does.
+        assert refusal(SMALLEST[:size]).startswith(
+            ("the zip is damaged: ", "no ETRecord: a zip without the member ETRECORD_V0; found archive/")
+        )
+
+
+def test_members_that_cannot_be_unpacked() -> None:
+    name = "debug_handle_map"
+    whole = record({name: {"forward": {"0": 1}}})
+    assert "is encrypted" in refusal(patched(whole, name, 8, b"\x01", 6))
+    for method in (1, 9, 95):
+        assert refusal(patched(whole, name, 10, struct.pack("<H", method), 8)) == (
+            f"{SECOND}member {name} is packed by method {method}; expected 0 (stored) or 8 (deflated)"
+        )
+    # These could be unpacked, but only all at once, whatever size they claim to have.
+    for packed in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        told = refusal(record({name: {"forward": {"0": 1}}}, packed))
+        assert told.endswith(f"member {name} is packed by method {packed}; expected 0 (stored) or 8 (deflated)")
+    assert refusal(whole.replace(b'"0": 1', b'"0": 2')) == (
+        f"{SECOND}member {name} is damaged: Bad CRC-32 for file '{name}'"
+    )
+    assert (
+        refusal(patched(whole, name, 20, 2 * struct.pack("<I", 10**6)))
+        == f"{SECOND}member {name} is damaged: it ends early"
+    )
+    deflated = bytearray(record({name: {"forward": {str(number): 1 for number in range(50)}}}, zipfile.ZIP_DEFLATED))
+    deflated[deflated.index(name.encode()) + len(name)] ^= 0xFF
+    assert f"member {name} is damaged: Error -3 while decompressing data: " in refusal(bytes(deflated))
+    named = bytearray(record({"debug_é": "{}"}))
+    named[named.rindex("é".encode())] = 0xFF
+    assert refusal(bytes(named)).startswith("the zip is damaged: 'utf-8' codec can't decode byte 0xff")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (EDGE, '{"graph_module": ?}', "JSON is malformed: invalid character (byte 17)"),
+        ("debug_handle_map", '{"forward": {"0": 1', "Input data was truncated"),
+        ("delegate_map", "", "Input data was truncated"),
+        (
+            EDGE,
+            {"graph_module": {"graph": {"nodes": 5}}},
+            "Expected `array`, got `int` - at `$.graph_module.graph.nodes`",
+        ),
+        (
+            EDGE,
+            {"graph_module": {"graph": {"nodes": [{}]}}},
+            "Object missing required field `target` - at `$.graph_module.graph.nodes[0]`",
+        ),
+        ("debug_handle_map", {"forward": {"0": "x"}}, "Expected `int | array`, got `str` - at `$[...][...]`"),
+        ("delegate_map", [], "Expected `object`, got `array`"),
+        ("export_graph_id", "[]", "Expected `int | str`, got `array`"),
+        ("debug_handle_map", {"forward": {"0": 2**31}}, "Expected `int` <= 2147483647 - at `$[...][...]`"),
+        ("debug_handle_map", {"forward": {"0": [1, 2**70]}}, "Expected `int` <= 2147483647 - at `$[...][...][1]`"),
+        (
+            "instruction_id_to_num_outs_map",
+            {"forward": {"0": 2**40}},
+            "Expected `int` <= 2147483647 - at `$[...][...]`",
+        ),
+    ],
+)
+def test_broken_json_is_told_with_its_member_and_place(name: str, content: Any, message: str) -> None:
+    assert refusal(record({name: content})) == f"{SECOND}member {name}: {message}"
+
+
+def test_instructions_that_are_no_numbers() -> None:
+    for name, value in (("debug_handle_map", 1), ("delegate_map", {"name": "B"})):
+        for written in ("x", "-1", "", "1234567890", "²"):
+            assert refusal(record({name: {"forward": {written: value}}})) == (
+                f"a map of method forward has the instruction {written!r}; expected a number"
+            )
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**70])
+def test_sizes_beyond_64_bits(value: int) -> None:
+    graph = {"nodes": [], "tensor_values": {"x": {"dtype": 7, "sizes": [{"as_int": 1}, {"as_int": value}]}}}
+    told = refusal(record({EDGE: {"graph_module": {"graph": graph}}}))
+    assert told.startswith(f"{SECOND}member {EDGE}: Expected `int` ")
+    assert told.endswith(" - at `$.graph_module.graph.tensor_values[...].sizes[1].as_int`")
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        '{"forward": ' + '{"a": ' * 100_000,
+        '{"skipped": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"graph_module": {"graph": '
+        + '{"nodes": [{"target": "t", "inputs": [{"arg": {"as_graph": {"name": "g", "graph": ' * 100_000,
+    ],
+    ids=["objects", "skipped", "graphs"],
+)
+def test_json_nested_deep(deep: str) -> None:
+    assert refusal(record({EDGE: deep})).startswith(f"{SECOND}member {EDGE}: maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize(
+    ("from_node", "message"),
+    [
+        ("nope", "JSON is malformed: "),
+        ("[5]", "Expected `object`, got `int` - at `$[0]`"),
+        ('[{"name": "a", "from_node": ' * 100_000, "maximum recursion depth exceeded"),
+    ],
+    ids=["malformed", "type", "deep"],
+)
+def test_json_within_json(from_node: str, message: str) -> None:
+    broken = program(debug_handle="1", from_node=from_node)
+    told = refusal(record({EDGE: broken, "exported_program": program(), "export_graph_id": "7"}))
+    assert told.startswith(f"member {EDGE}: from_node of the node n: {message}")
+
+
+@pytest.mark.parametrize(
+    ("dropped", "lacks"),
+    [
+        ({"debug_handle_map"}, "debug_handle_map"),
+        ({"delegate_map"}, "delegate_map"),
+        ({EDGE}, "edge_dialect_exported_program"),
+        (
+            {"debug_handle_map", "delegate_map", EDGE, "exported_program"},
+            "debug_handle_map, delegate_map, edge_dialect_exported_program",
+        ),
+    ],
+)
+def test_missing_members_are_told_and_the_rest_is_read(warehouse: Warehouse, dropped: set[str], lacks: str) -> None:
+    kept = {name: content for name, content in members_of(SMALLEST).items() if name not in dropped}
+    found = warehouse.ingest_record(record(kept))
+    assert found.is_new and not found.is_complete
+    assert warehouse.sql("SELECT rule, detail FROM record_findings").fetchall() == [
+        ("half-written", f"lacks {lacks}: events can't be told their ops by it")
+    ]
+    # By eye, from the member's text: Linear is one ATen op and two of the edge dialect; both maps name instructions.
+    nodes = warehouse.sql("SELECT g.stage, n.op FROM op_nodes AS n JOIN graphs AS g USING (graph_id)").fetchall()
+    expected = [] if "exported_program" in dropped else [("exported_program", "linear")]
+    if EDGE not in dropped:
+        expected += [("edge_dialect_exported_program", op) for op in ("permute_copy", "addmm")]
+    assert nodes == expected
+    handles = warehouse.sql("SELECT instruction_id, debug_handle FROM debug_handles").fetchall()
+    assert handles == ([] if "debug_handle_map" in dropped else [(0, 1), (1, 1)])
+    listed = [name for (name,) in warehouse.sql("SELECT name FROM record_members ORDER BY member_index").fetchall()]
+    assert listed == ["ETRECORD_V0", *kept]
+
+
+def test_members_that_may_be_missing(warehouse: Warehouse) -> None:
+    names = ("debug_handle_map", "delegate_map", EDGE)
+    found = warehouse.ingest_record(record({name: members_of(SMALLEST)[name] for name in names}))
+    assert found.is_complete
+    assert warehouse.sql("SELECT * FROM record_findings").fetchall() == []
+
+
+def test_handles_that_no_node_has() -> None:
+    data = record(
+        {
+            EDGE: program(debug_handle="1"),
+            "debug_handle_map": {"forward": {"0": 1, "1": [9, 7, 0, 9], "999": [3, 4, 5, 6]}},
+            "delegate_map": {"forward": {"888": {"name": "B", "delegate_map": {"a": 99, "b": [98, 1], "c": None}}}},
+            "instruction_id_to_num_outs_map": {"forward": {"777": 2}, "other": {"888": 1}},
+        }
+    )
+    # 0 is unset. Handles within delegates are kept as they are, and so are instructions: a record has no program.
+    assert findings(data) == [("lost handles", "6 debug handles of method forward are of no node: 3, 4, 5, 6, 7, …")]
+    tables = read(data)
+    assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
+    assert [tuple(row.values()) for row in tables["delegates"]] == [("forward", 888, "B", None, True)]
+    assert [tuple(row.values())[2:] for row in tables["delegate_debug_handles"]] == [
+        ("a", 0, 99),
+        ("b", 0, 98),
+        ("b", 1, 1),
+    ]
+    assert [row["instruction_id"] for row in tables["debug_handles"]] == [0, 1, 1, 1, 1, 999, 999, 999, 999]
+
+
+def test_handles_of_nodes_that_are_none() -> None:
+    for written in ("x", "", "0", "-1", str(2**31), str(2**70), "9" * 5000):
+        assert "node_debug_handles" not in read(record({EDGE: program(debug_handle=written)}))
+    assert (
+        read(record({EDGE: program(debug_handle="2147483647")}))["node_debug_handles"][0]["debug_handle"] == 2**31 - 1
+    )
+
+
+def test_zip_bombs_are_refused_before_they_are_unpacked() -> None:
+    size = 64 * 2**20
+    name = "debug_handle_map"
+    bomb = record({name: bytes(size)}, zipfile.ZIP_DEFLATED)
+    # One that hides its size unpacks to no more than it claims.
+    hidden = patched(bomb, name, 24, struct.pack("<I", 16))
+    stored = record({name: "{}"})
+    huge = patched(stored, name, 20, struct.pack("<II", 2**30 + 1, 2**30 + 1))
+    tracemalloc.start()
+    try:
+        messages = [refusal(data) for data in (bomb, hidden, huge)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert re.fullmatch(
+        rf"at byte \d+: member {name} would unpack to 67,108,864 bytes from [\d,]+: refused", messages[0]
+    )
+    assert messages[1].endswith(f"member {name} is damaged: Bad CRC-32 for file '{name}'")
+    assert messages[2] == f"{SECOND}member {name} would unpack to 1,073,741,825 bytes from 1,073,741,825: refused"
+    assert peak < size / 16
+
+
+class Payload:
+    """Creates a folder when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
+    target = tmp_path / "created"
+    payload = pickle.dumps(Payload(target))
+    pickle.loads(payload)
+    assert target.is_dir(), "the payload works"
+    target.rmdir()
+    weights = io.BytesIO()
+    with zipfile.ZipFile(weights, "w") as archive:
+        archive.writestr("archive/data.pkl", payload)
+    pickles = dict.fromkeys(("reference_outputs", "representative_inputs"), payload)
+    replaced = {
+        name: weights.getvalue() if name.endswith(("_state_dict", "_constants", "_example_inputs")) else content
+        for name, content in members_of(SMALLEST).items()
+    }
+    found = warehouse.ingest_record(record({**replaced, **pickles}))
+    assert found.is_complete and not target.exists()
+    listed = warehouse.sql("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL").fetchall()
+    assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> None:
+    members = members_of(SMALLEST)
+    readable = [name for name in members if name in (EDGE, "exported_program") or name.endswith(("_map", "_id"))]
+    is_zip_damaged = data.draw(st.booleans())
+    name = data.draw(st.sampled_from(readable))
+    damaged = bytearray(SMALLEST if is_zip_damaged else members[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        # The directory, which is the most delicate, is the end.
+        last = len(damaged) - 1
+        place = data.draw(st.integers(0, last) | st.integers(max(last - 1200, 0), last))
+        damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))
+    if data.draw(st.integers(0, 3)) == 0:
+        del damaged[data.draw(st.integers(0, len(damaged))) :]
+    with etq.open() as warehouse:
+        try:
+            found = warehouse.ingest_record(
+                bytes(damaged) if is_zip_damaged else record({**members, name: bytes(damaged)})
+            )
+        except FormatError as error:
+            assert "\n" not in str(error)
+            assert_nothing_is_stored(warehouse)
+        else:
+            assert found.is_new
+            assert warehouse.sql("SELECT count(*) FROM records").fetchall() == [(1,)]
+
+
+def test_the_older_layout() -> None:
+    path = Path(__file__).parents[3] / "shared/captures/upstream/example.etrecord"
+    if not path.exists():
+        pytest.skip("other people's captures are not kept here: shared/captures/upstream is missing")
+    tables = read(path.read_bytes())
+    assert [tuple(row.values()) for row in tables["graphs"]] == [
+        (0, "aten_dialect_output", "forward", "aten_dialect_output/forward", None),
+        (1, "edge_dialect_exported_program", "forward", "edge_dialect_exported_program", None),
+    ]
+    assert [(row["name"], row["op_type"], row["source_line"], row["module_path"]) for row in tables["op_nodes"]] == [
+        (None, "aten.mul.Tensor", 18, None),
+        (None, "aten.mul.Tensor", 18, None),
+    ]
+    columns = ("graph_id", "node_index", "value_name", "kind", "dtype", "sizes", "strides")
+    assert [tuple(row[column] for column in columns) for row in tables["node_values"]] == [
+        (0, None, "arg0_1", "input", "float32", [3, 2], [2, 1]),
+        (0, None, "arg1_1", "input", "float32", [3, 2], [2, 1]),
+        (0, 0, "mul", "result", "float32", [3, 2], [2, 1]),
+        (1, None, "arg0_1", "input", "float32", [3, 2], [2, 1]),
+        (1, None, "arg1_1", "input", "float32", [3, 2], [2, 1]),
+        (1, 0, "aten_mul_tensor", "result", "float32", [3, 2], [2, 1]),
+    ]
+    assert [tuple(row.values()) for row in tables["node_debug_handles"]] == [(1, 0, 2)]
+    assert "debug_handles" not in tables and "record_findings" not in tables
+    assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
+
+
+def test_known_content_adds_nothing(warehouse: Warehouse) -> None:
+    def counts() -> list[Any]:
+        return [warehouse.sql(f"SELECT count(*) FROM {table}").fetchall() for table in TABLES]
+
+    first = warehouse.ingest_record(CAPTURES / "nones/nones.etrecord")
+    before = counts()
+    again = warehouse.ingest_record(SMALLEST, name="renamed")
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.record_id == first.record_id and again.name == "renamed"
+    assert counts() == before and before[TABLES.index("records")] == [(1,)]
