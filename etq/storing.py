@@ -317,11 +317,16 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
     path = PurePath(source.uri)
     # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], path.stem)]
-    names = ["/".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
-    for name in [*names, f"{path.stem}-{source.sha256[:12]}"]:
-        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
+
+    def is_free(name: str) -> bool:
+        return not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall()
+
+    for start in range(len(parts) - 1, -1, -1):
+        if is_free(name := "/".join(parts[start:])):
             return name
-    return f"{path.stem}-{source.sha256}"
+    # The hash is asked for last: it may still be under way, beside the reading.
+    short = f"{path.stem}-{source.sha256[:12]}"
+    return short if is_free(short) else f"{path.stem}-{source.sha256}"
 
 
 def _microseconds(moment: datetime) -> int:
