@@ -12,6 +12,15 @@ from etq.errors import QueryError
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
 CAPTURES: Final = frozenset({"capture", "baseline"})
+# In the stub; those of other parameters are told by their defaults.
+PYTHON_TYPES: Final = {
+    "capture": "str | Capture",
+    "baseline": "str | Capture | None = ...",
+    "record": "str | Record",
+    "program": "str | Program",
+    "base": "str | Program",
+    "new": "str | Program",
+}
 
 
 class Views:
@@ -99,7 +108,7 @@ def stub() -> str:
         "import duckdb",
         "",
         "from etq.catalog import SqlObject",
-        "from etq.warehouse import Capture, Program",
+        "from etq.warehouse import Capture, Program, Record",
         "",
         "class Views:",
         "    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...",
@@ -119,13 +128,11 @@ def stub() -> str:
 
 
 def _python_type(parameter: catalog.Column) -> str:
-    if parameter.name in ("base", "new"):
-        return "str | Capture | Program"
-    if parameter.name in ("capture", "program"):
-        return f"str | {parameter.name.capitalize()}"
-    if parameter.name == "baseline":
-        return "str | Capture | None = ..."
-    default = parameter.default or ""
+    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
+        return known
+    default = parameter.default
+    if default is None:
+        return "str"
     if default.startswith("["):
         return "Sequence[float] = ..."
     if default.startswith("'"):

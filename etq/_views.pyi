@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 
 from etq.catalog import SqlObject
-from etq.warehouse import Capture, Program
+from etq.warehouse import Capture, Program, Record
 
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
@@ -16,8 +16,8 @@ class Views:
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_programs(
         self,
-        base: str | Capture | Program,
-        new: str | Capture | Program,
+        base: str | Program,
+        new: str | Program,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_coverage(
         self,
@@ -47,7 +47,7 @@ class Views:
     ) -> duckdb.DuckDBPyRelation: ...
     def delegation(
         self,
-        record: int = ...,
+        record: str | Record,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
         self,
@@ -86,7 +86,7 @@ class Views:
     def find_total_for_module(
         self,
         capture: str | Capture,
-        module: int = ...,
+        module: str,
         unit: str | None = ...,
         match: str = ...,
         skip_first: int = ...,

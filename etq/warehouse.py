@@ -140,7 +140,7 @@ class Warehouse(Views):
         return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
 
     def sql(self, query: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """The result of a query as a relation; `$name` in it is that parameter (also a `Capture` or a `Program`).
+        """The result of a query as a relation; `$name` in it is that parameter: also a `Capture` or the like.
 
         Raises `QueryError` where the query is wrong; errors in the data show when the relation is read.
         """
@@ -148,7 +148,8 @@ class Warehouse(Views):
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
         values = {
-            name: value.sha256 if isinstance(value, Capture | Program) else value for name, value in parameters.items()
+            name: value.sha256 if isinstance(value, Capture | Program | Record) else value
+            for name, value in parameters.items()
         }
         try:
             return self.connection.sql(query, params=values or None)

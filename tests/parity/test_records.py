@@ -355,6 +355,13 @@ def test_delegation_counts_are_those_of_executorch(lab: Warehouse, name: str) ->
     assert subgraphs == theirs["num_delegated_subgraphs"]
 
 
+def test_a_record_is_asked_about_by_itself_or_its_name(lab: Warehouse) -> None:
+    record = lab.record("mlp_xnn")
+    assert lab.delegation(record).fetchall() == lab.delegation("mlp_xnn").fetchall() != []
+    total = lab.find_total_for_module("mlp_xnn", "head.0").fetchall()
+    assert total == lab.sql("FROM find_total_for_module('mlp_xnn', 'head.0')").fetchall() != []
+
+
 def test_delegate_coverage(lab: Warehouse) -> None:
     rows = lab.sql(
         "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn')"
