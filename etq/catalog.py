@@ -112,7 +112,8 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 def objects_of_linking() -> list[str]:
     """The names of what is needed to link a capture to a record."""
     of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
-    return [*of_records, "_best_methods", "_find_event_nodes", "_find_event_ops", "_link_findings"]
+    finders = ["_find_methods", "_find_event_nodes", "_find_aligned_nodes", "_find_event_ops", "_link_findings"]
+    return [*of_records, *finders]
 
 
 def tables() -> list[SqlObject]:

@@ -16,6 +16,8 @@ from etq.errors import EtqError
 if TYPE_CHECKING:
     import duckdb
 
+    from etq.warehouse import Warehouse
+
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
 # What would move the cursor, colour or beep: names come from files, and files may be hostile.
@@ -25,17 +27,23 @@ _SHORTEST_TEXT: Final = 12
 Rows = Sequence[Sequence[Any]]
 
 
-def write(relation: duckdb.DuckDBPyRelation, format: str | None, path: str | None, *, force: bool = False) -> None:
-    """Write a result to a file, or to standard output; without a format, in that of the file's suffix, or as a table.
+def write(
+    warehouse: Warehouse, query: str, format: str | None, path: str | None, *, force: bool = False, **parameters: Any
+) -> None:
+    """Write a query's result to a file or to standard output.
+
+    format  one of `FORMATS`; by default that of the file's suffix, or a table
 
     Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
     """
     _refuse_existing(path, force)
     format = format or _format_of(path)
     if format == "parquet":
-        _write_parquet(relation, path)
+        _write_parquet(warehouse.sql(query, **parameters), path)
     else:
-        _write_text(relation.columns, relation.fetchall(), format, path)
+        columns, rows = warehouse.rows(query, **parameters)
+        if columns:
+            _write_text(columns, rows, format, path)
 
 
 def write_rows(

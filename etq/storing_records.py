@@ -25,20 +25,22 @@ def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, ke
     linked all the same, and told of in `findings`. The caller holds a transaction.
     """
     connection.execute(f"UPDATE captures SET {column} = ? WHERE capture_id = ?", [key, capture_id])
-    connection.execute("UPDATE runs SET method = NULL, method_score = NULL WHERE capture_id = ?", [capture_id])
+    for table in ("linked_methods", "signature_nodes", "signature_ops"):
+        connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [capture_id])
+    _find(connection, capture_id, "linked_methods", "_find_methods")
     connection.execute(
         """
         UPDATE runs SET method = b.method, method_score = b.score
-        FROM _best_methods($capture) AS b
-        WHERE runs.capture_id = $capture AND runs.block_index = b.block_index
+        FROM (SELECT DISTINCT r.block_index FROM runs AS r WHERE r.capture_id = $capture) AS k
+        LEFT JOIN linked_methods AS b ON b.capture_id = $capture AND b.block_index = k.block_index
+        WHERE runs.capture_id = $capture AND runs.block_index = k.block_index
         """,
         {"capture": capture_id},
     )
-    for table, found in (("signature_nodes", "_find_event_nodes"), ("signature_ops", "_find_event_ops")):
-        connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [capture_id])
-        connection.execute(
-            f"INSERT INTO {table} SELECT $capture, f.* FROM {found}($capture) AS f", {"capture": capture_id}
-        )
+    _find(connection, capture_id, "signature_nodes", "_find_event_nodes")
+    if _has_unmapped_delegates(connection, capture_id):
+        _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
+    _find(connection, capture_id, "signature_ops", "_find_event_ops")
     connection.execute(
         "DELETE FROM findings WHERE capture_id = ? AND rule IN ('foreign record', 'foreign program', 'method unknown')",
         [capture_id],
@@ -47,3 +49,17 @@ def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, ke
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
         {"capture": capture_id, "fitting": FITTING},
     )
+
+
+def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str) -> None:
+    statement = f"INSERT INTO {table} SELECT $capture, f.* FROM {finder}($capture) AS f"
+    connection.execute(statement, {"capture": capture_id})
+
+
+def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether there are delegates to align events within; where there are none, that search needn't be planned."""
+    query = """
+        SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
+        WHERE k.capture_id = ? AND NOT d.is_mapped LIMIT 1
+    """
+    return bool(connection.execute(query, [capture_id]).fetchall())

@@ -146,13 +146,21 @@ class Warehouse(Views):
         """
         return self._ask(query, parameters)
 
-    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
-        values = {
-            name: value.sha256 if isinstance(value, Capture | Program | Record) else value
-            for name, value in parameters.items()
-        }
+    def rows(self, query: str, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of a query's columns, and all its rows: sooner there than through `sql`, which plans it twice.
+
+        Raises `QueryError` where the query is wrong or the data have none of what is asked for.
+        """
         try:
-            return self.connection.sql(query, params=values or None)
+            answer = self.connection.execute(query, _values(parameters))
+            # No answer at all is what an empty query has.
+            return ([column[0] for column in answer.description or ()], answer.fetchall()) if answer else ([], [])
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
+        try:
+            return self.connection.sql(query, params=_values(parameters))
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
@@ -304,6 +312,14 @@ class Warehouse(Views):
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""
         return self.sql("FROM capture_summary")
+
+
+def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
+    """Parameters as the database takes them; None where there are none, so that a query may hold several statements."""
+    return {
+        name: value.sha256 if isinstance(value, Capture | Program | Record) else value
+        for name, value in parameters.items()
+    } or None
 
 
 def _moment(captured_at: datetime | None) -> datetime | None:

@@ -75,22 +75,17 @@ def inspect(
     views = ["inspector_events", *(["event_ops"] if joined else [])]
     warehouse, capture = opened(file, views, said)
     with warehouse:
-        relation = warehouse.sql(
-            f"""
-            SELECT
-                i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
-                i.delegate_debug_identifier{symbols}
-            FROM inspector_events($capture, unit := $unit{arguments}) AS i
-            {joined}
-            WHERE $everything OR i.kind <> 'operator_call'
-            ORDER BY i.block_index, i.slot, i.occurrence
-            """,
-            capture=capture,
-            unit=unit,
-            everything=everything,
-            **given,
-        )
-        write(relation, format, output, force=force)
+        query = f"""
+        SELECT
+            i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
+            i.delegate_debug_identifier{symbols}
+        FROM inspector_events($capture, unit := $unit{arguments}) AS i
+        {joined}
+        WHERE $everything OR i.kind <> 'operator_call'
+        ORDER BY i.block_index, i.slot, i.occurrence
+        """
+        asked_for = {"capture": capture, "unit": unit, "everything": everything, **given}
+        write(warehouse, query, format, output, force=force, **asked_for)
 
 
 def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -187,7 +182,7 @@ def captures(db: str, format: str | None, output: str | None, force: bool) -> No
     from etq.warehouse import open
 
     with open(db, read_only=True) as warehouse:
-        write(warehouse.captures(), format, output, force=force)
+        write(warehouse, "FROM capture_summary", format, output, force=force)
 
 
 @main.command()

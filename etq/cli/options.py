@@ -176,5 +176,5 @@ def show_view(
             given["baseline"] = _beside(warehouse, baseline, capture, said)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        relation = warehouse.sql(query.format(view=f"{view}({arguments})"), **parameters)
-        write(relation, output[0], output[1], force=output[2])
+        asked_for = query.format(view=f"{view}({arguments})")
+        write(warehouse, asked_for, output[0], output[1], force=output[2], **parameters)

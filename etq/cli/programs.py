@@ -38,12 +38,10 @@ def program(
     view = "planned_memory" if memory else "program_size"
     with _asked(program, db, view) as (warehouse, selector):
         if memory:
-            relation = warehouse.sql(
-                "FROM planned_memory($program, method := $method)", program=selector, method=method
-            )
+            query, given = "FROM planned_memory($program, method := $method)", {"method": method}
         else:
-            relation = warehouse.sql("FROM program_size($program)", program=selector)
-        write(relation, format, output, force=force)
+            query, given = "FROM program_size($program)", {}
+        write(warehouse, query, format, output, force=force, program=selector, **given)
 
 
 @contextmanager

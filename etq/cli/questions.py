@@ -108,7 +108,7 @@ def coverage(
         ).fetchall()
         for backend, count in calls:
             click.echo(f"{count} calls of {printable(backend)}", err=True)
-        write(warehouse.sql("FROM delegation($record)", record=record.sha256), format, output, force=force)
+        write(warehouse, "FROM delegation($record)", format, output, force=force, record=record)
 
 
 @main.command()
@@ -193,10 +193,7 @@ def sql(query: str, db: str, format: str | None, output: str | None, force: bool
     from etq.warehouse import open
 
     with open(db, read_only=True) as warehouse:
-        relation = warehouse.sql(query)
-        if relation is None:
-            return
-        write(relation, format, output, force=force)
+        write(warehouse, query, format, output, force=force)
 
 
 @main.command()

@@ -15,20 +15,8 @@
 CREATE MACRO _instruction_events(
     capture_key  -- key of a capture
 ) AS TABLE
-WITH
-asked AS (
-    SELECT k.capture_id, k.record_id
-    FROM captures AS k
-    WHERE k.capture_id = capture_key
-),
-methods AS (
-    SELECT r.block_index, any_value(r.method) AS method
-    FROM runs AS r
-    JOIN asked AS a ON a.capture_id = r.capture_id
-    GROUP BY r.block_index
-)
 SELECT
-    a.record_id,
+    k.record_id,
     s.signature_index,
     s.block_index,
     s.slot,
@@ -44,10 +32,12 @@ SELECT
         WHEN s.kind = 'delegate'
             THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
     END AS delegate_id
-FROM asked AS a
-JOIN signatures AS s ON s.capture_id = a.capture_id
-JOIN methods AS m ON m.block_index = s.block_index
-WHERE s.kind IN ('operator_call', 'kernel', 'delegate_call', 'delegate')
+FROM captures AS k
+JOIN signatures AS s ON s.capture_id = k.capture_id
+JOIN linked_methods AS m
+    ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+WHERE k.capture_id = capture_key
+    AND s.kind IN ('operator_call', 'kernel', 'delegate_call', 'delegate')
     AND s.instruction_id IS NOT NULL
     AND s.chain_index <> -1
     AND m.method IS NOT NULL;

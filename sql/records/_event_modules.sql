@@ -33,27 +33,35 @@ own AS MATERIALIZED (
         AND p.node_index = n.node_index
     WHERE k.capture_id = capture_key AND n.is_own
 ),
-firsts AS (
+placed AS (
     SELECT
-        o.*,
-        (
-            SELECT count(DISTINCT (i.source_file, i.source_line))
-            FROM own AS i
-            WHERE i.signature_index = o.signature_index
-                AND i.source_file IS NOT NULL
-        ) AS lines,
-        (
-            SELECT count(DISTINCT i.op_type)
-            FROM own AS i
-            WHERE i.signature_index = o.signature_index
-        ) AS op_types
+        o.signature_index,
+        min_by(
+            {
+                'record_id': o.record_id,
+                'graph_id': o.graph_id,
+                'node_index': o.node_index,
+                'op_type': o.op_type,
+                'source_file': o.source_file,
+                'source_line': o.source_line,
+                'mapping': o.mapping
+            },
+            o.position
+        ) AS first_node,
+        count(*) AS nodes,
+        count(DISTINCT o.op_type) AS op_types,
+        count(DISTINCT (o.source_file, o.source_line)) FILTER (
+            WHERE o.source_file IS NOT NULL
+        ) AS lines
     FROM own AS o
-    QUALIFY row_number() OVER (
-        PARTITION BY o.signature_index ORDER BY o.position
-    ) = 1
+    GROUP BY o.signature_index
 ),
 levels AS (
-    SELECT o.signature_index, m.depth, any_value(m.module_path) AS module_path
+    SELECT
+        o.signature_index,
+        m.depth,
+        any_value(m.module_path) AS module_path,
+        count(*) AS nodes
     FROM own AS o
     JOIN node_modules AS m
         ON m.record_id = o.record_id
@@ -61,33 +69,30 @@ levels AS (
         AND m.node_index = o.node_index
     GROUP BY o.signature_index, m.depth
     HAVING count(DISTINCT m.module_path) = 1
-        AND count(*) = (
-            SELECT count(*)
-            FROM own AS i
-            WHERE i.signature_index = o.signature_index
-        )
 ),
 deepest AS (
     SELECT l.signature_index, max_by(l.module_path, l.depth) AS module_path
     FROM levels AS l
+    JOIN placed AS p
+        ON p.signature_index = l.signature_index AND p.nodes = l.nodes
     GROUP BY l.signature_index
 )
 SELECT
-    f.signature_index,
-    CASE WHEN f.op_types = 1 THEN f.op_type END AS op_type,
-    f.op_type AS first_op_type,
+    p.signature_index,
+    CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
+    p.first_node.op_type AS first_op_type,
     v.sizes::VARCHAR AS output_shape,
     d.module_path,
-    CASE WHEN f.lines = 1 THEN f.source_file END AS source_file,
-    CASE WHEN f.lines = 1 THEN f.source_line END AS source_line,
-    f.lines,
-    f.mapping
-FROM firsts AS f
-LEFT JOIN deepest AS d ON d.signature_index = f.signature_index
+    CASE WHEN p.lines = 1 THEN p.first_node.source_file END AS source_file,
+    CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line,
+    p.lines,
+    p.first_node.mapping AS mapping
+FROM placed AS p
+LEFT JOIN deepest AS d ON d.signature_index = p.signature_index
 LEFT JOIN node_values AS v
-    ON v.record_id = f.record_id
-    AND v.graph_id = f.graph_id
-    AND v.node_index = f.node_index
+    ON v.record_id = p.first_node.record_id
+    AND v.graph_id = p.first_node.graph_id
+    AND v.node_index = p.first_node.node_index
     AND v.output_index = 0;
 
 -- What a capture's linked record says of its events: rows of the table

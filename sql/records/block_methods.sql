@@ -98,15 +98,16 @@ JOIN counted AS c ON c.block_index = f.block_index
 GROUP BY f.block_index, f.method;
 
 -- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators fit, and of those that
--- fit alike the shortest. Two methods of the same operators can't be told
--- apart, and blocks without any have no method.
+-- or else the linked program, tells: the one that most of the block's operators
+-- fit, and of those that fit alike the shortest. Two methods of the same
+-- operators can't be told apart, and blocks without any have no method. Rows of
+-- the table `linked_methods`, found when a capture is linked.
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL where under half of the operators fit, or two methods fit alike
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
 --   candidates: the methods that fit alike, as text
-CREATE MACRO _best_methods(
+CREATE MACRO _find_methods(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
@@ -128,12 +129,11 @@ SELECT
     string_agg(r.method, ', ' ORDER BY r.method) AS candidates
 FROM ranked AS r
 WHERE r.place = 1
-GROUP BY r.block_index
-ORDER BY r.block_index;
+GROUP BY r.block_index;
 
 -- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators fit, and of those that
--- fit alike the shortest. Two methods of the same operators can't be told
+-- or else the linked program, tells: the one that most of the block's operators
+-- fit, and of those that fit alike the shortest. Two methods of the same operators can't be told
 -- apart, and blocks without any have no method.
 -- Columns:
 --   block_index: the event block
@@ -144,7 +144,8 @@ CREATE MACRO block_methods(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT m.block_index, m.method, m.score, m.candidates
-FROM _best_methods(_capture_id(capture)) AS m
+FROM _capture(capture, NULL) AS a
+JOIN linked_methods AS m ON m.capture_id = a.capture_id
 ORDER BY m.block_index;
 
 -- What is to be told of a capture and the record or program it is linked to.
@@ -181,7 +182,8 @@ told AS (
         coalesce(b.score, 0) AS score,
         b.candidates
     FROM operated AS o
-    LEFT JOIN _best_methods(capture_key) AS b ON b.block_index = o.block_index
+    LEFT JOIN linked_methods AS b
+        ON b.capture_id = capture_key AND b.block_index = o.block_index
 )
 SELECT
     CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END

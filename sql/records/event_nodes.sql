@@ -1,5 +1,5 @@
--- The nodes of the edge graph that the events of a linked capture belong to:
--- rows of the table `signature_nodes`, found when it is linked.
+-- The nodes of the edge graph that the events of a linked capture belong to by
+-- the record's maps: rows of the table `signature_nodes`, found when it is linked.
 -- Columns:
 --   signature_index: the event
 --   position: place of the node among the event's, from 0
@@ -7,15 +7,12 @@
 --   graph_id: the graph
 --   node_index: the node
 --   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
---   mapping: exact or aligned
---   score: share of the call's events that found their node; 1 for exact
+--   mapping: exact, by the maps
+--   score: 1, as nothing is guessed
 CREATE MACRO _find_event_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-instruction_events AS MATERIALIZED (
-    SELECT e.* FROM _instruction_events(capture_key) AS e
-),
 found AS (
     SELECT
         e.signature_index,
@@ -23,26 +20,13 @@ found AS (
         n.debug_handle,
         n.graph_id,
         n.node_index,
-        'exact' AS mapping,
-        1.0::DOUBLE AS score,
         coalesce(string_split(n.op, '.')[1] = e.kernel_op, false) AS is_kernels
-    FROM instruction_events AS e
+    FROM _instruction_events(capture_key) AS e
     JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
     JOIN _handled_nodes AS n
         ON n.record_id = e.record_id
         AND n.method = e.method
         AND n.debug_handle = h.debug_handle
-    UNION ALL
-    SELECT
-        a.signature_index,
-        0,
-        a.debug_handle,
-        a.graph_id,
-        a.node_index,
-        'aligned',
-        a.score,
-        true
-    FROM _aligned_nodes(capture_key) AS a
 )
 SELECT
     f.signature_index,
@@ -57,8 +41,8 @@ SELECT
     f.is_kernels OR NOT bool_or(f.is_kernels) OVER (
         PARTITION BY f.signature_index
     ) AS is_own,
-    f.mapping,
-    f.score
+    'exact' AS mapping,
+    1.0::DOUBLE AS score
 FROM found AS f;
 
 -- One node of the edge graph that an event of a capture's blocks belongs to.

@@ -128,6 +128,16 @@ CREATE TABLE delegate_debug_handles (
     debug_handle INTEGER NOT NULL  -- the handle
 );
 
+-- The method that an event block of a linked capture ran: what `block_methods`
+-- shows, found when the capture is linked to its record or program.
+CREATE TABLE linked_methods (
+    capture_id INTEGER NOT NULL,  -- the capture
+    block_index INTEGER NOT NULL,  -- the event block
+    method VARCHAR,  -- the method; NULL where under half of the operators fit, or two methods fit alike
+    score DOUBLE NOT NULL,  -- share of the block's distinct kernels and delegate calls that fit the best method
+    candidates VARCHAR NOT NULL  -- the methods that fit alike, as text
+);
+
 -- One node that an event of a linked capture belongs to: what `event_nodes`
 -- shows, found when the capture is linked to its record.
 CREATE TABLE signature_nodes (

@@ -42,14 +42,18 @@ CREATE MACRO _operator_class(
 -- The events of delegates that tell nothing of their events, each beside the
 -- node of the delegate that is of its class and in its place among those. A
 -- call counts only if it has as many events of each class as nodes, in one
--- order, for nearly all of its events.
+-- order, for nearly all of its events. Rows of the table `signature_nodes`, found
+-- when a capture is linked to a record that has such delegates.
 -- Columns:
 --   signature_index: the event
---   node_index: the node
---   graph_id: its graph
+--   position: place of the node among the event's: 0
 --   debug_handle: the node's handle
+--   graph_id: its graph
+--   node_index: the node
+--   is_own: true, as each event has one node
+--   mapping: aligned, as the backend tells nothing
 --   score: share of the call's events, but those of layout, that found their node
-CREATE MACRO _aligned_nodes(
+CREATE MACRO _find_aligned_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
@@ -150,6 +154,14 @@ scored AS (
         ) AS score
     FROM ordered AS o
 )
-SELECT s.signature_index, s.node_index, s.graph_id, s.debug_handle, s.score
+SELECT
+    s.signature_index,
+    0 AS position,
+    s.debug_handle,
+    s.graph_id,
+    s.node_index,
+    true AS is_own,
+    'aligned' AS mapping,
+    s.score
 FROM scored AS s
 WHERE s.is_found AND s.score >= 0.8;
