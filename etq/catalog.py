@@ -116,6 +116,11 @@ def objects_of_linking() -> list[str]:
     return [*of_records, *finders]
 
 
+def objects_of_values() -> list[str]:
+    """The names of what is needed to store what a debug buffer holds."""
+    return ["debug_values", "_tensor_statistics", "_value_findings"]
+
+
 def tables() -> list[SqlObject]:
     """The base tables."""
     return [each for each in objects().values() if each.kind == "table"]

@@ -11,7 +11,7 @@ from typing import Literal
 import duckdb
 
 from etq import catalog, schema
-from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checked_time_scale, content_of
+from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checked_time_scale
 
 
 def look_at(
@@ -21,28 +21,35 @@ def look_at(
     time_scale: TimeScale | None = None,
     clock_bits: Literal[32, 64] | None = None,
     etrecord: str | os.PathLike[str] | None = None,
+    debug_buffer: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
     """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
 
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
-    `etrecord`, the capture is linked to that record.
+    `etrecord`, the capture is linked to that record; with `debug_buffer`, logged values are kept.
     """
     # What reads files is imported beside the making of the database, which leaves the interpreter alone.
     importing = Thread(target=import_module, args=("etq.storing_records" if etrecord else "etq.storing",))
     importing.start()
     connection = duckdb.connect(":memory:")
-    tables = schema.create_only(connection, [*views, *(catalog.objects_of_linking() if etrecord else ())])
+    needed = [*views, *(catalog.objects_of_linking() if etrecord else ())]
+    tables = schema.create_only(connection, [*needed, *(catalog.objects_of_values() if debug_buffer else ())])
     importing.join()
-    from etq.storing import Options, Source, lay_over
+    from etq.sources import source_of
+    from etq.storing import Options, lay_over
 
-    name = os.fspath(path)
     warehouse = Warehouse(connection, None)
-    options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits)
-    lay_over(connection, tables, Source(content_of(name), name), options)
+    buffer = None if debug_buffer is None else source_of(debug_buffer)
+    options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
+    lay_over(connection, tables, source_of(path), options)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
     if etrecord is not None:
         warehouse.link(capture, warehouse.ingest_record(etrecord))
+    if buffer is not None:
+        from etq.storing_values import find_in_values
+
+        find_in_values(connection, capture.capture_id, buffer)
     return warehouse, capture
 
 

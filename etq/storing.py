@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from hashlib import file_digest, sha256
-from pathlib import Path, PurePath
-from threading import Thread
+from pathlib import PurePath
 from typing import Final
 
 import duckdb
@@ -18,47 +15,14 @@ import pyarrow as pa
 
 import etq
 from etq import catalog
-from etq.errors import WarehouseError, displayed
+from etq.errors import WarehouseError
 from etq.ingest.arrow import batch, integers, texts
 from etq.ingest.etdump import read_etdump
 from etq.ingest.etdump_rows import EVENT_TICKS
+from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
-
-
-class Source:
-    """A file's bytes, and where it was."""
-
-    def __init__(self, content: bytes | mmap.mmap, path: str) -> None:
-        self.content = content
-        self.path = path
-        self.uri = displayed(path)
-        self._digest: str | None = None
-        self._hashing: Thread | None = None
-
-    def start_hashing(self) -> None:
-        """Compute the hash on another thread, beside what follows."""
-        self._hashing = Thread(target=self._hash)
-        self._hashing.start()
-
-    @property
-    def sha256(self) -> str:
-        """The hash of the content: its identity."""
-        if self._hashing is not None:
-            self._hashing.join()
-        if self._digest is None:
-            self._hash()
-        assert self._digest is not None
-        return self._digest
-
-    def _hash(self) -> None:
-        if isinstance(self.content, bytes):
-            self._digest = sha256(self.content).hexdigest()
-            return
-        # Read anew rather than through the map, all of which would stay in memory.
-        with Path(self.path).open("rb") as file:
-            self._digest = file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -70,6 +34,8 @@ class Options:
     captured_at: datetime | None
     time_scale: str | None
     clock_bits: int | None
+    debug_buffer: Source | None = None
+    keep_values: bool = False
 
 
 def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
@@ -95,7 +61,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
             check_name_is_free(connection, "captures", options.name, capture_id)
-        if options.clock_bits not in (None, clock_bits):
+        if options.clock_bits not in (None, clock_bits) or options.debug_buffer is not None:
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
     set_labels(connection, capture_id, options.labels)
@@ -192,14 +158,22 @@ def _lay(
         if table == "event_ticks":
             events.append(rows)
         elif table in tables:
-            insert(connection, table, capture_id, rows)
+            _insert_part(connection, table, capture_id, rows, options)
     return pa.Table.from_batches(events) if events else None
 
 
 def _insert_rows(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    name: str,
+    source: Source,
+    options: Options,
+    staying: Container[str] = (),
 ) -> None:
-    """Insert the rows of all tables: events as they are decoded, in one stream, and what there is little of behind."""
+    """Insert the rows of all tables: events as they are decoded, in one stream, and what there is little of behind.
+
+    The tables `staying` have theirs already.
+    """
     others: list[tuple[str, pa.RecordBatch]] = []
     failures: list[BaseException] = []
 
@@ -208,7 +182,7 @@ def _insert_rows(
             for table, rows in _tables(name, source, options):
                 if table == "event_ticks":
                     yield rows
-                else:
+                elif table not in staying:
                     others.append((table, rows))
         except BaseException as error:
             failures.append(error)
@@ -222,6 +196,21 @@ def _insert_rows(
             raise failures[0] from None
         raise
     for table, rows in others:
+        _insert_part(connection, table, capture_id, rows, options)
+    if options.debug_buffer is not None:
+        from etq.storing_values import find_in_values
+
+        find_in_values(connection, capture_id, options.debug_buffer)
+
+
+def _insert_part(
+    connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch, options: Options
+) -> None:
+    if table == "debug_values" and options.debug_buffer is not None:
+        from etq.storing_values import insert_values
+
+        insert_values(connection, capture_id, rows, options.debug_buffer, options.keep_values)
+    else:
         insert(connection, table, capture_id, rows)
 
 
@@ -270,16 +259,23 @@ def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatc
 def _read_again(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    """Replace what was read of a file by what it says to new options; its name, scale, date and links stay."""
+    """Replace what was read of a file by what it says to new options; its name, scale, date and links stay.
+
+    What a debug buffer told stays, too, unless a debug buffer is given: the file alone doesn't have it.
+    """
     kept = connection.execute(
-        "SELECT captured_at, time_scale, record_id, program_id FROM captures WHERE capture_id = ?", [capture_id]
+        "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
+        [capture_id],
     ).fetchall()
+    staying = {"labels"} if options.debug_buffer is not None else {"labels", "debug_values"}
     for table in catalog.tables():
-        if table.name != "labels" and any(column.name == "capture_id" for column in table.columns):
+        if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
-    captured_at, time_scale, record_id, program_id = kept[0]
-    again = Options(name, {}, captured_at, time_scale, options.clock_bits)
-    _insert_rows(connection, capture_id, name, source, again)
+    captured_at, time_scale, clock_bits, record_id, program_id = kept[0]
+    again = replace(
+        options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
+    )
+    _insert_rows(connection, capture_id, name, source, again, staying)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
             from etq.storing_records import link

@@ -6,7 +6,8 @@ import duckdb
 
 from etq import catalog
 from etq.ingest.program import read_program
-from etq.storing import Source, store_once
+from etq.sources import Source
+from etq.storing import store_once
 
 
 def program_tables() -> list[str]:

@@ -7,7 +7,8 @@ from typing import Final
 import duckdb
 
 from etq.ingest.etrecord import read_etrecord
-from etq.storing import Source, store_once
+from etq.sources import Source
+from etq.storing import store_once
 
 # Below this share of a capture's operators that fit a record, the record is taken for another program's.
 FITTING: Final = 0.8

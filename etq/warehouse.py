@@ -7,15 +7,12 @@ with etq.open("lab.duckdb") as warehouse:
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
@@ -23,11 +20,11 @@ import duckdb
 
 from etq import schema
 from etq._views import Views
-from etq.errors import FormatError, QueryError, WarehouseError, displayed
+from etq.errors import QueryError, WarehouseError, displayed
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
-    from etq.storing import Source
+    from etq.sources import Source
 
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 # Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
@@ -188,26 +185,35 @@ class Warehouse(Views):
         captured_at: datetime | None = None,
         time_scale: TimeScale | None = None,
         clock_bits: Literal[32, 64] | None = None,
+        debug_buffer: str | os.PathLike[str] | bytes | None = None,
+        keep_values: bool = False,
     ) -> Capture:
         """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing.
 
         Content that is there already adds no rows: the options given are applied to it, and `is_new` is False.
 
-        name         unique name; by default the file's stem, with folders before it where other content has that
-        labels       key=value pairs that tell captures apart
-        captured_at  when it was measured; without a time zone in UTC; unknown by default, as files don't say
-        time_scale   what one tick is; ns by default
-        clock_bits   width of the clock's counter; by default 32 where a wraparound is evident, else 64
+        name          unique name; by default the file's stem, with folders before it where other content has that
+        labels        key=value pairs that tell captures apart
+        captured_at   when it was measured; without a time zone in UTC; unknown by default, as files don't say
+        time_scale    what one tick is; ns by default
+        clock_bits    width of the clock's counter; by default 32 where a wraparound is evident, else 64
+        debug_buffer  the file (or its bytes) that the values that the runtime logged lie in
+        keep_values   whether their elements are kept, as `numeric_gap` needs, and not only what they are like
 
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
         and for a warehouse that can't be written.
         """
         # What reads files is imported where files are read: asking needs none of it.
+        from etq.sources import source_of
         from etq.storing import Options, store
 
         if clock_bits is not None and clock_bits not in (32, 64):
             raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
-        options = Options(name, labels or {}, _moment(captured_at), checked_time_scale(time_scale), clock_bits)
+        if keep_values and debug_buffer is None:
+            raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
+        buffer = None if debug_buffer is None else source_of(debug_buffer)
+        scale = checked_time_scale(time_scale)
+        options = Options(name, labels or {}, _moment(captured_at), scale, clock_bits, buffer, keep_values)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
@@ -255,14 +261,11 @@ class Warehouse(Views):
 
     def lay_beside(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
         """Put one more file into a warehouse that `look_at` gave; options and errors are those of `ingest`."""
-        from etq.storing import Options, Source, lay_beside
+        from etq.sources import source_of
+        from etq.storing import Options, lay_beside
 
-        name = os.fspath(path)
-        capture_id = lay_beside(
-            self.connection,
-            Source(content_of(name), name),
-            Options(None, {}, None, checked_time_scale(time_scale), None),
-        )
+        options = Options(None, {}, None, checked_time_scale(time_scale), None)
+        capture_id = lay_beside(self.connection, source_of(path), options)
         query = "SELECT capture_id, name, sha256, format, true FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [capture_id]).fetchall()[0])
 
@@ -270,10 +273,10 @@ class Warehouse(Views):
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
     ) -> tuple[int, bool]:
         """The result of storing a file, in a transaction of its own."""
-        from etq.storing import Source, in_little_memory
+        from etq.sources import source_of
+        from etq.storing import in_little_memory
 
-        path = "bytes" if isinstance(source, bytes) else os.fspath(source)
-        file = Source(source if isinstance(source, bytes) else content_of(path), path)
+        file = source_of(source)
         try:
             with in_little_memory(self.connection) if self.path else nullcontext():
                 return schema.in_transaction(self.connection, lambda: store(file))
@@ -295,6 +298,35 @@ class Warehouse(Views):
         program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
         query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
         return Program(*self.connection.execute(query, [is_new, program_id]).fetchall()[0])
+
+    def ingest_reference(
+        self,
+        record: str | Record,
+        values: Mapping[str, Sequence[Any]],
+        *,
+        graph: str = "exported_program",
+        name: str | None = None,
+    ) -> Capture:
+        """Put what the nodes of a record's graph give into the warehouse: a capture for `numeric_gap` to compare with.
+
+        values  by node name, in the order of running: the node's outputs, each a numpy array or a number
+        graph   the graph's stage, as in `graphs`: exported_program or edge_dialect_exported_program
+        name    unique name; by default the record's, with `-reference` behind it
+
+        `etq.reference.reference_values` runs a graph. Raises `QueryError` where there is no such record, and
+        `WarehouseError` for a graph that it hasn't, a name that is taken and a warehouse that can't be written.
+        """
+        from etq.storing_reference import store_reference
+
+        record_id = (self.record(record) if isinstance(record, str) else record).record_id
+        try:
+            capture_id, is_new = schema.in_transaction(
+                self.connection, lambda: store_reference(self.connection, record_id, graph, values, name)
+            )
+        except duckdb.Error as error:
+            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
+        return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
 
     def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> duckdb.DuckDBPyRelation:
         """What delegates logged beside times, by a function from an event's name and its bytes to a mapping or None.
@@ -361,16 +393,3 @@ def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         if "not a valid DuckDB database file" in text:
             raise WarehouseError(f"{path}: not a DuckDB database; name another file with --db") from error
         raise WarehouseError(f"{path}: {message_of(error)}") from error
-
-
-def content_of(path: str) -> bytes | mmap.mmap:
-    """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
-    try:
-        if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
-            raise FormatError(path, "can't be read: it is no regular file")
-        with Path(path).open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return b""
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error

@@ -89,8 +89,8 @@ def with_elements(rows: pa.RecordBatch, buffer: Any) -> Iterator[pa.RecordBatch]
         if array is not None and found and held + array.size > _ELEMENTS:
             yield _joined(rows.slice(begin, at - begin), found, hashes)
             found, hashes, begin, held = [], [], at, 0
-        found.append(None if array is None else _doubles(array))
-        hashes.append(None if array is None else sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+        found.append(None if array is None else doubles(array))
+        hashes.append(None if array is None else bytes_hash(array))
         held += 0 if array is None else array.size
     if found:
         yield _joined(rows.slice(begin), found, hashes)
@@ -131,7 +131,13 @@ def _decoded(array: npt.NDArray[Any], scalar_type: str) -> npt.NDArray[Any]:
     return array
 
 
-def _doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def bytes_hash(array: npt.NDArray[Any]) -> str:
+    """SHA-256 of an array's bytes in row-major order."""
+    return sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The elements of an array in row-major order as doubles; a complex one as two."""
     if np.iscomplexobj(array):
         return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
     return np.ascontiguousarray(array, np.float64).reshape(-1)

@@ -107,6 +107,8 @@ def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
+@click.option("--debug-buffer", metavar="FILE", help="What the logged values lie in; with one file only.")
+@click.option("--values", is_flag=True, help="Keep the values themselves, not only what they are like.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -117,6 +119,8 @@ def ingest(
     clock_bits: str | None,
     etrecord: str | None,
     pte: str | None,
+    debug_buffer: str | None,
+    values: bool,
     db: str,
 ) -> None:
     """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
@@ -130,6 +134,10 @@ def ingest(
 
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with one file")
+    if debug_buffer is not None and len(files) > 1:
+        raise click.UsageError("--debug-buffer goes with one file")
+    if values and debug_buffer is None:
+        raise click.UsageError("--values goes with --debug-buffer")
     failed = 0
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
@@ -146,6 +154,8 @@ def ingest(
                     captured_at=captured_at,
                     time_scale=time_scale,  # type: ignore[arg-type]
                     clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
+                    debug_buffer=debug_buffer,
+                    keep_values=values,
                 )
                 for each in links:
                     warehouse.link(capture, each)
@@ -155,7 +165,7 @@ def ingest(
                 continue
             what = "ingested" if capture.is_new else "known already, options applied"
             click.echo(f"{printable(capture.name)}: {what}", err=True)
-            if capture.is_new or links:
+            if capture.is_new or links or debug_buffer:
                 tell_findings(warehouse, capture.capture_id)
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)

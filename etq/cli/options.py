@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -66,6 +66,7 @@ class FileOptions:
     time_scale: str | None = None
     clock_bits: str | None = None
     etrecord: str | None = None
+    debug_buffer: str | None = None
 
 
 def file_options(command: Command) -> Command:
@@ -81,7 +82,7 @@ def file_options(command: Command) -> Command:
 
 def taken_file_options(options: dict[str, Any]) -> FileOptions:
     """The options of `file_options`, taken out of a command's."""
-    return FileOptions(*(options.pop(name, None) for name in ("time_scale", "clock_bits", "etrecord")))
+    return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
 def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
@@ -94,6 +95,7 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
         time_scale=said.time_scale,  # type: ignore[arg-type]  # click has checked it
         clock_bits=None if said.clock_bits is None else int(said.clock_bits),  # type: ignore[arg-type]
         etrecord=said.etrecord,
+        debug_buffer=said.debug_buffer,
     )
     tell_findings(warehouse, capture.capture_id)
     return warehouse, capture
@@ -126,9 +128,7 @@ def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterato
         raise EtqError(f"{capture}: no such file")
     else:
         if said != FileOptions():
-            raise EtqError(
-                f"{capture} is no file: --time-scale, --clock-bits and --etrecord are said when it is ingested"
-            )
+            raise EtqError(f"{capture} is no file: what is to be said of one is said when it is ingested")
         with open(db, read_only=True) as warehouse:
             yield warehouse, capture
 

@@ -16,5 +16,12 @@ CREATE TABLE debug_values (
     sizes BIGINT[],  -- sizes of a tensor by dimension, in elements; NULL for what is no tensor
     strides BIGINT[],  -- strides of a tensor by dimension, in elements; NULL for what is no tensor
     byte_offset BIGINT,  -- where its bytes begin in the debug buffer; NULL for what is no tensor
-    number DOUBLE  -- value of an int, bool, float or double; NULL for all else
+    number DOUBLE,  -- value of an int, bool, float or double; NULL for all else
+    min DOUBLE,  -- smallest finite element of a tensor; NULL, as those below, where its bytes are not known or it is none
+    max DOUBLE,  -- largest finite element
+    mean DOUBLE,  -- arithmetic mean of the finite elements
+    nan_count BIGINT,  -- number of elements that are NaN
+    inf_count BIGINT,  -- number of elements that are infinite
+    sha256 VARCHAR,  -- SHA-256 of the tensor's bytes in row-major order, bfloat16 and float8 as float32
+    elements DOUBLE[]  -- the elements in row-major order, complex ones as two; NULL unless they were asked to be kept
 );

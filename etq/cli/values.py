@@ -1,0 +1,113 @@
+"""Commands about the values that a runtime logged: values, gap, reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
+from etq.output import printable, write
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+METRICS: Final = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
+GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--debug-buffer", metavar="FILE", help="Of a file: what the values lie in.")
+@click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program.")
+@warehouse_option
+@output_options
+def values(
+    capture: str,
+    debug_buffer: str | None,
+    etrecord: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Show the values that a runtime logged, and what is in their tensors.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq values run.etdp --debug-buffer run.bin
+    etq values run --db lab.duckdb
+    """
+    query = """SELECT v.run_index, v.op_name, v.instruction_id, v.role, v.position, v.kind, v.scalar_type, v.sizes,
+    v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.module_path, v.source_file, v.source_line
+    FROM {view} AS v"""
+    said = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
+    show_view("logged_values", capture, db, (format, output, force), said, query=query)
+
+
+@main.command()
+@click.argument("base")
+@click.argument("new")
+@click.option("--metric", type=click.Choice(METRICS, case_sensitive=False), default="mse", show_default=True)
+@click.option(
+    "--worst", type=click.IntRange(1), metavar="N", help="Only the N worst; what can't be compared is counted."
+)
+@warehouse_option
+@output_options
+def gap(
+    base: str, new: str, metric: str, worst: int | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Show how far the values of NEW are from those of BASE, op by op, the worst first.
+
+    Both are captures of a warehouse that were ingested with --debug-buffer and --values and are linked to their
+    ETRecords, or references (`etq reference`). SNR is in dB; l1 is the sum of absolute differences.
+
+    \b
+    etq gap mlp-reference mlp_debug --metric snr --worst 10 --db lab.duckdb
+    etq gap portable xnnpack --metric max_rel --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    with open(db, read_only=True) as warehouse:
+        query = "FROM numeric_gap($base, $new, metric := $metric)"
+        asked_for: dict[str, Any] = {"base": base, "new": new, "metric": metric}
+        if worst is not None:
+            _tell_problems(warehouse, query, asked_for)
+            query += " WHERE gap IS NOT NULL LIMIT $worst"
+            asked_for["worst"] = worst
+        write(warehouse, query, format, output, force=force, **asked_for)
+
+
+def _tell_problems(warehouse: Warehouse, query: str, asked_for: dict[str, Any]) -> None:
+    counted = (
+        f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
+    )
+    for problem, count in warehouse.rows(counted, **asked_for)[1]:
+        click.echo(f"Note: {count} values can't be compared: {problem}", err=True)
+
+
+@main.command()
+@click.argument("etrecord", metavar="RECORD.etrecord")
+@click.option("--graph", type=click.Choice(GRAPHS), default=GRAPHS[0], show_default=True, help="The program to run.")
+@click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
+@warehouse_option
+def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
+    """Run an ETRecord's program on its representative inputs, and store what each op gives, to compare with.
+
+    The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
+
+    \b
+    etq reference model.etrecord --db lab.duckdb
+    etq gap model-reference run --metric snr --worst 10 --db lab.duckdb
+    """
+    from etq.reference import reference_values
+    from etq.warehouse import open
+
+    given = reference_values(etrecord, graph)
+    with open(db) as warehouse:
+        record = warehouse.ingest_record(etrecord)
+        capture = warehouse.ingest_reference(record, given, graph=graph, name=name)
+        what = "ingested" if capture.is_new else "known already, options applied"
+        click.echo(f"{printable(capture.name)}: {what}, {len(given)} ops", err=True)

@@ -1,0 +1,135 @@
+"""Running an exported program on its representative inputs, for the reference side of a numeric gap. Needs torch."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from typing import Any, Final
+
+from etq.errors import EtqError, FormatError, displayed
+
+EXPORTED: Final = "exported_program"
+EDGE: Final = "edge_dialect_exported_program"
+NO_TORCH: Final = "running a reference needs torch; install it with: pip install 'etq[torch]'"
+NO_EXECUTORCH: Final = (
+    "running the edge program needs executorch; install it with: pip install executorch, or use the exported program"
+)
+
+
+def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dict[str, list[Any]]:
+    """What each node of an ETRecord's graph gives on the record's representative inputs.
+
+    Returns, by node name and in the order of running, the node's outputs: numpy arrays (bfloat16 and float8 as
+    float32), ints, floats and bools; None for what is none of these. Pickled members are read as tensors, nothing else.
+
+    graph  `exported_program`, which torch alone runs, or `edge_dialect_exported_program`, which needs executorch
+
+    Raises `EtqError` where torch or executorch is missing or can't run the program, and `FormatError` where the record
+    has no such graph or no representative inputs.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise EtqError(NO_TORCH) from error
+    if graph not in (EXPORTED, EDGE):
+        raise EtqError(f"no graph {graph!r}; known are {EXPORTED} and {EDGE}")
+    name = os.fspath(path)
+    with _archive(name) as archive:
+        inputs = _tensors(archive, name, "representative_inputs")
+        module = (_exported if graph == EXPORTED else _edge)(archive, name)
+    try:
+        with torch.no_grad():
+            return dict(_run(module, inputs))
+    except Exception as error:
+        raise EtqError(f"{displayed(name)}: {graph} can't be run by torch {torch.__version__}: {error}") from error
+
+
+def _archive(path: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise FormatError(displayed(path), f"no ETRecord: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
+    try:
+        return archive.read(name)
+    except KeyError as error:
+        raise FormatError(displayed(path), f"the ETRecord has no {name}, which a reference needs") from error
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise FormatError(displayed(path), f"member {name} is damaged: {error}") from error
+
+
+def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
+    """What torch.save wrote into a member: tensors and plain values; anything else in it is refused, not run."""
+    import torch
+
+    try:
+        return torch.load(io.BytesIO(_member(archive, path, name)), weights_only=True)
+    except FormatError:
+        raise
+    except Exception as error:
+        raise FormatError(displayed(path), f"member {name} can't be read as tensors: {error}") from error
+
+
+def _exported(archive: zipfile.ZipFile, path: str) -> Any:
+    from torch._export.serde.schema import SCHEMA_VERSION
+    from torch._export.serde.serialize import SerializedArtifact, deserialize
+
+    try:
+        program = json.loads(_member(archive, path, EXPORTED))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(displayed(path), f"member {EXPORTED}: {error}") from error
+    # executorch writes an older version of the same schema, which torch refuses by its number alone.
+    program["schema_version"] = {"major": SCHEMA_VERSION[0], "minor": SCHEMA_VERSION[1]}
+    # Read here, as torch would unpickle what it can't read as tensors.
+    saved = [_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants", "example_inputs")]
+    try:
+        return deserialize(SerializedArtifact(json.dumps(program).encode(), *saved)).module()
+    except Exception as error:
+        raise EtqError(f"{displayed(path)}: torch can't build {EXPORTED}: {error}") from error
+
+
+def _edge(archive: zipfile.ZipFile, path: str) -> Any:
+    try:
+        from executorch.devtools.etrecord import parse_etrecord
+    except ImportError as error:
+        raise EtqError(NO_EXECUTORCH) from error
+    if EDGE not in archive.namelist() and f"{EDGE}/forward" not in archive.namelist():
+        raise FormatError(displayed(path), f"the ETRecord has no {EDGE}, which a reference needs")
+    try:
+        return parse_etrecord(path).edge_dialect_program.module()
+    except Exception as error:
+        raise EtqError(f"{displayed(path)}: executorch can't build {EDGE}: {error}") from error
+
+
+def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Run a graph module node by node; name and outputs of each call."""
+    import torch
+
+    class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, n: Any) -> Any:
+            result = super().run_node(n)
+            if n.op == "call_function":
+                values = result if isinstance(result, tuple | list) else [result]
+                # Later nodes may write into a tensor: what it is now is copied.
+                given.append((n.name, [_plain(value) for value in values]))
+            return result
+
+    given: list[tuple[str, list[Any]]] = []
+    Recorder(module).run(inputs)
+    yield from given
+
+
+def _plain(value: Any) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value if isinstance(value, bool | int | float) else None
+    tensor = value.detach().cpu().contiguous()
+    if tensor.dtype == torch.bfloat16 or (tensor.dtype.itemsize == 1 and tensor.dtype.is_floating_point):
+        tensor = tensor.float()
+    return tensor.numpy().copy()

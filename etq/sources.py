@@ -1,0 +1,67 @@
+"""The files that are read: their bytes, where they were, and their hash."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from hashlib import file_digest, sha256
+from pathlib import Path
+from threading import Thread
+
+from etq.errors import FormatError, displayed
+
+
+class Source:
+    """A file's bytes, and where it was."""
+
+    def __init__(self, content: bytes | mmap.mmap, path: str) -> None:
+        self.content = content
+        self.path = path
+        self.uri = displayed(path)
+        self._digest: str | None = None
+        self._hashing: Thread | None = None
+
+    def start_hashing(self) -> None:
+        """Compute the hash on another thread, beside what follows."""
+        self._hashing = Thread(target=self._hash)
+        self._hashing.start()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content: its identity."""
+        if self._hashing is not None:
+            self._hashing.join()
+        if self._digest is None:
+            self._hash()
+        assert self._digest is not None
+        return self._digest
+
+    def _hash(self) -> None:
+        if isinstance(self.content, bytes):
+            self._digest = sha256(self.content).hexdigest()
+            return
+        # Read anew rather than through the map, all of which would stay in memory.
+        with Path(self.path).open("rb") as file:
+            self._digest = file_digest(file, "sha256").hexdigest()
+
+
+def source_of(file: str | os.PathLike[str] | bytes) -> Source:
+    """A file, or its bytes, to read from. Raises `FormatError` for a file that can't be read."""
+    if isinstance(file, bytes):
+        return Source(file, "bytes")
+    path = os.fspath(file)
+    return Source(_content(path), path)
+
+
+def _content(path: str) -> bytes | mmap.mmap:
+    """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
+            raise FormatError(path, "can't be read: it is no regular file")
+        with Path(path).open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error

@@ -1,0 +1,108 @@
+-- The value that stands for each debug handle of a capture: of the first run
+-- that has one, what the last instruction of that handle gave. An op's value is
+-- that of the last of its handles; the outputs of a delegate's call are those of
+-- its last handles, in order. In a reference, a value is that of its node.
+-- Columns:
+--   method: the method
+--   debug_handle: the handle
+--   output_index: which of the op's outputs, from 0
+--   op_name: label of the event, or name of the node, that gave it
+--   sizes: sizes of a tensor; NULL for a number
+--   elements: the elements in row-major order, or the number; NULL where they are unknown or weren't kept
+--   is_known: whether the debug buffer had them
+--   module_path: the module of the node of that handle; NULL where none is told
+--   source_file: file of the user's line; NULL where none is told
+--   source_line: that line; NULL where none is told
+CREATE MACRO _handled_values(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+nodes AS (
+    SELECT g.stage, g.method, h.debug_handle, n.*
+    FROM captures AS k
+    JOIN graphs AS g ON g.record_id = k.record_id
+    JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id
+    JOIN node_debug_handles AS h
+        ON h.record_id = n.record_id
+        AND h.graph_id = n.graph_id
+        AND h.node_index = n.node_index
+    WHERE k.capture_id = capture_key
+),
+handled AS (
+    SELECT
+        p.method,
+        p.debug_handles[len(p.debug_handles) - CASE
+            WHEN p.owner_kind = 'delegate_call' THEN p.outputs - 1 - p.position
+            ELSE 0
+        END] AS debug_handle,
+        CASE
+            WHEN p.owner_kind = 'delegate_call' THEN 0 ELSE p.position
+        END AS output_index,
+        p.op_name,
+        p.run_index,
+        p.event_index,
+        p.value_index,
+        p.instruction_id,
+        p.owner_kind = 'delegate' AS is_within
+    FROM _placed_values(capture_key) AS p
+    WHERE p.role = 'output' AND p.debug_handles IS NOT NULL
+    UNION ALL
+    SELECT
+        r.method,
+        n.debug_handle,
+        v.value_index,
+        v.name,
+        v.run_index,
+        v.event_index,
+        v.value_index,
+        NULL,
+        false
+    FROM captures AS k
+    JOIN runs AS r ON r.capture_id = k.capture_id
+    JOIN debug_values AS v
+        ON v.capture_id = r.capture_id AND v.run_index = r.run_index
+    JOIN nodes AS n
+        ON n.stage = r.name AND n.method = r.method AND n.name = v.name
+    WHERE k.capture_id = capture_key AND k.format = 'reference'
+),
+latest AS (
+    SELECT h.*
+    FROM handled AS h
+    WHERE h.debug_handle IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY h.method, h.debug_handle, h.output_index
+        ORDER BY
+            h.run_index,
+            h.instruction_id DESC NULLS LAST,
+            h.is_within DESC,
+            h.event_index DESC
+    ) = 1
+),
+places AS (
+    SELECT n.method, n.debug_handle, n.module_path, n.source_file, n.source_line
+    FROM nodes AS n
+    QUALIFY row_number() OVER (
+        PARTITION BY n.method, n.debug_handle
+        ORDER BY
+            n.stage = 'edge_dialect_exported_program' DESC, n.stage, n.node_index DESC
+    ) = 1
+)
+SELECT
+    l.method,
+    l.debug_handle,
+    l.output_index,
+    l.op_name,
+    v.sizes,
+    CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
+    v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
+    s.module_path,
+    s.source_file,
+    s.source_line
+FROM latest AS l
+JOIN debug_values AS v
+    ON v.capture_id = capture_key
+    AND v.run_index = l.run_index
+    AND v.event_index = l.event_index
+    AND v.value_index = l.value_index
+LEFT JOIN places AS s
+    ON s.method = l.method AND s.debug_handle = l.debug_handle;

@@ -1,0 +1,55 @@
+-- What is to be told of a capture's logged values: tensors that the debug buffer
+-- doesn't hold, and ops whose values differ between the runs of a block.
+-- Columns:
+--   rule: short debug buffer, or values differ
+--   detail: what was found
+CREATE MACRO _value_findings(
+    capture_key,  -- key of a capture
+    buffer_bytes  -- size of the debug buffer in bytes
+) AS TABLE
+WITH
+tensors AS (
+    SELECT v.*
+    FROM debug_values AS v
+    WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
+),
+lost AS (
+    SELECT
+        count(*) AS tensors,
+        count(*) FILTER (
+            WHERE t.byte_offset IS NOT NULL AND t.sha256 IS NULL
+        ) AS unknown
+    FROM tensors AS t
+),
+differing AS (
+    SELECT
+        p.block_index,
+        p.op_name,
+        p.event_index,
+        count(DISTINCT coalesce(v.sha256, v.number::VARCHAR)) AS kinds
+    FROM _placed_values(capture_key) AS p
+    JOIN debug_values AS v
+        ON v.capture_id = capture_key
+        AND v.run_index = p.run_index
+        AND v.event_index = p.event_index
+        AND v.value_index = p.value_index
+    GROUP BY
+        p.block_index, p.op_name, p.instruction_id, p.role, p.event_index, p.value_index
+    HAVING kinds > 1
+)
+SELECT
+    'short debug buffer' AS rule,
+    l.unknown || ' of ' || l.tensors || ' tensors lie outside of the debug buffer ('
+    || buffer_bytes || ' bytes) or have a type or strides that can''t be: '
+    || 'their values are unknown' AS detail
+FROM lost AS l
+WHERE l.unknown > 0
+UNION ALL
+SELECT
+    'values differ',
+    count(*) || ' values of block ' || d.block_index
+    || ' differ between its runs, first of ' || coalesce(
+        min_by(d.op_name, d.event_index), 'the program'
+    )
+FROM differing AS d
+GROUP BY d.block_index;

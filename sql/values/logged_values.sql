@@ -1,0 +1,215 @@
+-- The values that a capture's runtime logged, each with the event that gave it.
+-- Values of one instruction and delegate id belong to one call as long as no
+-- event of these stands between them.
+-- Columns:
+--   run_index: the run
+--   event_index: position of the value's entry in the run
+--   value_index: position in the list that was logged
+--   block_index: the run's event block
+--   method: the method that ran; NULL where that can't be told
+--   signature_index: the event that gave it, in `signatures`; NULL where none was timed
+--   owner_kind: kernel, delegate_call or delegate; NULL where none was timed
+--   op_name: the event's label, or the name that stands in the file
+--   instruction_id: the instruction; NULL where none is named
+--   role: program output, output, input, or argument, as in `logged_values`
+--   position: place among the values of its call and role, from 0
+--   outputs: number of outputs of its call; NULL where unknown
+--   debug_handles: debug handles of the event; NULL where it has none
+CREATE MACRO _placed_values(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+logged AS (
+    SELECT
+        v.run_index,
+        v.event_index,
+        v.value_index,
+        v.chain_index,
+        v.instruction_id,
+        coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id,
+        v.name,
+        v.is_output,
+        false AS is_event
+    FROM debug_values AS v
+    WHERE v.capture_id = capture_key
+),
+timed AS (
+    SELECT
+        t.run_index,
+        t.event_index,
+        -1 AS value_index,
+        s.chain_index,
+        s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
+        s.name,
+        false AS is_output,
+        true AS is_event
+    FROM event_ticks AS t
+    JOIN signatures AS s
+        ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    WHERE t.capture_id = capture_key
+        AND s.kind IN ('kernel', 'delegate_call', 'delegate')
+        AND t.run_index IN (SELECT l.run_index FROM logged AS l)
+),
+called AS (
+    SELECT
+        c.*,
+        count(*) FILTER (WHERE c.is_event) OVER (
+            PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id
+            ORDER BY c.event_index, c.value_index
+        ) AS call
+    FROM (FROM logged UNION ALL FROM timed) AS c
+),
+owners AS (
+    SELECT
+        s.block_index,
+        s.signature_index,
+        s.chain_index,
+        s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
+        s.kind,
+        s.label
+    FROM signatures AS s
+    WHERE s.capture_id = capture_key
+        AND s.kind IN ('kernel', 'delegate_call', 'delegate')
+    QUALIFY row_number() OVER (
+        PARTITION BY s.block_index, s.chain_index, s.instruction_id, delegate_id
+        ORDER BY s.slot
+    ) = 1
+),
+owned AS (
+    SELECT
+        c.*,
+        r.block_index,
+        coalesce(p.method, r.method) AS method,
+        o.signature_index,
+        o.kind AS owner_kind,
+        coalesce(o.label, c.name) AS op_name,
+        p.debug_handles,
+        d.outputs AS delegate_outputs,
+        row_number() OVER same_call - 1 AS place,
+        count(*) OVER (
+            PARTITION BY
+                c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        ) AS places
+    FROM called AS c
+    JOIN captures AS k ON k.capture_id = capture_key
+    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
+    LEFT JOIN owners AS o
+        ON o.block_index = r.block_index
+        AND o.chain_index = c.chain_index
+        AND o.instruction_id = c.instruction_id
+        AND o.delegate_id = c.delegate_id
+        AND c.chain_index <> -1
+    LEFT JOIN signature_ops AS p
+        ON p.capture_id = capture_key AND p.signature_index = o.signature_index
+    LEFT JOIN delegates AS d
+        ON d.record_id = k.record_id
+        AND d.method = p.method
+        AND d.instruction_id = c.instruction_id
+        AND o.kind = 'delegate_call'
+    WHERE NOT c.is_event
+    WINDOW same_call AS (
+        PARTITION BY
+            c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        ORDER BY c.event_index, c.value_index
+    )
+),
+told AS (
+    SELECT
+        o.*,
+        CASE
+            WHEN o.is_output OR o.chain_index = -1 THEN 'program output'
+            WHEN o.owner_kind IS DISTINCT FROM 'delegate_call' THEN 'output'
+            WHEN o.delegate_outputs IS NULL THEN 'argument'
+            WHEN o.place >= o.places - o.delegate_outputs THEN 'output'
+            ELSE 'input'
+        END AS role
+    FROM owned AS o
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    t.value_index,
+    t.block_index,
+    t.method,
+    t.signature_index,
+    t.owner_kind,
+    t.op_name,
+    t.instruction_id,
+    t.role,
+    row_number() OVER same_role - 1 AS position,
+    coalesce(
+        t.delegate_outputs, CASE WHEN t.role = 'output' THEN t.places END
+    ) AS outputs,
+    t.debug_handles
+FROM told AS t
+WINDOW same_role AS (
+    PARTITION BY
+        t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
+    ORDER BY t.event_index, t.value_index
+);
+
+-- One value that a capture's runtime logged: which op gave it, whether as an
+-- output or an input, and what is in it. What is in a tensor is known where the
+-- capture was ingested with its debug buffer.
+-- Columns:
+--   run_index: the run
+--   block_index: its event block
+--   event_index: position of the value's entry in the run
+--   value_index: position in the list that was logged; 0 for what is no list
+--   op_name: label of the event that gave it, or the name in the file; NULL where neither is
+--   instruction_id: the instruction; NULL where none is named
+--   role: program output; output of an op or delegate; input of a delegate; argument of a delegate of which the linked record, or none, doesn't tell inputs from outputs
+--   position: place among the values of its call and role, from 0
+--   kind: null, int, bool, float, double, tensor, tensor_list, string
+--   scalar_type: element type of a tensor, by torch's name; NULL for what is no tensor
+--   sizes: sizes of a tensor by dimension; NULL for what is no tensor
+--   number: value of an int, bool, float or double; NULL for all else
+--   min: smallest finite element; NULL, as those below, where the value is unknown or no tensor
+--   max: largest finite element
+--   mean: mean of the finite elements
+--   nan_count: number of elements that are NaN
+--   inf_count: number of elements that are infinite
+--   sha256: hash of the tensor's bytes in row-major order
+--   debug_handles: debug handles of the op; NULL without a linked record
+--   op_type: what the op's node calls: aten.addmm.default; NULL where it has none or several
+--   module_path: the module it stands in; NULL where none is told
+--   source_file: file of the user's line; NULL where none is told
+--   source_line: that line; NULL where none is told
+CREATE MACRO logged_values(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+SELECT
+    p.run_index,
+    p.block_index,
+    p.event_index,
+    p.value_index,
+    p.op_name,
+    p.instruction_id,
+    p.role,
+    p.position,
+    v.kind,
+    v.scalar_type,
+    v.sizes,
+    v.number,
+    v.min,
+    v.max,
+    v.mean,
+    v.nan_count,
+    v.inf_count,
+    v.sha256,
+    p.debug_handles,
+    o.op_type,
+    o.module_path,
+    o.source_file,
+    o.source_line
+FROM _capture(capture, NULL) AS a
+JOIN debug_values AS v ON v.capture_id = a.capture_id
+JOIN _placed_values(_capture_id(capture)) AS p
+    ON p.run_index = v.run_index
+    AND p.event_index = v.event_index
+    AND p.value_index = v.value_index
+LEFT JOIN signature_ops AS o
+    ON o.capture_id = a.capture_id AND o.signature_index = p.signature_index
+ORDER BY p.run_index, p.event_index, p.value_index;

@@ -1,0 +1,160 @@
+-- How far the values of two captures are apart, debug handle by debug handle:
+-- of two runtimes (portable kernels and a delegate, two builds), or of a
+-- reference (`etq reference`) and a runtime. `base` is taken for the truth.
+-- What can't be compared has a row that says why: one side didn't log it, its
+-- value is unknown or wasn't kept, or the sizes differ by more than dimensions of
+-- 1. Elements that are equal, NaN or infinite too, differ by 0.
+-- The worst come first, what can't be compared last.
+-- Columns:
+--   method: the method
+--   debug_handle: the handle of the op of the exported program
+--   output_index: which of the op's outputs, from 0
+--   base_op: what gave it in base: label of the event, or name of the reference's node; NULL where base has none
+--   new_op: what gave it in new; NULL where new has none
+--   metric: the metric asked for
+--   gap: the figure; NULL where it can't be computed, NaN where elements are NaN on one side only
+--   problem: why there is no figure, or what is wrong with it; NULL where nothing is
+--   elements: number of elements compared
+--   base_sizes: sizes in base; NULL for a number
+--   new_sizes: sizes in new; NULL for a number
+--   module_path: the module the op stands in; NULL where none is told
+--   source_file: file of the user's line; NULL where none is told
+--   source_line: that line; NULL where none is told
+CREATE MACRO numeric_gap(
+    base,  -- capture taken for the truth: name, hash prefix, @latest or selector
+    new,  -- the capture to be judged
+    metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
+) AS TABLE
+WITH
+matched AS (
+    SELECT
+        coalesce(b.method, n.method) AS method,
+        coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
+        coalesce(b.output_index, n.output_index) AS output_index,
+        b.op_name AS base_op,
+        n.op_name AS new_op,
+        b.sizes AS base_sizes,
+        n.sizes AS new_sizes,
+        b.elements AS base_elements,
+        n.elements AS new_elements,
+        coalesce(b.module_path, n.module_path) AS module_path,
+        CASE
+            WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file
+        END AS source_file,
+        CASE
+            WHEN b.source_file IS NULL THEN n.source_line ELSE b.source_line
+        END AS source_line,
+        CASE
+            WHEN n.op_name IS NULL THEN 'not logged in new'
+            WHEN b.op_name IS NULL THEN 'not logged in base'
+            WHEN NOT b.is_known THEN 'unknown in base: no debug buffer has it'
+            WHEN NOT n.is_known THEN 'unknown in new: no debug buffer has it'
+            WHEN b.elements IS NULL
+                THEN 'not kept in base: ingest it with keep_values (--values)'
+            WHEN n.elements IS NULL
+                THEN 'not kept in new: ingest it with keep_values (--values)'
+            WHEN list_filter(b.sizes, lambda x: x <> 1)
+                IS DISTINCT FROM list_filter(n.sizes, lambda x: x <> 1)
+                OR len(b.elements) <> len(n.elements)
+                THEN 'sizes differ'
+        END AS problem
+    FROM _handled_values(_capture_id(base)) AS b
+    FULL JOIN _handled_values(_capture_id(new)) AS n
+        ON n.method = b.method
+        AND n.debug_handle = b.debug_handle
+        AND n.output_index = b.output_index
+),
+pairs AS (
+    SELECT
+        m.method,
+        m.debug_handle,
+        m.output_index,
+        unnest(m.base_elements) AS truth,
+        unnest(m.new_elements) AS given
+    FROM matched AS m
+    WHERE m.problem IS NULL
+),
+differences AS (
+    SELECT
+        p.*,
+        CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference
+    FROM pairs AS p
+),
+gaps AS (
+    SELECT
+        d.method,
+        d.debug_handle,
+        d.output_index,
+        count(*) AS elements,
+        count(*) FILTER (WHERE isnan(d.truth) <> isnan(d.given)) AS nan_mismatches,
+        avg(d.difference * d.difference) AS mse,
+        sum(abs(d.difference)) AS l1,
+        max(abs(d.difference)) AS max_abs,
+        max(
+            CASE
+                WHEN d.difference = 0 THEN 0 ELSE abs(d.difference) / abs(d.truth)
+            END
+        ) AS max_rel,
+        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power,
+        sum(d.truth * d.truth) AS truth_square,
+        sum(d.given * d.given) AS given_square,
+        sum(d.truth * d.given) AS product
+    FROM differences AS d
+    GROUP BY d.method, d.debug_handle, d.output_index
+),
+judged AS (
+    SELECT
+        m.*,
+        g.elements,
+        g.nan_mismatches,
+        CASE lower(metric)
+            WHEN 'mse' THEN g.mse
+            WHEN 'l1' THEN g.l1
+            WHEN 'max_abs' THEN g.max_abs
+            WHEN 'max_rel' THEN g.max_rel
+            WHEN 'snr' THEN CASE
+                WHEN g.mse = 0 THEN 'inf'::DOUBLE
+                ELSE 10 * log10(g.truth_power / g.mse)
+            END
+            WHEN 'cosine' THEN CASE
+                WHEN g.mse = 0 THEN 1
+                WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
+                ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
+            END
+            ELSE error(
+                'no metric ' || coalesce(metric, 'NULL')
+                || '; known are mse, l1, snr, cosine, max_abs, max_rel'
+            )
+        END AS gap
+    FROM matched AS m
+    LEFT JOIN gaps AS g
+        ON g.method = m.method
+        AND g.debug_handle = m.debug_handle
+        AND g.output_index = m.output_index
+)
+SELECT
+    j.method,
+    j.debug_handle,
+    j.output_index,
+    j.base_op,
+    j.new_op,
+    lower(metric) AS metric,
+    j.gap,
+    CASE
+        WHEN j.nan_mismatches > 0
+            THEN j.nan_mismatches || ' elements are NaN on one side only'
+        ELSE j.problem
+    END AS problem,
+    j.elements,
+    j.base_sizes,
+    j.new_sizes,
+    j.module_path,
+    j.source_file,
+    j.source_line
+FROM judged AS j
+ORDER BY
+    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -j.gap ELSE j.gap END
+        DESC NULLS LAST,
+    j.method,
+    j.debug_handle,
+    j.output_index;
