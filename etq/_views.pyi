@@ -125,6 +125,10 @@ class Views:
         capture: str | Capture,
         unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def logged_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def memory_totals(
         self,
         capture: str | Capture,
@@ -150,6 +154,12 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def numeric_gap(
+        self,
+        base: str | Program,
+        new: str | Program,
+        metric: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def op_totals(
         self,

@@ -50,7 +50,7 @@ def tensor_at(
     types as the integers stored. `strides` count elements; without any the tensor lies in row-major order.
     """
     stored = _STORED.get(scalar_type)
-    if stored is None or len(sizes) > _MOST_DIMENSIONS or min(sizes, default=0) < 0 or byte_offset < 0:
+    if stored is None or len(sizes) > _MOST_DIMENSIONS or min(sizes, default=0) < 0:
         return None
     pair = 2 if scalar_type == "complex32" else 1
     item = np.dtype(stored).itemsize * pair
@@ -58,7 +58,7 @@ def tensor_at(
     if count == 0:
         return _empty(scalar_type, sizes)
     steps = list(strides) if strides else _row_major(sizes)
-    if len(steps) != len(sizes) or min(steps, default=0) < 0:
+    if len(steps) != len(sizes) or min(steps, default=0) < 0 or byte_offset < 0:
         return None
     # The runtime writes `count` elements; a layout that reaches beyond them is none.
     reach = sum((size - 1) * step for size, step in zip(sizes, steps, strict=True)) + 1

@@ -106,3 +106,19 @@ JOIN debug_values AS v
     AND v.value_index = l.value_index
 LEFT JOIN places AS s
     ON s.method = l.method AND s.debug_handle = l.debug_handle;
+
+-- The key of a capture whose values can be compared by debug handle. It is an
+-- error if it is linked to no record, which alone has them.
+CREATE MACRO _handled_capture(
+    capture  -- as everywhere
+) AS (
+    SELECT CASE
+        WHEN _handled.record_id IS NULL THEN error(
+            _handled.name || ' is linked to no ETRecord, whose debug handles tell '
+            || 'what to compare: link it (etq link, or etq ingest --etrecord)'
+        )
+        ELSE _handled.capture_id
+    END
+    FROM captures AS _handled
+    WHERE _handled.capture_id = _capture_id(capture)
+);

@@ -53,13 +53,12 @@ matched AS (
                 THEN 'not kept in base: ingest it with keep_values (--values)'
             WHEN n.elements IS NULL
                 THEN 'not kept in new: ingest it with keep_values (--values)'
-            WHEN list_filter(b.sizes, lambda x: x <> 1)
-                IS DISTINCT FROM list_filter(n.sizes, lambda x: x <> 1)
-                OR len(b.elements) <> len(n.elements)
+            WHEN list_filter(coalesce(b.sizes, []), lambda x: x <> 1)
+                <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
                 THEN 'sizes differ'
         END AS problem
-    FROM _handled_values(_capture_id(base)) AS b
-    FULL JOIN _handled_values(_capture_id(new)) AS n
+    FROM _handled_values(_handled_capture(base)) AS b
+    FULL JOIN _handled_values(_handled_capture(new)) AS n
         ON n.method = b.method
         AND n.debug_handle = b.debug_handle
         AND n.output_index = b.output_index

@@ -1,0 +1,168 @@
+"""Logged values and numeric gaps, as the Inspector tells them. Each deliberate difference is a test that states both."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from etq.warehouse import Capture, Warehouse
+from tests.conftest import CAPTURES
+from tests.parity import oracle
+
+EXPORTED, EDGE = "exported_program", "edge_dialect_exported_program"
+# The exported program is the same one, whatever it was lowered to.
+SAME_PROGRAM = {"convnet_xnn": "convnet", "demo_str": "demo_int", "mlp_xnn": "mlp"}
+# The handle of a tan that a delegate runs as three ops, all of that handle.
+TAN = 5
+LOGGED = ["cond", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn", "scalars", "transformer"]
+
+
+def ingested(warehouse: Warehouse, name: str, *, keep: bool = True) -> Capture:
+    path = oracle.capture_path(name)
+    return warehouse.ingest(path, debug_buffer=path.with_suffix(".bin"), keep_values=keep)
+
+
+def linked(warehouse: Warehouse, model: str) -> tuple[Capture, Any]:
+    capture = ingested(warehouse, f"{model}_debug")
+    record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
+    warehouse.link(capture, record)
+    return capture, record
+
+
+def reference(warehouse: Warehouse, model: str, graph: str, record: Any) -> Capture:
+    values: dict[str, list[Any]] = {}
+    with np.load(CAPTURES / "expected" / f"{SAME_PROGRAM.get(model, model)}.reference.npz") as arrays:
+        for key in arrays:
+            stage, node, _ = key.split("/")
+            if stage == graph:
+                values.setdefault(node, []).append(arrays[key])
+    return warehouse.ingest_reference(record, values, graph=graph)
+
+
+@pytest.mark.parametrize("model", LOGGED)
+def test_tensors(warehouse: Warehouse, model: str) -> None:
+    capture = ingested(warehouse, f"{model}_debug", keep=False)
+    theirs = oracle.answer(f"{model}_debug", "without_etrecord")
+    columns = theirs["dataframe"]["value"]["columns"]
+    logged = [value for row in theirs["dataframe"]["value"]["rows"] for value in row[columns.index("debug_data")]]
+    intermediate = {value["sha256"]: value for value in logged if isinstance(value, dict)}
+    outputs = [value for block in theirs["blocks"] for value in block["run_output"]]
+    rows = warehouse.sql(
+        "SELECT role, sha256, sizes, scalar_type, min, max FROM logged_values($capture) WHERE kind = 'tensor'",
+        capture=capture,
+    ).fetchall()
+    assert {sha256 for role, sha256, *_ in rows if role != "program output"} == set(intermediate)
+    assert [sha256 for role, sha256, *_ in rows if role == "program output"] == [value["sha256"] for value in outputs]
+    for _, sha256, sizes, scalar_type, smallest, largest in rows:
+        value = intermediate.get(sha256) or next(value for value in outputs if value["sha256"] == sha256)
+        assert (sizes, f"torch.{scalar_type}") == (value["shape"], value["dtype"])
+        if "min" in value:
+            assert (smallest, largest) == (value["min"], value["max"])
+
+
+def gaps(warehouse: Warehouse, base: Capture, new: Capture, metric: str) -> dict[tuple[int, int], Any]:
+    rows = warehouse.sql(
+        "SELECT debug_handle, output_index, gap, problem FROM numeric_gap($base, $new, metric := $metric)",
+        **{"base": base, "new": new, "metric": metric},
+    ).fetchall()
+    return {(handle, index): (gap, problem) for handle, index, gap, problem in rows}
+
+
+def expected_gaps(model: str, metric: str, graph: str) -> dict[int, float]:
+    told = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/{graph}"]["value"]
+    handle, gap = (told["columns"].index(name) for name in ("runtime_debug_handle", "gap"))
+    return {row[handle][-1]: row[gap][0] for row in told["rows"]}
+
+
+@pytest.mark.parametrize("model", ["convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn"])
+@pytest.mark.parametrize(
+    ("metric", "graph"), [("MSE", EXPORTED), ("MSE", EDGE), ("L1", EXPORTED), ("SNR", EXPORTED)], ids=str
+)
+def test_numeric_gap(warehouse: Warehouse, model: str, metric: str, graph: str) -> None:
+    if graph == EDGE and model in SAME_PROGRAM:
+        pytest.skip("the values of this edge program are not kept")
+    capture, record = linked(warehouse, model)
+    ours = gaps(warehouse, reference(warehouse, model, graph, record), capture, metric)
+    theirs = expected_gaps(model, metric, "None" if graph == EXPORTED else EDGE)
+    assert theirs
+    for handle, gap in theirs.items():
+        ours_gap, problem = ours[handle, 0]
+        assert problem is None, handle
+        if model.startswith("demo_") and handle == TAN:
+            continue
+        assert math.isclose(ours_gap, gap, rel_tol=1e-9), (handle, ours_gap, gap)
+
+
+@pytest.mark.parametrize("model", ["demo_int", "demo_str"])
+def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse, model: str) -> None:
+    """The Inspector takes what the first of the three gave, a sine, for the tangent."""
+    capture, record = linked(warehouse, model)
+    ours = gaps(warehouse, reference(warehouse, model, EXPORTED, record), capture, "SNR")
+    assert math.isclose(expected_gaps(model, "SNR", "None")[TAN], 17.236960852, rel_tol=1e-9)
+    logged = """
+        SELECT sha256 FROM logged_values($capture) WHERE role = 'output' AND instruction_id = 3 ORDER BY event_index
+    """
+    *_, last, call = warehouse.sql(logged, capture=capture).fetchall()
+    # What the last part gave is what the delegate's call gave.
+    assert last == call
+    assert ours[TAN, 0][0] > 130
+
+
+def test_a_value_that_cannot_be_compared_loses_its_row_alone(warehouse: Warehouse) -> None:
+    """The Inspector raises: one op logged [1, 16, 4, 8] where the exported program has [1, 16, 32]."""
+    for answer in oracle.answer("transformer_debug", "with_etrecord")["numeric_gap"].values():
+        assert not answer["ok"] and "Error computing" in answer["error"]
+    capture, record = linked(warehouse, "transformer")
+    ours = gaps(warehouse, reference(warehouse, "transformer", EXPORTED, record), capture, "SNR")
+    compared = {key: gap for key, (gap, problem) in ours.items() if problem is None}
+    assert len(compared) == 43 and min(compared.values()) > 130
+    assert {problem for _, problem in ours.values()} == {
+        None, "sizes differ", "not logged in new", "not logged in base",
+    }  # fmt: skip
+    assert [key for key, (_, problem) in ours.items() if problem == "sizes differ"] == [(16, 0), (39, 0)]
+
+
+def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:
+    """The Inspector compares [8, 1, 96] with [8, 96] by broadcasting, which compares each row with all (FINDINGS 15)."""
+    truth = np.arange(24, dtype=np.float32).reshape(4, 1, 6)
+    record = warehouse.ingest_record(CAPTURES / "mlp" / "mlp.etrecord")
+    base = warehouse.ingest_reference(record, {"linear": [truth]}, name="base")
+    new = warehouse.ingest_reference(record, {"linear": [truth.reshape(4, 6) + 0.5]}, name="new")
+    assert gaps(warehouse, base, new, "mse")[1, 0] == (0.25, None)
+    assert float(np.mean((truth - (truth.reshape(4, 6) + 0.5)) ** 2)) > 80
+
+
+def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None:
+    """The Inspector takes zeros for them, and compares with these: 223.6 for the first linear."""
+    nobin = oracle.answer("mlp_debug_nobin", "with_etrecord")["numeric_gap"]["L1/None"]["value"]
+    assert {row[nobin["columns"].index("runtime_intermediate_output")]["sum"] for row in nobin["rows"]} == {0.0}
+    capture = warehouse.ingest(oracle.capture_path("mlp_debug_nobin"))
+    record = warehouse.ingest_record(CAPTURES / "mlp" / "mlp.etrecord")
+    warehouse.link(capture, record)
+    ours = gaps(warehouse, reference(warehouse, "mlp", EXPORTED, record), capture, "l1")
+    assert ours[1, 0] == (None, "unknown in new: no debug buffer has it")
+    assert {gap for gap, _ in ours.values()} == {None}
+
+
+def test_a_short_debug_buffer_leaves_what_it_lacks_unknown(warehouse: Warehouse) -> None:
+    """The Inspector raises; here the ends of all tensors lie behind byte 5000."""
+    assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
+    capture = ingested(warehouse, "mlp_debug_shortbin")
+    told = "SELECT count(*), count(sha256), count(min) FROM logged_values($capture)"
+    assert warehouse.sql(told, capture=capture).fetchall() == [(27, 0, 0)]
+    [(detail,)] = warehouse.sql("SELECT detail FROM findings WHERE rule = 'short debug buffer'").fetchall()
+    assert detail.startswith("27 of 27 tensors lie outside of the debug buffer (5000 bytes)")
+
+
+def test_values_that_differ_between_runs_are_kept_and_told(warehouse: Warehouse) -> None:
+    """The Inspector raises an AssertionError."""
+    assert oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]["error_type"] == "AssertionError"
+    capture = ingested(warehouse, "mlp_debug5_diff", keep=False)
+    by_run = "SELECT count(DISTINCT sha256) FROM logged_values($capture) WHERE role = 'program output'"
+    assert warehouse.sql(by_run, capture=capture).fetchall() == [(5,)]
+    [(detail,)] = warehouse.sql("SELECT detail FROM findings WHERE rule = 'values differ'").fetchall()
+    # Of 27 values an inference, 7 are weights, laid anew for each run.
+    assert detail == "20 values of block 1 differ between its runs, first of native_call_addmm.out"

@@ -1,0 +1,172 @@
+"""Logged values and numeric gaps, on arrays made for the purpose; expected values by hand or by numpy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import etq
+from etq import EtqError
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+MLP = CAPTURES / "mlp"
+METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
+NAN, INF = math.nan, math.inf
+
+
+def gap_of(warehouse: Warehouse, base: Any, new: Any, metric: str) -> tuple[float | None, str | None]:
+    """The gap of two values of one op; each call makes captures anew."""
+    record = warehouse.ingest_record(MLP / "mlp.etrecord")
+    captures = [
+        warehouse.ingest_reference(record, {"linear": [value], "marker": [float(index)]}, name=f"{index}-{metric}")
+        for index, value in enumerate((base, new))
+    ]
+    relation = warehouse.numeric_gap(*captures, metric=metric)
+    [row] = relation.project("gap, problem").fetchall()
+    return row
+
+
+def gaps(base: Any, new: Any) -> dict[str, float | None]:
+    with etq.open() as warehouse:
+        return {metric: gap_of(warehouse, np.array(base), np.array(new), metric)[0] for metric in METRICS}
+
+
+def test_metrics_by_hand() -> None:
+    found = gaps([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.5, 3.0])
+    assert (found["mse"], found["l1"], found["max_abs"], found["max_rel"]) == (0.3125, 1.5, 1.0, 0.25)
+    assert math.isclose(found["snr"] or 0, 10 * math.log10(7.5 / 0.3125), rel_tol=1e-15)
+    assert math.isclose(found["cosine"] or 0, 27.5 / math.sqrt(30 * 26.25), rel_tol=1e-15)
+
+
+def test_equal_values_have_no_gap() -> None:
+    for values in ([1.0, -2.0], [0.0, 0.0], [NAN, INF, -INF, 1.0]):
+        found = gaps(values, values)
+        assert found == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
+
+
+def test_zeros_on_one_side() -> None:
+    found = gaps([0.0, 0.0], [1.0, 2.0])
+    assert found == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
+
+
+def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
+    gap, problem = gap_of(warehouse, np.array([1.0, 2.0, NAN]), np.array([1.0, NAN, NAN]), "mse")
+    assert gap is not None and math.isnan(gap)
+    assert problem == "1 elements are NaN on one side only"
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "problem"),
+    [
+        (np.zeros((2, 3)), np.zeros((3, 2)), "sizes differ"),
+        (np.zeros(6), np.zeros((3, 2)), "sizes differ"),
+        (np.zeros((1, 3)), np.zeros((3, 1)), None),
+        (np.zeros(0), np.zeros(3), "sizes differ"),
+        (np.zeros((2, 0)), np.zeros((2, 0)), None),
+        (np.zeros(1), 0.0, None),
+        (7, 7, None),
+        (None, 7, "unknown in base: no debug buffer has it"),
+    ],
+)
+def test_what_can_be_compared(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
+    gap, told = gap_of(warehouse, base, new, "l1")
+    assert told == problem
+    assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
+
+
+numbers = arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e3, 1e3))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    pair=numbers.flatmap(
+        lambda base: st.tuples(st.just(base), arrays.arrays(np.float64, base.shape, elements=st.floats(-1e3, 1e3)))
+    )
+)
+def test_metrics_equal_numpys(pair: tuple[Any, Any]) -> None:
+    base, new = pair
+    found = gaps(base, new)
+    mse = float(np.mean((new - base) ** 2))
+    assert found["mse"] == pytest.approx(mse, rel=1e-12, abs=1e-300)
+    assert found["l1"] == pytest.approx(np.abs(new - base).sum(), rel=1e-12)
+    assert found["max_abs"] == np.abs(new - base).max()
+    if mse > 0 and np.mean(base**2) > 0:
+        assert found["snr"] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
+
+
+def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
+    warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
+    problems = warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall()
+    assert problems == [(None, "not kept in base: ingest it with keep_values (--values)")]
+    # Said later, it holds: of the same file, with its debug buffer.
+    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
+    assert warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall() == [(0, None)]
+
+
+def test_other_options_leave_values_as_they_are(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
+    values = "FROM logged_values($capture)"
+    before = warehouse.sql(values, capture=capture).fetchall()
+    warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
+    assert warehouse.sql(values, capture=capture).fetchall() == before
+    assert before[0][warehouse.sql(values, capture=capture).columns.index("sha256")]
+
+
+def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
+    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
+    with pytest.raises(duckdb.Error, match=r"mlp_debug is linked to no ETRecord, whose debug handles"):
+        warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
+
+
+def test_unknown_metrics_are_told(warehouse: Warehouse) -> None:
+    with pytest.raises(duckdb.Error, match="no metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
+        gap_of(warehouse, 1.0, 2.0, "nope")
+
+
+def test_keep_values_needs_a_debug_buffer(warehouse: Warehouse) -> None:
+    with pytest.raises(EtqError, match="keep_values goes with debug_buffer"):
+        warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
+
+
+def test_a_reference_is_one_capture_by_what_it_says(warehouse: Warehouse) -> None:
+    record = warehouse.ingest_record(MLP / "mlp.etrecord")
+    first = warehouse.ingest_reference(record, {"linear": [np.ones(3)]})
+    assert (first.name, first.format, first.is_new) == ("mlp-reference", "reference", True)
+    again = warehouse.ingest_reference(record, {"linear": [np.ones(3)]}, name="renamed")
+    assert (again.capture_id, again.name, again.is_new) == (first.capture_id, "renamed", False)
+    other = warehouse.ingest_reference(record, {"linear": [np.zeros(3)]})
+    assert other.is_new
+    with pytest.raises(EtqError, match="the record mlp has no nope"):
+        warehouse.ingest_reference(record, {}, graph="nope")
+
+
+def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
+    """Its arguments are logged, inputs first; the record tells how many are outputs."""
+    folder = CAPTURES / "mlp_xnn"
+    capture = warehouse.ingest(folder / "mlp_xnn_debug.etdp")
+    roles = "SELECT instruction_id, role, position FROM logged_values($capture)"
+    before = [("argument", 0), ("argument", 1), ("output", 0), ("output", 1), ("output", 2), ("argument", 0)]
+    assert [row[1:] for row in warehouse.sql(roles, capture=capture).fetchall()][:6] == before
+    warehouse.link(capture, warehouse.ingest_record(folder / "mlp_xnn.etrecord"))
+    assert warehouse.sql(roles, capture=capture).fetchall() == [
+        *[(0, "input", 0), (0, "output", 0), (1, "output", 0), (1, "output", 1), (1, "output", 2)],
+        *[(2, "input", 0), (2, "output", 0), (0, "program output", 0)],
+    ]
+
+
+def test_numbers_a_program_gives_are_its_outputs(warehouse: Warehouse) -> None:
+    """The runtime marks tensors only; numbers come behind the execute, of no instruction."""
+    capture = warehouse.ingest(CAPTURES / "scalars" / "scalars_debug.etdp")
+    rows = warehouse.sql(
+        "SELECT kind, number, position FROM logged_values($capture) WHERE role = 'program output'", capture=capture
+    ).fetchall()
+    assert rows == [("tensor", None, 0), ("int", 7, 1), ("double", 2.5, 2), ("bool", 1, 3)]
