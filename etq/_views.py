@@ -11,15 +11,17 @@ from etq import catalog
 from etq.errors import QueryError
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
-CAPTURES: Final = frozenset({"capture", "baseline"})
+CAPTURES: Final = frozenset({"capture", "baseline", "base", "new"})
+# The macro whose `base` and `new` are programs.
+OF_PROGRAMS: Final = "compare_programs"
 # In the stub; those of other parameters are told by their defaults.
 PYTHON_TYPES: Final = {
     "capture": "str | Capture",
     "baseline": "str | Capture | None = ...",
     "record": "str | Record",
     "program": "str | Program",
-    "base": "str | Program",
-    "new": "str | Program",
+    "base": "str | Capture",
+    "new": "str | Capture",
 }
 
 
@@ -47,7 +49,7 @@ class Views:
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
-            for parameter in CAPTURES.intersection(given):
+            for parameter in CAPTURES.intersection(given) if name != OF_PROGRAMS else ():
                 self._check_capture(given[parameter])
             arguments = ", ".join(_argument(macro, parameter) for parameter in given)
             return self._ask(f"FROM {name}({arguments})", given)
@@ -116,7 +118,7 @@ def stub() -> str:
     ]
     for macro in table_macros():
         lines += [f"    def {macro.name}(", "        self,"]
-        lines += [f"        {each.name}: {_python_type(each)}," for each in macro.parameters]
+        lines += [f"        {each.name}: {_python_type(macro, each)}," for each in macro.parameters]
         lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
     lines += [
         "",
@@ -127,7 +129,9 @@ def stub() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _python_type(parameter: catalog.Column) -> str:
+def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
+    if macro.name == OF_PROGRAMS:
+        return "str | Program"
     if (known := PYTHON_TYPES.get(parameter.name)) is not None:
         return known
     default = parameter.default

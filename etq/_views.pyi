@@ -157,8 +157,8 @@ class Views:
     ) -> duckdb.DuckDBPyRelation: ...
     def numeric_gap(
         self,
-        base: str | Program,
-        new: str | Program,
+        base: str | Capture,
+        new: str | Capture,
         metric: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def op_totals(

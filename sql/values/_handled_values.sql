@@ -17,16 +17,20 @@ CREATE MACRO _handled_values(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
+asked AS MATERIALIZED (
+    SELECT k.capture_id, k.record_id, k.format
+    FROM captures AS k
+    WHERE k.capture_id = capture_key
+),
 nodes AS (
     SELECT g.stage, g.method, h.debug_handle, n.*
-    FROM captures AS k
+    FROM asked AS k
     JOIN graphs AS g ON g.record_id = k.record_id
     JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id
     JOIN node_debug_handles AS h
         ON h.record_id = n.record_id
         AND h.graph_id = n.graph_id
         AND h.node_index = n.node_index
-    WHERE k.capture_id = capture_key
 ),
 handled AS (
     SELECT
@@ -57,13 +61,13 @@ handled AS (
         v.value_index,
         NULL,
         false
-    FROM captures AS k
+    FROM asked AS k
     JOIN runs AS r ON r.capture_id = k.capture_id
     JOIN debug_values AS v
         ON v.capture_id = r.capture_id AND v.run_index = r.run_index
     JOIN nodes AS n
         ON n.stage = r.name AND n.method = r.method AND n.name = v.name
-    WHERE k.capture_id = capture_key AND k.format = 'reference'
+    WHERE k.format = 'reference'
 ),
 latest AS (
     SELECT h.*
@@ -99,8 +103,9 @@ SELECT
     s.source_file,
     s.source_line
 FROM latest AS l
+CROSS JOIN asked AS k
 JOIN debug_values AS v
-    ON v.capture_id = capture_key
+    ON v.capture_id = k.capture_id
     AND v.run_index = l.run_index
     AND v.event_index = l.event_index
     AND v.value_index = l.value_index

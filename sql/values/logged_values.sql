@@ -19,6 +19,12 @@ CREATE MACRO _placed_values(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
+-- Once, as a key may be a question of its own.
+asked AS MATERIALIZED (
+    SELECT k.capture_id, k.record_id
+    FROM captures AS k
+    WHERE k.capture_id = capture_key
+),
 logged AS (
     SELECT
         v.run_index,
@@ -30,8 +36,8 @@ logged AS (
         v.name,
         v.is_output,
         false AS is_event
-    FROM debug_values AS v
-    WHERE v.capture_id = capture_key
+    FROM asked AS a
+    JOIN debug_values AS v ON v.capture_id = a.capture_id
 ),
 timed AS (
     SELECT
@@ -44,11 +50,11 @@ timed AS (
         s.name,
         false AS is_output,
         true AS is_event
-    FROM event_ticks AS t
+    FROM asked AS a
+    JOIN event_ticks AS t ON t.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
-    WHERE t.capture_id = capture_key
-        AND s.kind IN ('kernel', 'delegate_call', 'delegate')
+    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
         AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
 called AS (
@@ -69,9 +75,9 @@ owners AS (
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
         s.kind,
         s.label
-    FROM signatures AS s
-    WHERE s.capture_id = capture_key
-        AND s.kind IN ('kernel', 'delegate_call', 'delegate')
+    FROM asked AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
         PARTITION BY s.block_index, s.chain_index, s.instruction_id, delegate_id
         ORDER BY s.slot
@@ -93,8 +99,8 @@ owned AS (
                 c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ) AS places
     FROM called AS c
-    JOIN captures AS k ON k.capture_id = capture_key
-    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
+    CROSS JOIN asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
         AND o.chain_index = c.chain_index
@@ -102,9 +108,9 @@ owned AS (
         AND o.delegate_id = c.delegate_id
         AND c.chain_index <> -1
     LEFT JOIN signature_ops AS p
-        ON p.capture_id = capture_key AND p.signature_index = o.signature_index
+        ON p.capture_id = a.capture_id AND p.signature_index = o.signature_index
     LEFT JOIN delegates AS d
-        ON d.record_id = k.record_id
+        ON d.record_id = a.record_id
         AND d.method = p.method
         AND d.instruction_id = c.instruction_id
         AND o.kind = 'delegate_call'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,46 +15,55 @@ from hypothesis.extra import numpy as arrays
 
 import etq
 from etq import EtqError
-from etq.warehouse import Warehouse
+from etq.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
 NAN, INF = math.nan, math.inf
+unique = itertools.count()
+
+
+def compared(warehouse: Warehouse, base: Any, new: Any) -> tuple[Capture, Capture]:
+    """Two references that differ in the outputs of one op."""
+    record = warehouse.ingest_record(MLP / "mlp.etrecord")
+    first, second = (
+        warehouse.ingest_reference(record, {"linear": [value], "marker": [next(unique)]}, name=f"made-{next(unique)}")
+        for value in (base, new)
+    )
+    return first, second
 
 
 def gap_of(warehouse: Warehouse, base: Any, new: Any, metric: str) -> tuple[float | None, str | None]:
-    """The gap of two values of one op; each call makes captures anew."""
-    record = warehouse.ingest_record(MLP / "mlp.etrecord")
-    captures = [
-        warehouse.ingest_reference(record, {"linear": [value], "marker": [float(index)]}, name=f"{index}-{metric}")
-        for index, value in enumerate((base, new))
-    ]
-    relation = warehouse.numeric_gap(*captures, metric=metric)
-    [row] = relation.project("gap, problem").fetchall()
-    return row
+    first, second = compared(warehouse, base, new)
+    query = "SELECT gap, problem FROM numeric_gap($base, $new, metric := $metric)"
+    [(gap, problem)] = warehouse.rows(query, base=first, new=second, metric=metric)[1]
+    return gap, problem
 
 
-def gaps(base: Any, new: Any) -> dict[str, float | None]:
-    with etq.open() as warehouse:
-        return {metric: gap_of(warehouse, np.array(base), np.array(new), metric)[0] for metric in METRICS}
+def gaps(warehouse: Warehouse, base: Any, new: Any) -> dict[str, float | None]:
+    first, second = compared(warehouse, np.array(base), np.array(new))
+    query = " UNION ALL ".join(
+        f"SELECT metric, gap FROM numeric_gap($base, $new, metric := '{metric}')" for metric in METRICS
+    )
+    return dict(warehouse.rows(query, base=first, new=second)[1])
 
 
-def test_metrics_by_hand() -> None:
-    found = gaps([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.5, 3.0])
+def test_metrics_by_hand(warehouse: Warehouse) -> None:
+    found = gaps(warehouse, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.5, 3.0])
     assert (found["mse"], found["l1"], found["max_abs"], found["max_rel"]) == (0.3125, 1.5, 1.0, 0.25)
     assert math.isclose(found["snr"] or 0, 10 * math.log10(7.5 / 0.3125), rel_tol=1e-15)
     assert math.isclose(found["cosine"] or 0, 27.5 / math.sqrt(30 * 26.25), rel_tol=1e-15)
 
 
-def test_equal_values_have_no_gap() -> None:
-    for values in ([1.0, -2.0], [0.0, 0.0], [NAN, INF, -INF, 1.0]):
-        found = gaps(values, values)
+def test_equal_values_have_no_gap(warehouse: Warehouse) -> None:
+    for values in ([0.0, 0.0], [NAN, INF, -INF, 1.0]):
+        found = gaps(warehouse, values, values)
         assert found == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
 
 
-def test_zeros_on_one_side() -> None:
-    found = gaps([0.0, 0.0], [1.0, 2.0])
+def test_zeros_on_one_side(warehouse: Warehouse) -> None:
+    found = gaps(warehouse, [0.0, 0.0], [1.0, 2.0])
     assert found == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
 
 
@@ -82,24 +92,43 @@ def test_what_can_be_compared(warehouse: Warehouse, base: Any, new: Any, problem
     assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
 
 
-numbers = arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e3, 1e3))
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    pair=numbers.flatmap(
-        lambda base: st.tuples(st.just(base), arrays.arrays(np.float64, base.shape, elements=st.floats(-1e3, 1e3)))
-    )
+# Five ops of the model, of debug handles 1 to 5.
+OPS = ("linear", "relu", "linear_1", "relu_1", "add")
+shapes = arrays.array_shapes(max_dims=2, max_side=5)
+pairs = shapes.flatmap(
+    lambda shape: st.tuples(*2 * [arrays.arrays(np.float64, shape, elements=st.floats(-1e3, 1e3, width=32))])
 )
-def test_metrics_equal_numpys(pair: tuple[Any, Any]) -> None:
-    base, new = pair
-    found = gaps(base, new)
-    mse = float(np.mean((new - base) ** 2))
-    assert found["mse"] == pytest.approx(mse, rel=1e-12, abs=1e-300)
-    assert found["l1"] == pytest.approx(np.abs(new - base).sum(), rel=1e-12)
-    assert found["max_abs"] == np.abs(new - base).max()
-    if mse > 0 and np.mean(base**2) > 0:
-        assert found["snr"] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=6, deadline=None)
+@given(made=st.tuples(*len(OPS) * [pairs]))
+def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(MLP / "mlp.etrecord")
+        first, second = (
+            warehouse.ingest_reference(
+                record,
+                {**{op: [pair[side]] for op, pair in zip(OPS, made, strict=True)}, "side": [side]},
+                name=str(side),
+            )
+            for side in (0, 1)
+        )
+        found = {
+            metric: dict(
+                warehouse.rows(
+                    "SELECT debug_handle, gap FROM numeric_gap($a, $b, metric := $metric)",
+                    **{"a": first, "b": second, "metric": metric},
+                )[1]
+            )
+            for metric in ("mse", "l1", "max_abs", "snr")
+        }
+    for handle, (base, new) in enumerate(made, 1):
+        mse = float(np.mean((new - base) ** 2))
+        assert found["mse"][handle] == pytest.approx(mse, rel=1e-12, abs=1e-300)
+        assert found["l1"][handle] == pytest.approx(np.abs(new - base).sum(), rel=1e-12)
+        assert found["max_abs"][handle] == np.abs(new - base).max()
+        if mse > 0 and np.mean(base**2) > 0:
+            assert found["snr"][handle] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
 
 
 def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
@@ -128,7 +157,7 @@ def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
 
 
 def test_unknown_metrics_are_told(warehouse: Warehouse) -> None:
-    with pytest.raises(duckdb.Error, match="no metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
+    with pytest.raises(EtqError, match="no metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
         gap_of(warehouse, 1.0, 2.0, "nope")
 
 
