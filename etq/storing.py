@@ -81,14 +81,20 @@ def store_once(
     the key, and whether it is new. The caller holds a transaction.
     """
     column = f"{table.removesuffix('s')}_id"
-    known = connection.execute(f"SELECT {column} FROM {table} WHERE sha256 = ?", [source.sha256]).fetchall()
+    last_key = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}").fetchall()[0][0]
+    known = []
+    if last_key == 0:
+        # Nothing can be known, so that reading needn't wait for the hash.
+        source.start_hashing()
+    else:
+        known = connection.execute(f"SELECT {column} FROM {table} WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         [(key,)] = known
         if name is not None:
             check_name_is_free(connection, table, name, key)
             connection.execute(f"UPDATE {table} SET name = ? WHERE {column} = ?", [name, key])
         return key, False
-    key = connection.execute(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}").fetchall()[0][0]
+    key = last_key + 1
     given_name = free_name(connection, table, source) if name is None else name
     check_name_is_free(connection, table, given_name, key)
     for filled, rows in rows_of_tables:

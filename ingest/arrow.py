@@ -1,20 +1,20 @@
 """Arrow arrays straight from numpy's memory, and from lists of Python values.
 
 `pyarrow.array` looks for pandas at its first call and imports it where it is installed, which costs more time than
-reading a small file. Arrays made from buffers don't, and copy nothing. Of long lists it takes a tenth of the time.
+reading 100,000 texts. Arrays made from buffers don't, and copy nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# From how many values on finding pandas costs less than it saves.
-LONG: Final = 50_000
+# The types for what 32-bit offsets can't reach.
+LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -28,11 +28,19 @@ def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = No
 def integers(values: Iterable[int | None], dtype: type[np.generic] = np.int32) -> pa.Array:
     """An array of integers, null for None."""
     listed = list(values)
-    if len(listed) >= LONG:
-        return pa.array(listed, pa.from_numpy_dtype(np.dtype(dtype)))
-    filled = np.array([0 if value is None else value for value in listed], dtype)
-    is_null = np.array([value is None for value in listed], np.bool_)
-    return numbers(filled, is_null if is_null.any() else None)
+    try:
+        return numbers(np.array(listed, dtype))
+    except TypeError:  # Some are None.
+        return chosen(listed, np.arange(len(listed)), dtype)
+
+
+def chosen(
+    values: Sequence[int | None], codes: npt.NDArray[np.integer[Any]], dtype: type[np.generic] = np.int32
+) -> pa.Array:
+    """An array of integers, null for None: for each code the value at that place."""
+    filled = np.array([0 if value is None else value for value in values], dtype)
+    is_null = np.array([value is None for value in values], np.bool_)
+    return numbers(filled[codes], is_null[codes] if is_null.any() else None)
 
 
 def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
@@ -43,14 +51,29 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
 
 def texts(values: Sequence[str | None]) -> pa.Array:
     """An array of strings, null for None."""
-    if len(values) >= LONG:
-        return pa.array(values, pa.string())
-    return _spelled([None if value is None else value.encode() for value in values], pa.string())
+    is_null = np.array([value is None for value in values], np.bool_)
+    filled = ["" if value is None else value for value in values] if is_null.any() else cast(Sequence[str], values)
+    content = "".join(filled).encode()
+    lengths = np.fromiter(map(len, filled), np.int64, len(filled))
+    if lengths.sum() != len(content):  # Not all is ASCII.
+        lengths = np.fromiter((len(value.encode()) for value in filled), np.int64, len(filled))
+    return _spelled(lengths, content, is_null, pa.string())
+
+
+def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """An array of strings, null for None: for each code the value at that place. Each text is stored once."""
+    distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    of_codes = np.array([distinct[value] for value in values], np.int32)
+    is_null = np.array([value is None for value in values], np.bool_)
+    indices = numbers(of_codes[codes], is_null[codes] if is_null.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, texts([value or "" for value in distinct]))
 
 
 def blobs(values: Sequence[bytes | None]) -> pa.Array:
     """An array of byte strings, null for None."""
-    return _spelled(values, pa.binary())
+    filled = [b"" if value is None else value for value in values]
+    lengths = np.fromiter(map(len, filled), np.int64, len(filled))
+    return _spelled(lengths, b"".join(filled), np.array([value is None for value in values], np.bool_), pa.binary())
 
 
 def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -65,15 +88,17 @@ def batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _spelled(values: Sequence[bytes | None], type: pa.DataType) -> pa.Array:
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
-    is_null = np.array([value is None for value in values], np.bool_)
-    content = b"".join(value for value in values if value is not None)
+def _spelled(
+    lengths: npt.NDArray[np.int64], content: bytes, is_null: npt.NDArray[np.bool_], type: pa.DataType
+) -> pa.Array:
+    is_large = len(content) >= 2**31
+    offsets = np.zeros(len(lengths) + 1, np.int64 if is_large else np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    validity = _validity(is_null if is_null.any() else None)
     return pa.Array.from_buffers(
-        type,
-        len(values),
-        [_validity(is_null if is_null.any() else None), pa.py_buffer(offsets), pa.py_buffer(content)],
+        LARGE[type] if is_large else type,
+        len(lengths),
+        [validity, pa.py_buffer(offsets), pa.py_buffer(content)],
     )
 
 

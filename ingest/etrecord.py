@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -70,6 +71,10 @@ class _Bytes(io.RawIOBase):
         self._at += len(part)
         return len(part)
 
+    def rest(self, size: int) -> memoryview:
+        """Up to so many bytes from here on, where they are."""
+        return self._data[self._at : self._at + size]
+
 
 def is_zip(data: Any) -> bool:
     """Whether a file begins as a zip does."""
@@ -87,17 +92,18 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     """
     if not is_zip(data):
         raise FormatError(path, f"no ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
+    file = _Bytes(data)
     try:
-        archive = zipfile.ZipFile(_Bytes(data))
+        archive = zipfile.ZipFile(file)
     except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
-    # A large record is millions of objects that live to the end and refer to nothing above them: looking for cycles
-    # among them again and again took as long as all else.
+    # Of a large record's objects none refer to each other in a cycle: looking for cycles among them again and again
+    # takes a tenth of the time.
     collecting = gc.isenabled()
     gc.disable()
     try:
         with archive:
-            tables = list(_Record(archive, path).read())
+            tables = list(_Record(archive, file, path).read())
     finally:
         if collecting:
             gc.enable()
@@ -105,8 +111,9 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
 
 
 class _Record:
-    def __init__(self, archive: zipfile.ZipFile, path: str) -> None:
+    def __init__(self, archive: zipfile.ZipFile, file: _Bytes, path: str) -> None:
         self.archive = archive
+        self.file = file
         self.path = path
         self.members = {member.filename: member for member in archive.infolist()}
         self.findings: list[tuple[str, str]] = []
@@ -120,16 +127,10 @@ class _Record:
         delegates = self._decoded("delegate_map", DelegateMaps) or {}
         outputs = self._decoded("instruction_id_to_num_outs_map", OutputCounts) or {}
         graph_id = self._decoded("export_graph_id", int | str)
-        graphs = self._graphs(sorted({*handles, *delegates}))
+        graphs, rows = self._graphs(sorted({*handles, *delegates}), None if graph_id is None else str(graph_id))
         if graphs:
             yield "graphs", _graph_rows(graphs)
-        rows = GraphRows()
-        for graph in graphs:
-            rows.add(graph)
         edges = [graph for graph in graphs if graph.stage == EDGE]
-        exported = next((graph for graph in graphs if graph.stage == EXPORTED), None)
-        if exported is not None and graph_id is not None:
-            rows.add_handles_of_exported(exported, edges, str(graph_id), self.path)
         yield from rows.batches()
         yield from self._map_rows(handles, delegates, outputs)
         self._tell_lost_handles(handles, edges, rows)
@@ -163,7 +164,7 @@ class _Record:
             }
         )
 
-    def _json(self, name: str) -> bytes:
+    def _json(self, name: str) -> bytes | memoryview:
         """The bytes of a member that is JSON. Sizes are checked before anything is unpacked."""
         member = self.members[name]
         if member.file_size > LARGEST_JSON or member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
@@ -180,34 +181,65 @@ class _Record:
             )
         try:
             with self.archive.open(member) as file:
+                if member.compress_type == zipfile.ZIP_STORED:
+                    return self._stored(member)
                 # By its size, so that no more is unpacked than it says.
                 return file.read(member.file_size)
         except DAMAGES as error:
             told = str(error) or "it ends early"
             raise FormatError(self.path, f"member {name} is damaged: {told}", member.header_offset) from error
 
+    def _stored(self, member: zipfile.ZipInfo) -> memoryview:
+        """A member's bytes where they are in the file, checked as zipfile does, which would copy them in pieces.
+
+        Opening the member has checked its header and left the file behind that.
+        """
+        size = min(member.file_size, member.compress_size)
+        content = self.file.rest(size)
+        if len(content) < size:
+            raise EOFError
+        if member.file_size > 0 and zlib.crc32(content) != member.CRC:
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.filename!r}")
+        return content
+
     def _decoded(self, name: str, type: Any) -> Any:
         if name not in self.members:
             return None
-        try:
+        with self._telling(name):
             return msgspec.json.decode(self._json(name), type=type)
+
+    @contextmanager
+    def _telling(self, name: str) -> Iterator[None]:
+        """Say which member's JSON an error is of."""
+        try:
+            yield
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(self.path, f"member {name}: {error}", self.members[name].header_offset) from error
 
-    def _graphs(self, methods: list[str]) -> list[StoredGraph]:
-        """The programs, in the order of the zip."""
+    def _graphs(self, methods: list[str], export_graph_id: str | None) -> tuple[list[StoredGraph], GraphRows]:
+        """The programs, in the order of the zip, and their rows."""
         placed: list[tuple[str, str, str]] = []
         for name in self.members:
             if _kind(name) == "graph":
                 stage, _, method = name.partition("/")
                 placed.append((stage, method or "forward", name))
         edge_methods = [method for stage, method, _ in placed if stage == EDGE]
+        has_exported = any(stage == EXPORTED for stage, _, _ in placed)
+        rows = GraphRows(self.path, export_graph_id if has_exported else None)
         graphs = []
         for number, (stage, written, name) in enumerate(placed):
             # A record of one method calls it `forward`, whatever its name; the maps have the true one.
             method = methods[0] if len(edge_methods) <= 1 and len(methods) == 1 else written
-            graphs.append(StoredGraph(number, stage, method, name, self._decoded(name, ExportedProgram)))
-        return graphs
+            graphs.append(self._graph(rows, number, stage, method, name))
+        return graphs, rows
+
+    def _graph(self, rows: GraphRows, number: int, stage: str, method: str, name: str) -> StoredGraph:
+        """Add a program to the rows, and let go of it: one is much larger than its rows."""
+        with self._telling(name):
+            program = msgspec.json.decode(self._json(name), type=ExportedProgram)
+            graph = StoredGraph(number, stage, method, name, program.dialect)
+            rows.add(graph, program.graph_module)
+        return graph
 
     def _map_rows(self, handles: HandleMap, delegates: DelegateMaps, outputs: OutputCounts) -> Iterator[Batch]:
         listed = [
@@ -258,11 +290,10 @@ class _Record:
             ids = {graph.graph_id for graph in edges if graph.method == method}
             if not ids:
                 continue
-            held = {handle for graph_id, _, handle in rows.handles.rows if graph_id in ids}
             named = {
                 handle for value in instructions.values() for handle in (value if isinstance(value, list) else [value])
             }
-            if lost := sorted(named - held - {0}):
+            if lost := sorted(named - rows.handles_of(ids) - {0}):
                 shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
                 self._find("lost handles", f"{len(lost)} debug handles of method {method} are of no node: {shown}")
 
@@ -287,7 +318,7 @@ def _graph_rows(graphs: list[StoredGraph]) -> pa.RecordBatch:
             "stage": texts([graph.stage for graph in graphs]),
             "method": texts([graph.method for graph in graphs]),
             "member": texts([graph.member for graph in graphs]),
-            "dialect": texts([graph.program.dialect for graph in graphs]),
+            "dialect": texts([graph.dialect for graph in graphs]),
         }
     )
 

@@ -2,10 +2,14 @@
 
 Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4); the
 layout of version 1 (an int), where a tensor's description stands under `meta`, is read too.
+
+Objects of a large record are millions, which refer to each other in one direction only: the garbage collector needn't
+know of them (`gc=False`), which makes each smaller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -37,13 +41,13 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class Size(msgspec.Struct):
+class Size(msgspec.Struct, gc=False):
     """A size or stride: a number, or (None here) an expression."""
 
     as_int: Int64 | None = None
 
 
-class TensorMeta(msgspec.Struct):
+class TensorMeta(msgspec.Struct, gc=False):
     """What is known of a tensor; in version 1 under `meta`."""
 
     dtype: int = 0
@@ -52,26 +56,26 @@ class TensorMeta(msgspec.Struct):
     meta: TensorMeta | None = None
 
 
-class Named(msgspec.Struct):
+class Named(msgspec.Struct, gc=False):
     """A reference to a value."""
 
     name: str
 
 
-class OptionalTensor(msgspec.Struct):
+class OptionalTensor(msgspec.Struct, gc=False):
     """A reference to a value, or none."""
 
     as_tensor: Named | None = None
 
 
-class NestedGraph(msgspec.Struct):
+class NestedGraph(msgspec.Struct, gc=False):
     """A graph that a node calls."""
 
     name: str
     graph: Graph
 
 
-class Argument(msgspec.Struct):
+class Argument(msgspec.Struct, gc=False):
     """An argument of a node, or an output: the kinds of it that name values or hold graphs."""
 
     as_tensor: Named | None = None
@@ -79,24 +83,24 @@ class Argument(msgspec.Struct):
     as_optional_tensors: list[OptionalTensor] | None = None
     as_graph: NestedGraph | None = None
 
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """The values it refers to, in order."""
         if self.as_tensor is not None:
-            return [self.as_tensor.name]
+            return (self.as_tensor.name,)
         if self.as_tensors is not None:
             return [each.name for each in self.as_tensors]
         if self.as_optional_tensors is not None:
             return [each.as_tensor.name for each in self.as_optional_tensors if each.as_tensor is not None]
-        return []
+        return ()
 
 
-class NamedArgument(msgspec.Struct):
+class NamedArgument(msgspec.Struct, gc=False):
     """An argument, with its name in the op's signature."""
 
     arg: Argument
 
 
-class Metadata(msgspec.Struct):
+class Metadata(msgspec.Struct, gc=False):
     """What export kept of where a node comes from."""
 
     stack_trace: str | None = None
@@ -105,7 +109,7 @@ class Metadata(msgspec.Struct):
     from_node: str | None = None
 
 
-class Node(msgspec.Struct):
+class Node(msgspec.Struct, gc=False):
     """The call of an op."""
 
     target: str
@@ -115,27 +119,39 @@ class Node(msgspec.Struct):
     name: str | None = None
 
 
-class Graph(msgspec.Struct):
-    """Inputs, nodes and what is known of values."""
+class Graph(msgspec.Struct, gc=False):
+    """A graph within a node: inputs, nodes and what is known of values.
+
+    The descriptions of tensors, each a `TensorMeta`, are few different ones that come again and again: they are kept as
+    they are written, for those who decode each text once.
+    """
 
     nodes: list[Node]
     inputs: list[Argument] = []
-    tensor_values: dict[str, TensorMeta] = {}
+    tensor_values: dict[str, msgspec.Raw] = {}
 
 
-class SpecArgument(msgspec.Struct):
+class ProgramGraph(msgspec.Struct, gc=False):
+    """The outermost graph of a program: a `Graph`, but the nodes, which may be very many, are as they are written."""
+
+    nodes: list[msgspec.Raw]
+    inputs: list[Argument] = []
+    tensor_values: dict[str, msgspec.Raw] = {}
+
+
+class SpecArgument(msgspec.Struct, gc=False):
     """The value that an input is; nothing where it is no tensor."""
 
     name: str | None = None
 
 
-class Spec(msgspec.Struct):
+class Spec(msgspec.Struct, gc=False):
     """What an input stands for."""
 
     arg: SpecArgument
 
 
-class InputSpec(msgspec.Struct):
+class InputSpec(msgspec.Struct, gc=False):
     """An input that is no argument of the user's."""
 
     parameter: Spec | None = None
@@ -143,27 +159,27 @@ class InputSpec(msgspec.Struct):
     tensor_constant: Spec | None = None
 
 
-class Signature(msgspec.Struct):
+class Signature(msgspec.Struct, gc=False):
     """What the inputs of a program are."""
 
     input_specs: list[InputSpec] = []
 
 
-class GraphModule(msgspec.Struct):
+class GraphModule(msgspec.Struct, gc=False):
     """A graph with its signature."""
 
-    graph: Graph
+    graph: ProgramGraph
     signature: Signature | None = None
 
 
-class ExportedProgram(msgspec.Struct):
+class ExportedProgram(msgspec.Struct, gc=False):
     """A member `…/METHOD` of an ETRecord."""
 
     graph_module: GraphModule
     dialect: str | None = None
 
 
-class Origin(msgspec.Struct):
+class Origin(msgspec.Struct, gc=False):
     """A node of an earlier graph that a node was made of (an entry of `from_node`)."""
 
     name: str
@@ -171,7 +187,7 @@ class Origin(msgspec.Struct):
     from_node: list[Origin] = []
 
 
-class DelegateMap(msgspec.Struct):
+class DelegateMap(msgspec.Struct, gc=False):
     """What a backend told of its events: debug handles by the events' ids."""
 
     name: str = ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -14,250 +15,317 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import FormatError
-from etq.ingest.arrow import batch, integers, lists, texts
-from etq.ingest.export_json import DTYPES, ExportedProgram, Graph, Node, Origin, TensorMeta
+from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
+from etq.ingest.export_json import (
+    DTYPES,
+    Graph,
+    GraphModule,
+    NestedGraph,
+    Node,
+    Origin,
+    ProgramGraph,
+    Signature,
+    Size,
+)
+from etq.ingest.graph_values import NO_NODE, Tensors, Values, placed
+from etq.ingest.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 
-_MODULES_OF_TARGETS: Final = ("executorch.exir.dialects.edge.ops.", "torch.ops.")
-_FRAME: Final = re.compile(r'File "([^"\n]*)", line (\d+)')
-_INSTALLED: Final = re.compile(r"(?:^|[/\\])(?:site-packages|dist-packages)[/\\]")
-_CALL_NUMBER: Final = re.compile(r"@(\d+)$")
 _origins: Final = msgspec.json.Decoder(list[Origin])
+_node: Final = msgspec.json.Decoder(Node)
+# How many nodes are decoded at once.
+AT_ONCE: Final = 512
 
-# One level of a node's module stack: key, path, class, call number.
-ModuleLevel = tuple[str, str, str, int]
+Whole = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A program of an ETRecord, with where it stands and what it is called."""
+    """A program of an ETRecord: where it stands and what it is called."""
 
     graph_id: int
     stage: str
     method: str
     member: str
-    program: ExportedProgram
+    dialect: str | None
 
 
-@lru_cache(maxsize=65536)
-def op_type(target: str) -> str:
-    """A target without the module it is found in: `aten.addmm.default`."""
-    for module in _MODULES_OF_TARGETS:
-        if target.startswith(module):
-            return target.removeprefix(module)
-    return target
+class _Repeated(defaultdict[str | None, int]):
+    """A column of texts that come again and again: their numbers, and row by row the number of one of them."""
+
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
+        self._codes = array("i")
+
+    def extend(self, values: Iterable[str | None]) -> None:
+        """Add rows."""
+        self._codes.extend(map(self.__getitem__, values))
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """The number of each row."""
+        return np.array(self._codes, np.int32)
 
 
-@lru_cache(maxsize=65536)
-def op_name(target: str) -> str:
-    """The op alone, as kernels are named: `addmm` of `aten.addmm.default`, `cond` of `torch.ops.higher_order.cond`."""
-    parts = op_type(target).split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
+class _Exported(dict[int | None, bool]):
+    """Whether graphs are the one that was exported, by their ids."""
+
+    def __init__(self, written: str) -> None:
+        super().__init__()
+        self._written = written
+
+    def __missing__(self, graph_id: int | None) -> bool:
+        self[graph_id] = found = str(graph_id) == self._written
+        return found
 
 
-@lru_cache(maxsize=65536)
-def source_place(stack_trace: str) -> tuple[str | None, int | None]:
-    """File and line of the innermost frame outside of installed packages; of the innermost where all are inside."""
-    frames = _FRAME.findall(stack_trace)
-    own = [frame for frame in frames if not _INSTALLED.search(frame[0])]
-    if not frames:
-        return None, None
-    file, line = (own or frames)[-1]
-    return file, int(line) if len(line) < 10 else None
-
-
-@lru_cache(maxsize=65536)
-def module_levels(stack: str) -> tuple[ModuleLevel, ...]:
-    """The levels of an nn_module_stack, outermost first.
-
-    Written `key,path,class;key,path,class`: a class may hold commas and semicolons within brackets.
-    """
-    levels = []
-    for level in _split(stack, ";"):
-        key, path, *rest = [*_split(level, ","), "", ""]
-        number = _CALL_NUMBER.search(key)
-        levels.append((key, path, rest[0], int(number[1]) if number and len(number[1]) < 9 else 0))
-    return tuple(levels)
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split where no bracket is open."""
-    if "[" not in text and "(" not in text:
-        return text.split(separator)
-    parts, depth, begin = [], 0, 0
-    for at, letter in enumerate(text):
-        if letter in "[(":
-            depth += 1
-        elif letter in "])":
-            depth -= 1
-        elif letter == separator and depth <= 0:
-            parts.append(text[begin:at])
-            begin = at + 1
-    return [*parts, text[begin:]]
-
-
-@dataclass
-class Columns:
-    """Values of a table's columns as they come, one list each."""
-
-    names: tuple[str, ...]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-
-    def column(self, name: str) -> list[Any]:
-        """All values of a column."""
-        at = self.names.index(name)
-        return [row[at] for row in self.rows]
+def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
+    """The nodes of a program's own graph, some at a time: all of them fill memory, and leave the processor's cache."""
+    for start in range(0, len(graph.nodes), AT_ONCE):
+        nodes: list[Node] = []
+        try:
+            nodes.extend(map(_node.decode, graph.nodes[start : start + AT_ONCE]))
+        except msgspec.DecodeError as error:
+            raise placed(error, f"{place}.nodes[{start + len(nodes)}]") from error
+        yield nodes
 
 
 class GraphRows:
-    """Collects the rows of all graphs of a record."""
+    """Collects the rows of all graphs of a record, program by program. A node is known by its row."""
 
-    def __init__(self) -> None:
-        self.nodes = Columns(
-            (
-                *("graph_id", "node_index", "subgraph", "name", "target", "op_type", "op"),
-                *("stack_trace", "source_file", "source_line", "module_path"),
-            )
-        )
-        self.values = Columns(("graph_id", "node_index", "output_index", "value_name", "kind", "meta"))
-        self.edges = Columns(("graph_id", "from_node", "to_node", "position"))
-        self.modules = Columns(
-            ("graph_id", "node_index", "depth", "module_key", "module_path", "module_class", "call_number")
-        )
-        self.handles = Columns(("graph_id", "node_index", "debug_handle"))
+    def __init__(self, path: str, export_graph_id: str | None) -> None:
+        """With the id of the exported graph, its nodes get the handles of the edge nodes that were made of them."""
+        self._path = path
+        self._is_exported = None if export_graph_id is None else _Exported(export_graph_id)
+        # By program: its graph_id, how many nodes and how many values it has.
+        self._counts: list[int] = []
+        # By node.
+        self._names: list[str | None] = []
+        self._subgraphs, self._targets, self._traces, self._stacks = (_Repeated() for _ in range(4))
+        # By value: the node (NO_NODE for inputs), position, number of the tensor; and the name.
+        self._values: list[int] = []
+        self._value_names: list[str] = []
+        # By input: the kind. The first is of what is no input.
+        self._kinds = _Repeated()
+        self._kinds["result"]
+        self._tensors = Tensors()
+        # By edge: the node that gives, the one that takes, position. By handle: node, handle.
+        self._edges: list[int] = []
+        self._handles: list[int] = []
+        # The exported program's nodes, and handles of edge nodes by the name of what they were made of.
+        self._exported: range | None = None
+        self._made: defaultdict[str | None, dict[int, None]] = defaultdict(dict)
 
-    def add(self, stored: StoredGraph) -> None:
-        """Add a program's graph and the graphs nested in it."""
-        signature = stored.program.graph_module.signature
-        kinds: dict[str, str] = {}
-        for spec in signature.input_specs if signature else []:
-            for kind, named in (
-                ("parameter", spec.parameter),
-                ("buffer", spec.buffer),
-                ("constant", spec.tensor_constant),
-            ):
-                if named is not None and named.arg.name is not None:
-                    kinds[named.arg.name] = kind
-        self._add_graph(stored.graph_id, stored.program.graph_module.graph, "", 0, kinds)
+    def add(self, stored: StoredGraph, module: GraphModule) -> None:
+        """Add a program's graph and the graphs nested in it.
 
-    def _add_graph(self, graph_id: int, graph: Graph, subgraph: str, index: int, kinds: dict[str, str]) -> int:
-        """Add a graph whose first node has that index; returns the index behind its last."""
-        makers: dict[str, int] = {}
-        inputs = [name for argument in graph.inputs for name in argument.names()]
-        for position, name in enumerate(inputs):
-            meta = graph.tensor_values.get(name)
-            self.values.rows.append((graph_id, None, position, name, kinds.get(name, "input"), meta))
-        for node in graph.nodes:
-            self._add_node(graph_id, node, subgraph, index, graph.tensor_values, makers)
-            nested = [argument.arg.as_graph for argument in node.inputs if argument.arg.as_graph is not None]
-            index += 1
-            for each in nested:
-                path = f"{subgraph}/{each.name}" if subgraph else each.name
-                index = self._add_graph(graph_id, each.graph, path, index, {})
-        return index
+        Raises msgspec's errors for nodes and tensors that are none, `FormatError` for such origins of nodes.
+        """
+        first_node, first_value = len(self._names), len(self._value_names)
+        graph, place = module.graph, "$.graph_module.graph"
+        self._add_graph(stored, graph, _parts(graph, place), "", _input_kinds(module.signature), place)
+        last_node, last_value = len(self._names), len(self._value_names)
+        self._counts += (stored.graph_id, last_node - first_node, last_value - first_value)
+        if stored.stage == EXPORTED and self._exported is None:
+            self._exported = range(first_node, last_node)
 
-    def _add_node(
+    def _add_graph(
         self,
-        graph_id: int,
-        node: Node,
+        stored: StoredGraph,
+        graph: Graph | ProgramGraph,
+        parts: Iterable[list[Node]],
         subgraph: str,
-        index: int,
-        tensors: dict[str, TensorMeta],
-        makers: dict[str, int],
+        kinds: dict[str, str],
+        place: str,
     ) -> None:
-        metadata = node.metadata
-        levels = module_levels(metadata.nn_module_stack) if metadata.nn_module_stack else ()
-        file, line = source_place(metadata.stack_trace) if metadata.stack_trace else (None, None)
-        self.nodes.rows.append(
-            (
-                *(graph_id, index, subgraph, node.name, node.target, op_type(node.target), op_name(node.target)),
-                *(metadata.stack_trace, file, line, levels[-1][1] if levels else None),
-            )
-        )
-        position = 0
-        for argument in node.inputs:
-            for name in argument.arg.names():
-                if (maker := makers.get(name)) is not None:
-                    self.edges.rows.append((graph_id, maker, index, position))
-                position += 1
-        output = 0
-        for given in node.outputs:
-            for name in given.names():
-                makers[name] = index
-                self.values.rows.append((graph_id, index, output, name, "result", tensors.get(name)))
-                output += 1
-        for depth, level in enumerate(levels):
-            self.modules.rows.append((graph_id, index, depth, *level))
-        handle = _handle(metadata.debug_handle)
-        if handle is not None:
-            self.handles.rows.append((graph_id, index, handle))
+        """Add a graph of these nodes; `place` is for errors, see `placed`."""
+        values = self._tensors.values_of(graph, place)
+        inputs = [name for argument in graph.inputs for name in argument.names()]
+        self._kinds.extend(kinds.get(name, "input") for name in inputs)
+        self._add_values(NO_NODE, inputs, values)
+        number = 0
+        for part in parts:
+            left = part
+            while left:
+                row = len(self._names)
+                added, nested = self._add_wires(row, left, values)
+                self._add_nodes(stored, row, left[:added], subgraph)
+                number, left = number + added, left[added:]
+                for at, each in nested:
+                    path = f"{subgraph}/{each.name}" if subgraph else each.name
+                    within = f"{place}.nodes[{number - 1}].inputs[{at}].arg.as_graph.graph"
+                    self._add_graph(stored, each.graph, [each.graph.nodes], path, {}, within)
 
-    def add_handles_of_exported(
-        self, exported: StoredGraph, edges: list[StoredGraph], export_graph_id: str, path: str
+    def _add_wires(self, row: int, nodes: list[Node], values: Values) -> tuple[int, list[tuple[int, NestedGraph]]]:
+        """Add the edges and values of nodes, up to the first that has graphs among its arguments.
+
+        Returns how many nodes that are, and these graphs, each with the argument's number.
+        """
+        # Nothing else is done as often: names are looked up once, and the most frequent kind is not worth a call.
+        edges, makers, find = self._edges, values.makers, values.get
+        for user, node in enumerate(nodes, row):
+            nested = []
+            position = 0
+            for at, argument in enumerate(node.inputs):
+                given = argument.arg
+                if given.as_graph is not None:
+                    nested.append((at, given.as_graph))
+                for name in given.names() if given.as_tensor is None else (given.as_tensor.name,):
+                    number = find(name)
+                    if number is not None and (maker := makers[number]) != NO_NODE:
+                        edges += (maker, user, position)
+                    position += 1
+            self._add_values(user, [name for given in node.outputs for name in given.names()], values)
+            if nested:
+                return user + 1 - row, nested
+        return len(nodes), []
+
+    def _add_values(self, row: int, names: list[str], values: Values) -> None:
+        for position, name in enumerate(names):
+            number = values[name]
+            values.makers[number] = row
+            self._values += (row, position, values.tensors[number])
+            self._value_names.append(values.names[number])
+
+    def _add_nodes(self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str) -> None:
+        self._names += [node.name for node in nodes]
+        self._subgraphs.extend([subgraph] * len(nodes))
+        self._targets.extend([node.target for node in nodes])
+        self._traces.extend([node.metadata.stack_trace for node in nodes])
+        self._stacks.extend([node.metadata.nn_module_stack for node in nodes])
+        handles = [_handle(node.metadata.debug_handle) for node in nodes]
+        for row, handle in enumerate(handles, first):
+            if handle is not None:
+                self._handles += (row, handle)
+        if stored.stage == EDGE and subgraph == "" and self._is_exported is not None:
+            self._note_origins(stored, nodes, handles, self._is_exported)
+
+    def _note_origins(
+        self, stored: StoredGraph, nodes: list[Node], handles: list[int | None], is_exported: _Exported
     ) -> None:
-        """Give the nodes of the exported program the handles of the edge nodes that were made of them."""
-        made: dict[str, dict[int, None]] = {}
-        for edge in edges:
-            for node in edge.program.graph_module.graph.nodes:
-                handle = _handle(node.metadata.debug_handle)
-                if handle is None or not node.metadata.from_node:
-                    continue
-                try:
-                    for name in _origin_names(node.metadata.from_node, export_graph_id):
-                        made.setdefault(name, {})[handle] = None
-                except (msgspec.DecodeError, RecursionError) as error:
-                    where = f"member {edge.member}: from_node of the node {node.name or node.target}"
-                    raise FormatError(path, f"{where}: {error}") from error
-        for row in self.nodes.rows:
-            if row[0] == exported.graph_id and row[2] == "":
-                self.handles.rows += [(row[0], row[1], handle) for handle in made.get(row[3], {})]
+        for node, handle in zip(nodes, handles, strict=True):
+            if handle is None or not node.metadata.from_node:
+                continue
+            try:
+                left = _origins.decode(node.metadata.from_node)
+            except (msgspec.DecodeError, RecursionError) as error:
+                where = f"member {stored.member}: from_node of the node {node.name or node.target}"
+                raise FormatError(self._path, f"{where}: {error}") from error
+            while left:
+                origin = left.pop()
+                if is_exported[origin.graph_id]:
+                    self._made[origin.name][handle] = None
+                left += origin.from_node
+
+    def handles_of(self, graph_ids: set[int]) -> set[int]:
+        """The debug handles that nodes of these graphs have themselves."""
+        graph_of, _ = self._keys()
+        nodes, handles = _columns(self._handles, 2)
+        return set(handles[np.isin(graph_of[nodes], list(graph_ids))].tolist())
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each table that has any."""
-        if self.nodes.rows:
-            yield "op_nodes", self._plain(self.nodes, {"graph_id", "node_index", "source_line"})
-        if self.values.rows:
-            yield "node_values", self._value_rows()
-        if self.edges.rows:
-            yield "op_edges", self._plain(self.edges, set(self.edges.names))
-        if self.modules.rows:
-            yield "node_modules", self._plain(self.modules, {"graph_id", "node_index", "depth", "call_number"})
-        if self.handles.rows:
-            yield "node_debug_handles", self._plain(self.handles, set(self.handles.names))
+        graph_of, index_of = self._keys()
+        if self._names:
+            yield "op_nodes", self._node_rows(graph_of, index_of)
+        if self._value_names:
+            yield "node_values", self._value_rows(index_of)
+        if self._edges:
+            makers, users, positions = _columns(self._edges, 3)
+            columns = {"graph_id": graph_of[users], "from_node": index_of[makers], "to_node": index_of[users]}
+            yield "op_edges", _numbers({**columns, "position": positions})
+        levels = [module_levels(stack) if stack else () for stack in self._stacks]
+        if any(levels):
+            yield "node_modules", self._module_rows(levels, graph_of, index_of)
+        nodes, handles = _columns([*self._handles, *self._handles_of_exported()], 2)
+        if len(nodes):
+            columns = {"graph_id": graph_of[nodes], "node_index": index_of[nodes], "debug_handle": handles}
+            yield "node_debug_handles", _numbers(columns)
 
-    def _plain(self, table: Columns, whole: set[str]) -> pa.RecordBatch:
+    def _keys(self) -> tuple[Whole, Whole]:
+        """Each node's graph_id and node_index."""
+        graph_ids, nodes, _ = _columns(self._counts, 3)
+        return np.repeat(graph_ids, nodes), _places(nodes)
+
+    def _handles_of_exported(self) -> Iterator[int]:
+        """The handles of the exported program's nodes, but those in nested graphs: node, handle, node, …"""
+        is_top = self._subgraphs.codes == self._subgraphs[""]
+        for row in self._exported or ():
+            name = self._names[row]
+            if is_top[row] and name in self._made:
+                for handle in self._made[name]:
+                    yield from (row, handle)
+
+    def _node_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        target, trace = self._targets.codes, self._traces.codes
+        targets = [target or "" for target in self._targets]
+        sources = [source_place(trace) if trace else (None, None) for trace in self._traces]
+        paths = [module_levels(stack)[-1][1] if stack else None for stack in self._stacks]
         return batch(
             {
-                name: integers(values) if name in whole else texts(values)
-                for name, values in zip(table.names, zip(*table.rows, strict=True), strict=True)
+                "graph_id": numbers(graph_of),
+                "node_index": numbers(index_of),
+                "subgraph": encoded([*self._subgraphs], self._subgraphs.codes),
+                "name": texts(self._names),
+                "target": encoded(targets, target),
+                "op_type": encoded([op_type(target) for target in targets], target),
+                "op": encoded([op_name(target) for target in targets], target),
+                "stack_trace": encoded([*self._traces], trace),
+                "source_file": encoded([file for file, _ in sources], trace),
+                "source_line": chosen([line for _, line in sources], trace),
+                "module_path": encoded(paths, self._stacks.codes),
             }
         )
 
-    def _value_rows(self) -> pa.RecordBatch:
-        metas = [meta if meta is None or meta.meta is None else meta.meta for meta in self.values.column("meta")]
+    def _value_rows(self, index_of: Whole) -> pa.RecordBatch:
+        rows, positions, codes = _columns(self._values, 3)
+        graph_ids, _, counts = _columns(self._counts, 3)
+        is_input = rows == NO_NODE
+        kinds = np.zeros(len(rows), np.int32)
+        kinds[is_input] = self._kinds.codes
+        metas = self._tensors.metas
         dtypes = [DTYPES[meta.dtype] if meta is not None and 0 <= meta.dtype < len(DTYPES) else None for meta in metas]
-        columns = {
-            "graph_id": integers(self.values.column("graph_id")),
-            "node_index": integers(self.values.column("node_index")),
-            "output_index": integers(self.values.column("output_index")),
-            "value_name": texts(self.values.column("value_name")),
-            "kind": texts(self.values.column("kind")),
-            "dtype": texts(dtypes),
-        }
-        for name in ("sizes", "strides"):
-            listed = [None if meta is None else [size.as_int for size in getattr(meta, name)] for meta in metas]
-            columns[name] = _integer_lists(listed)
-        return batch(columns)
+        return batch(
+            {
+                "graph_id": numbers(np.repeat(graph_ids, counts)),
+                # There may be inputs and no nodes.
+                "node_index": numbers(np.append(index_of, np.int32(0))[rows], is_input if is_input.any() else None),
+                "output_index": numbers(positions),
+                "value_name": texts(self._value_names),
+                "kind": encoded([*self._kinds], kinds),
+                "dtype": encoded(dtypes, codes),
+                "sizes": _dimensions([None if meta is None else meta.sizes for meta in metas], codes),
+                "strides": _dimensions([None if meta is None else meta.strides for meta in metas], codes),
+            }
+        )
+
+    def _module_rows(self, levels: list[tuple[ModuleLevel, ...]], graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        lengths, depths, at = _spread([len(each) for each in levels], self._stacks.codes)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        keys, paths, classes, calls = zip(*(level for each in levels for level in each), strict=True)
+        return batch(
+            {
+                "graph_id": numbers(graph_of[rows]),
+                "node_index": numbers(index_of[rows]),
+                "depth": numbers(depths),
+                "module_key": encoded(keys, at),
+                "module_path": encoded(paths, at),
+                "module_class": encoded(classes, at),
+                "call_number": chosen(calls, at),
+            }
+        )
 
 
-def _integer_lists(values: list[list[int | None] | None]) -> pa.Array:
-    """Lists of 64-bit integers, null for None, and null within for None."""
-    flat = [each for value in values if value is not None for each in value]
-    counts: npt.NDArray[np.int64] = np.array([0 if value is None else len(value) for value in values], np.int64)
-    is_null = np.array([value is None for value in values], np.bool_)
-    return lists(integers(flat, np.int64), counts, is_null if is_null.any() else None)
+def _input_kinds(signature: Signature | None) -> dict[str, str]:
+    """What the inputs of a program are, by name, where they are not the user's."""
+    kinds: dict[str, str] = {}
+    for spec in signature.input_specs if signature else []:
+        for kind, named in (("parameter", spec.parameter), ("buffer", spec.buffer), ("constant", spec.tensor_constant)):
+            if named is not None and named.arg.name is not None:
+                kinds[named.arg.name] = kind
+    return kinds
 
 
 def _handle(written: str | int | None) -> int | None:
@@ -269,11 +337,37 @@ def _handle(written: str | int | None) -> int | None:
     return handle if 0 < handle < 2**31 else None
 
 
-def _origin_names(from_node: str, graph_id: str) -> Iterator[str]:
-    """The names of the nodes of that graph among a node's origins, however deep."""
-    left = list(_origins.decode(from_node))
-    while left:
-        origin = left.pop()
-        if str(origin.graph_id) == graph_id:
-            yield origin.name
-        left += origin.from_node
+def _columns(rows: list[int], width: int) -> Whole:
+    """Rows of so many numbers, one behind the other, column by column."""
+    columns: Whole = np.array(rows, np.int32).reshape(-1, width).T
+    return columns
+
+
+def _places(lengths: Whole) -> Whole:
+    """For lists of these lengths, one behind the other, where in its list each value stands."""
+    starts = np.cumsum(lengths) - lengths
+    return (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
+
+
+def _spread(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
+    """Lists by number, laid out for each code: their lengths, where in its list each value stands, and where it is.
+
+    `lengths` is of the lists by number, whose values stand one list behind the other.
+    """
+    of_lists = np.array(lengths, np.int64)
+    starts = np.cumsum(of_lists) - of_lists
+    of_codes = of_lists[codes]
+    places = _places(of_codes)
+    return of_codes, places, np.repeat(starts[codes], of_codes) + places
+
+
+def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
+    """Lists of sizes or strides, null for None, for each code the list at that place."""
+    lengths, _, at = _spread([len(each or ()) for each in sizes], codes)
+    is_null = np.array([each is None for each in sizes], np.bool_)[codes]
+    flat = [size.as_int for each in sizes for size in each or ()]
+    return lists(chosen(flat, at, np.int64), lengths, is_null if is_null.any() else None)
+
+
+def _numbers(columns: dict[str, Whole]) -> pa.RecordBatch:
+    return batch({name: numbers(values) for name, values in columns.items()})

@@ -165,6 +165,16 @@ def test_members_that_cannot_be_unpacked() -> None:
             {"graph_module": {"graph": {"nodes": [{}]}}},
             "Object missing required field `target` - at `$.graph_module.graph.nodes[0]`",
         ),
+        (
+            EDGE,
+            {"graph_module": {"graph": {"nodes": [*[{"target": "t"}] * 600, {"target": 5}]}}},
+            "Expected `str`, got `int` - at `$.graph_module.graph.nodes[600].target`",
+        ),
+        (
+            EDGE,
+            {"graph_module": {"graph": {"nodes": [], "tensor_values": {"x": None}}}},
+            "Expected `object`, got `null` - at `$.graph_module.graph.tensor_values[...]`",
+        ),
         ("debug_handle_map", {"forward": {"0": "x"}}, "Expected `int | array`, got `str` - at `$[...][...]`"),
         ("delegate_map", [], "Expected `object`, got `array`"),
         ("export_graph_id", "[]", "Expected `int | str`, got `array`"),
@@ -195,6 +205,24 @@ def test_sizes_beyond_64_bits(value: int) -> None:
     told = refusal(record({EDGE: {"graph_module": {"graph": graph}}}))
     assert told.startswith(f"{SECOND}member {EDGE}: Expected `int` ")
     assert told.endswith(" - at `$.graph_module.graph.tensor_values[...].sizes[1].as_int`")
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        ({"nodes": [{"target": 5}]}, "Expected `str`, got `int` - at `$….nodes[0].target`"),
+        (
+            {"nodes": [], "tensor_values": {"x": {"sizes": [{"as_int": "a"}]}}},
+            "Expected `int | null`, got `str` - at `$….tensor_values[...].sizes[0].as_int`",
+        ),
+    ],
+    ids=["node", "tensor"],
+)
+def test_errors_in_nested_graphs_are_told_with_their_place(graph: dict[str, Any], message: str) -> None:
+    call = {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, {"arg": {"as_graph": {"name": "g", "graph": graph}}}]}
+    told = refusal(record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "t"}, call]}}}}))
+    place = "$.graph_module.graph.nodes[1].inputs[1].arg.as_graph.graph"
+    assert told == f"{SECOND}member {EDGE}: {message.replace('$…', place)}"
 
 
 @pytest.mark.parametrize(
@@ -372,6 +400,43 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
         else:
             assert found.is_new
             assert warehouse.sql("SELECT count(*) FROM records").fetchall() == [(1,)]
+
+
+def test_names_that_come_again_and_nested_graphs() -> None:
+    """An edge comes from the last node so far that gave a value of the name, in the same graph."""
+    x, y = {"as_tensor": {"name": "x"}}, {"as_tensor": {"name": "y"}}
+    inner = {"nodes": [{"target": "b", "inputs": [{"arg": x}], "outputs": [x]}], "inputs": [x]}
+    nodes = [
+        {"target": "a", "inputs": [{"arg": x}], "outputs": [x]},
+        {
+            "target": "cond",
+            "inputs": [{"arg": x}, {"arg": {"as_graph": {"name": "g", "graph": inner}}}],
+            "outputs": [y],
+        },
+        {"target": "c", "inputs": [{"arg": {"as_tensors": [{"name": "y"}, {"name": "x"}]}}], "outputs": [x]},
+        {"target": "d", "inputs": [{"arg": x}]},
+    ]
+    tensors = {"x": {"dtype": 7, "sizes": [{"as_int": 2}, {}], "strides": []}}
+    graph = {"nodes": nodes, "inputs": [x], "tensor_values": tensors}
+    tables = read(record({EDGE: {"graph_module": {"graph": graph}}}))
+    assert [(row["node_index"], row["subgraph"], row["op"]) for row in tables["op_nodes"]] == [
+        (0, "", "a"),
+        (1, "", "cond"),
+        (2, "g", "b"),
+        (3, "", "c"),
+        (4, "", "d"),
+    ]
+    edges = [(row["from_node"], row["to_node"], row["position"]) for row in tables["op_edges"]]
+    assert edges == [(0, 1, 0), (1, 3, 0), (0, 3, 1), (3, 4, 0)]
+    columns = ("node_index", "value_name", "kind", "dtype", "sizes", "strides")
+    assert [tuple(row[column] for column in columns) for row in tables["node_values"]] == [
+        (None, "x", "input", "float32", [2, None], []),
+        (0, "x", "result", "float32", [2, None], []),
+        (1, "y", "result", None, None, None),
+        (None, "x", "input", None, None, None),
+        (2, "x", "result", None, None, None),
+        (3, "x", "result", "float32", [2, None], []),
+    ]
 
 
 def test_the_older_layout() -> None:

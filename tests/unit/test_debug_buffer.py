@@ -1,0 +1,134 @@
+"""Tensors in a debug buffer: every element type, layouts, and what can't be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etq.ingest import debug_buffer
+from etq.ingest.debug_buffer import tensor_at, with_elements
+from etq.ingest.etdump_schema import SCALAR_TYPES
+
+# What torch 2.13 makes of each byte as float8, of 256 pairs of bytes as bfloat16, of four float16 as complex32:
+# torch.frombuffer(…, dtype=torch.uint8).view(dtype).float()
+TORCH = json.loads((Path(__file__).parent / "torch_elements.json").read_text())
+
+
+@pytest.mark.parametrize("name", [name for name in SCALAR_TYPES if name.startswith("float8")])
+def test_float8(name: str) -> None:
+    expected = np.array([float(value) for value in TORCH[name]], np.float32)
+    found = tensor_at(bytes(range(256)), name, [256], [1], 0)
+    assert found is not None and found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(expected)[is_number])
+
+
+def test_bfloat16() -> None:
+    codes = np.arange(0, 65536, 257, dtype=np.uint16)
+    expected = np.array([float(value) for value in TORCH["bfloat16"]], np.float32)
+    np.testing.assert_array_equal(tensor_at(codes.tobytes(), "bfloat16", [256], [1], 0), expected)
+
+
+def test_complex() -> None:
+    half = np.array([1.5, -2, 0.25, 65504], np.float16)
+    found = tensor_at(half.tobytes(), "complex32", [2], [1], 0)
+    assert found is not None and found.dtype == np.complex64
+    assert [[value.real, value.imag] for value in found.tolist()] == TORCH["complex32"]
+    data = struct.pack("<4f", 1, 2, 3, 4)
+    assert (tensor_at(data, "complex64", [2], [1], 0) == np.array([1 + 2j, 3 + 4j])).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "values"),
+    [
+        *[("uint8", "3B", (0, 7, 255)), ("int8", "3b", (-128, 0, 127)), ("bool", "3?", (True, False, True))],
+        *[("int16", "<3h", (-(2**15), 0, 5)), ("int32", "<3i", (-(2**31), 0, 5)), ("int64", "<3q", (-(2**63), 0, 5))],
+        *[("uint16", "<3H", (0, 1, 65535)), ("uint32", "<3I", (0, 1, 2**32 - 1)), ("uint64", "<3Q", (0, 1, 2**64 - 1))],
+        *[("float16", "<3e", (0.5, -2, 65504)), ("float32", "<3f", (0.5, -2, 1e30)), ("float64", "<3d", (0.1, -2, 0))],
+        *[("qint8", "3b", (-128, 0, 127)), ("quint8", "3B", (0, 1, 255)), ("qint32", "<3i", (-5, 0, 5))],
+        *[("quint4x2", "3B", (0, 18, 255)), ("bits8", "3B", (0, 18, 255)), ("bits16", "<3H", (0, 18, 65535))],
+    ],
+)
+def test_every_element_type(name: str, format: str, values: tuple[Any, ...]) -> None:
+    found = tensor_at(b"\0" * 5 + struct.pack(format, *values), name, [3], [1], 5)
+    assert found is not None
+    assert found.tolist() == pytest.approx(list(values), rel=1e-3) if name == "float16" else list(values)
+
+
+def test_every_scalar_type_is_known() -> None:
+    assert all(tensor_at(bytes(64), name, [2], [1], 0) is not None for name in SCALAR_TYPES)
+    assert tensor_at(bytes(64), "scalar type 99", [2], [1], 0) is None
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    data=st.data(),
+    offset=st.integers(0, 9),
+)
+def test_layouts(sizes: list[int], data: st.DataObject, offset: int) -> None:
+    """A dense layout in any order of dimensions, element by element by the definition of strides."""
+    order = data.draw(st.permutations(range(len(sizes))))
+    strides, step = [0] * len(sizes), 1
+    for dimension in reversed(order):
+        strides[dimension] = step
+        step *= sizes[dimension]
+    buffer = bytes(offset) + np.arange(step, dtype=np.int16).tobytes()
+    found = tensor_at(buffer, "int16", sizes, strides, offset)
+    assert found is not None and list(found.shape) == sizes
+    for place in itertools.product(*(range(size) for size in sizes)):
+        assert found[place] == sum(at * stride for at, stride in zip(place, strides, strict=True))
+    assert tensor_at(buffer[:-1], "int16", sizes, strides, offset) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "offset"),
+    [
+        *[([2, 3], [3, 1], 1), ([2, 3], [3, 1], -1), ([2, -3], [3, 1], 0), ([2, 3], [-3, 1], 0), ([2, 3], [1], 0)],
+        *[([2**40], [0], 0), ([2**62, 4], [4, 1], 0), ([2, 3], [2**40, 1], 0), ([1] * 65, [1] * 65, 0)],
+        *[([2, 3], [6, 1], 0), ([6], [1], 2**63 - 1), ([0, 2**62, 2**62], [1, 1, 1], 0)],
+    ],
+)
+def test_what_cannot_be_is_unknown(sizes: list[int], strides: list[int], offset: int) -> None:
+    assert tensor_at(bytes(24), "float32", sizes, strides, offset) is None
+
+
+def test_empty_and_single() -> None:
+    empty = tensor_at(b"", "float32", [0, 3], [3, 1], -1)
+    assert empty is not None and empty.shape == (0, 3)
+    single = tensor_at(struct.pack("<f", 2.5), "float32", [], [], 0)
+    assert single is not None and single.shape == () and single == 2.5
+    without_strides = tensor_at(bytes(range(6)), "uint8", [2, 3], [], 0)
+    assert without_strides is not None and without_strides.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def rows(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "event_index": list(range(count)),
+            "scalar_type": ["float32"] * (count - 1) + [None],
+            "sizes": pa.array([[2]] * (count - 1) + [None], pa.list_(pa.int64())),
+            "strides": pa.array([[1]] * (count - 1) + [None], pa.list_(pa.int64())),
+            "byte_offset": pa.array([8 * index for index in range(count - 1)] + [None], pa.int64()),
+        }
+    )
+
+
+def test_elements_come_in_batches_of_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_buffer, "_ELEMENTS", 4)
+    buffer = np.arange(10, dtype=np.float32).tobytes()
+    parts = list(with_elements(rows(7), buffer))
+    assert [part.num_rows for part in parts] == [2, 2, 3]
+    table = pa.Table.from_batches(parts)
+    assert table.column("event_index").to_pylist() == list(range(7))
+    assert table.column("elements").to_pylist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], None, None]
+    assert [value is None for value in table.column("sha256").to_pylist()] == [False] * 5 + [True] * 2
