@@ -45,7 +45,7 @@ def test_complex() -> None:
     assert found is not None and found.dtype == np.complex64
     assert [[value.real, value.imag] for value in found.tolist()] == TORCH["complex32"]
     data = struct.pack("<4f", 1, 2, 3, 4)
-    assert (tensor_at(data, "complex64", [2], [1], 0) == np.array([1 + 2j, 3 + 4j])).all()
+    np.testing.assert_array_equal(tensor_at(data, "complex64", [2], [1], 0), np.array([1 + 2j, 3 + 4j]))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""Logged values on the command line: `ingest --debug-buffer`, `values`, `gap`, `reference`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import etq_says
+from tests.conftest import CAPTURES
+
+MLP = CAPTURES / "mlp"
+DUMP, BUFFER, RECORD = (str(MLP / name) for name in ("mlp_debug.etdp", "mlp_debug.bin", "mlp.etrecord"))
+XNN = CAPTURES / "mlp_xnn"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    """A warehouse of the same model run by portable kernels and by a delegate."""
+    db = str(tmp_path / "lab.duckdb")
+    kept = ("--values", "--db", db)
+    assert etq_says("ingest", DUMP, "--etrecord", RECORD, "--debug-buffer", BUFFER, *kept).exit_code == 0
+    record, buffer = str(XNN / "mlp_xnn.etrecord"), str(XNN / "mlp_xnn_debug.bin")
+    dump = str(XNN / "mlp_xnn_debug.etdp")
+    assert etq_says("ingest", dump, "--etrecord", record, "--debug-buffer", buffer, *kept).exit_code == 0
+    return db
+
+
+def test_values_of_a_file_need_no_warehouse() -> None:
+    result = etq_says("values", DUMP, "--debug-buffer", BUFFER, "--etrecord", RECORD, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = json.loads(result.stdout)
+    [head] = [row for row in rows if row["module_path"] == "head.1" and row["op_name"] == "native_call_addmm.out"]
+    [output] = [row for row in rows if row["role"] == "program output"]
+    assert (head["min"], head["max"], head["mean"]) == (output["min"], output["max"], output["mean"])
+    assert output["sizes"] == [4, 10]
+
+
+def test_values_without_a_debug_buffer_are_unknown() -> None:
+    rows = json.loads(etq_says("values", DUMP, "--format", "json").stdout)
+    assert len(rows) == 27 and {row["mean"] for row in rows} == {None}
+
+
+def test_a_short_debug_buffer_is_told(tmp_path: Path) -> None:
+    short = tmp_path / "short.bin"
+    short.write_bytes(Path(BUFFER).read_bytes()[:40_000])
+    result = etq_says("values", DUMP, "--debug-buffer", str(short), "--format", "json")
+    assert result.stderr.startswith(
+        "Note: short debug buffer: 24 of 27 tensors lie outside of the debug buffer (40000 "
+    )
+    assert [row["mean"] is None for row in json.loads(result.stdout)][:4] == [False, False, False, True]
+
+
+def test_gap_of_two_runtimes(lab: str) -> None:
+    result = etq_says(
+        "gap", "mlp_debug", "mlp_xnn_debug", "--metric", "SNR", "--worst", "3", "--db", lab, "--format", "json"
+    )
+    assert (result.exit_code, result.stderr) == (0, "Note: 14 values can't be compared: not logged in new\n")
+    rows = json.loads(result.stdout)
+    assert len(rows) == 3
+    assert rows[0]["gap"] == min(row["gap"] for row in rows) > 100
+    assert {row["new_op"] for row in rows} == {"DELEGATE_CALL", "native_call_native_layer_norm.out"}
+
+
+def test_gap_says_what_is_missing(lab: str, tmp_path: Path) -> None:
+    assert "no capture matches nope" in etq_says("gap", "mlp_debug", "nope", "--db", lab).stderr
+    db = str(tmp_path / "other.duckdb")
+    etq_says("ingest", DUMP, "--debug-buffer", BUFFER, "--db", db)
+    result = etq_says("gap", "mlp_debug", "mlp_debug", "--db", db)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: mlp_debug is linked to no ETRecord")
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    db = ("--db", str(tmp_path / "lab.duckdb"))
+    assert etq_says("ingest", DUMP, DUMP, "--debug-buffer", BUFFER, *db).exit_code == 2
+    assert etq_says("ingest", DUMP, "--values", *db).exit_code == 2
+    result = etq_says("ingest", DUMP, "--debug-buffer", str(tmp_path / "none.bin"), *db)
+    assert result.exit_code == 1
+    assert "none.bin: can't be read: no such file or directory" in result.stderr
+    assert "there is no warehouse" in etq_says("values", "run", "--db", str(tmp_path / "none.duckdb")).stderr
+
+
+def test_a_reference_needs_torch(tmp_path: Path) -> None:
+    pytest.importorskip("etq.reference")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        result = etq_says("reference", RECORD, "--db", str(tmp_path / "lab.duckdb"))
+        assert result.exit_code == 1
+        assert result.stderr == "Error: running a reference needs torch; install it with: pip install 'etq[torch]'\n"
+        assert not (tmp_path / "lab.duckdb").exists()
+    else:
+        pytest.skip("torch is here")
+
+
+def test_a_reference_of_a_record(lab: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="running a program needs torch")
+    shutil.copy(RECORD, tmp_path / "model.etrecord")
+    result = etq_says("reference", str(tmp_path / "model.etrecord"), "--name", "truth", "--db", lab)
+    assert (result.exit_code, result.stderr) == (0, "truth: ingested, 17 ops\n")
+    gap = etq_says("gap", "truth", "mlp_debug", "--db", lab, "--format", "json")
+    rows = json.loads(gap.stdout)
+    assert len([row for row in rows if row["gap"] is not None]) == 17
+    assert max(row["gap"] for row in rows if row["gap"] is not None) < 1e-12
