@@ -120,6 +120,19 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def key_averages(
+        self,
+        capture: str | Capture,
+        by: str = ...,
+        unit: str | None = ...,
+        stack_depth: int = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def load_breakdown(
         self,
         capture: str | Capture,

@@ -17,7 +17,7 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.ingest.arrow import batch, integers, texts
-from etq.ingest.etdump import read_etdump
+from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.sources import Source
 
@@ -236,7 +236,7 @@ def insert(
 
 def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of all tables; in those of `captures`, what the file doesn't say."""
-    for table, rows in read_etdump(source.content, source.uri, options.clock_bits):
+    for table, rows in read_capture(source.content, source.uri, options.clock_bits):
         if table != "captures":
             yield table, rows
             continue

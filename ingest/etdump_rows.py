@@ -27,6 +27,7 @@ EVENT_TICKS: Final = pa.schema(
         ("signature_index", pa.int32()),
         ("occurrence", pa.int32()),
         ("parent_index", pa.int32()),
+        ("parent_run_index", pa.int32()),
         ("execute_index", pa.int32()),
         ("start_ticks", pa.int64()),
         ("elapsed_ticks", pa.int64()),
@@ -91,12 +92,14 @@ def event_ticks(
         is_null = kept == NOWHERE
         return numbers(kept, is_null if is_null.any() else None)
 
+    run_index = column(place.run_index, np.int32)
     columns = [
-        column(place.run_index, np.int32),
+        run_index,
         column(place.event_index, np.int32),
         column(structure.signature, np.int32),
         column(structure.occurrence, np.int32),
         index(structure.parent),
+        pa.nulls(len(run_index), pa.int32()),
         index(structure.execute),
         column(start, np.int64),
         column(elapsed, np.int64),

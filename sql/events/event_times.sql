@@ -6,6 +6,7 @@
 --   event_index: position in the run's list of events
 --   signature_index: what event it is, in `signatures`
 --   parent_index: event_index of the event that contains it; NULL where none does
+--   parent_run_index: that event's run
 --   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
 --   start_ticks: clock at the start
 --   duration_ticks: from start to end; 0 where the times are impossible
@@ -29,6 +30,7 @@ timed AS (
         e.event_index,
         e.signature_index,
         e.parent_index,
+        e.parent_run_index,
         e.execute_index,
         e.start_ticks,
         coalesce(e.duration_ticks, 0) AS duration_ticks,
@@ -44,19 +46,20 @@ timed AS (
 ),
 within AS (
     SELECT
-        t.run_index,
+        t.parent_run_index,
         t.parent_index,
         count(*) AS children,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
     WHERE t.is_added AND t.parent_index IS NOT NULL
-    GROUP BY t.run_index, t.parent_index
+    GROUP BY t.parent_run_index, t.parent_index
 )
 SELECT
     t.run_index,
     t.event_index,
     t.signature_index,
     t.parent_index,
+    t.parent_run_index,
     t.execute_index,
     t.start_ticks,
     t.duration_ticks,
@@ -66,7 +69,7 @@ SELECT
     t.is_impossible
 FROM timed AS t
 LEFT JOIN within AS w
-    ON w.run_index = t.run_index AND w.parent_index = t.event_index;
+    ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
 -- One event of one run: when, how long, and how long without the events
 -- within it. In the order of the file, which is that of the events' ends.

@@ -10,6 +10,7 @@
 --   occurrence: how many of the same slot came before it in its run
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
 --   name: name in the file; NULL for the events of a delegate
+--   category: category of a trace's event: cpu_op, python_function, kernel, ...; NULL for other formats
 --   label: what to call it: the delegate's id where it has one, else the name
 --   family: label without serial numbers, dispatch ids and wrappers
 --   chain_index: chain of instructions; -1 belongs to no instruction
@@ -18,6 +19,7 @@
 --   delegate_debug_str: text id within the delegate; NULL where it has none
 --   delegate_metadata: what the delegate logged beside it; NULL where nothing
 --   parent_index: event_index of the event that contains it; NULL where none does
+--   parent_run_index: that event's run
 --   execute_index: event_index of the Method::execute (or else Method::step) it belongs to; NULL outside
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end; NULL where no clock can show it
@@ -35,6 +37,7 @@ SELECT
     t.occurrence,
     s.kind,
     s.name,
+    s.category,
     s.label,
     s.family,
     s.chain_index,
@@ -43,6 +46,7 @@ SELECT
     s.delegate_debug_str,
     t.delegate_metadata,
     t.parent_index,
+    coalesce(t.parent_run_index, t.run_index) AS parent_run_index,
     t.execute_index,
     t.start_ticks,
     try_cast(t.start_ticks::HUGEINT + t.elapsed_ticks AS BIGINT) AS end_ticks,

@@ -7,6 +7,7 @@ CREATE TABLE signatures (
     slot INTEGER NOT NULL,  -- position in the block's list of distinct events, from 0, in the Inspector's order
     kind VARCHAR NOT NULL,  -- framework, user, operator_call, kernel, delegate_call, delegate, control; debug: only values were logged
     name VARCHAR,  -- name in the file; NULL for the events of a delegate
+    category VARCHAR,  -- category of a trace's event: cpu_op, python_function, kernel, ...; NULL for other formats
     label VARCHAR NOT NULL,  -- what to call it: the delegate's id where it has one, else the name
     family VARCHAR NOT NULL,  -- label without serial numbers, dispatch ids and wrappers: native_call_add.out is add
     chain_index BIGINT NOT NULL,  -- chain of instructions; -1 belongs to no instruction
@@ -26,6 +27,7 @@ CREATE TABLE event_ticks (
     signature_index INTEGER NOT NULL,  -- what event it is: see `signatures`
     occurrence INTEGER NOT NULL,  -- how many of the same slot came before it in its run
     parent_index INTEGER,  -- event_index of the event that contains it; NULL where none does
+    parent_run_index INTEGER,  -- that event's run where it is another one, as of what called a trace's steps; NULL where it is the same
     execute_index INTEGER,  -- event_index of the Method::execute (or else Method::step) it belongs to, itself included; NULL outside
     start_ticks BIGINT NOT NULL,  -- clock at the start; 2**63 and more, which no clock reaches, as negative
     elapsed_ticks BIGINT NOT NULL,  -- end - start as written: negative where the clock wrapped or the times are impossible

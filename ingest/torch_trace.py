@@ -1,0 +1,118 @@
+"""PyTorch Profiler traces (`.pt.trace.json`, `.json.gz`), and other Chrome traces, as tables.
+
+The one public function is `read_torch_trace`. Ticks are nanoseconds: the file's microseconds have up to three digits
+behind the point.
+"""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.arrow import batch, texts
+from etq.ingest.trace_columns import TraceColumns
+from etq.ingest.trace_json import PlainEvent, Trace, TraceEvent
+from etq.ingest.trace_rows import trace_rows
+
+GZIP: Final = b"\x1f\x8b"
+# A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
+LARGEST_RATIO: Final = 500
+LARGEST_JSON: Final = 2**33
+# How many events are decoded at once: all of them would fill memory, and leave the processor's cache.
+AT_ONCE: Final = 512
+
+_event: Final = msgspec.json.Decoder(TraceEvent, strict=False)
+_plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
+
+
+def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Read a trace: (base table, rows) one after the other, without the key `capture_id`, which is the warehouse's.
+
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. A run is a profiler step; what is
+    in no step, or all, where there are none, is a run of its own. Events without a duration, with impossible times or
+    of kinds that are no slices are told of in `findings`.
+
+    Raises `FormatError` for what is no JSON or no trace, for damaged or absurdly packed gzip.
+    """
+    content = _unpacked(data, path)
+    collecting = gc.isenabled()
+    # Of a trace's objects none refer to each other in a cycle.
+    gc.disable()
+    try:
+        columns, rank = _decoded(content, path)
+    finally:
+        if collecting:
+            gc.enable()
+    if rank is not None:
+        yield "labels", batch({"key": texts(["rank"]), "value": texts([str(rank)])})
+    yield from trace_rows(columns)
+
+
+def _unpacked(data: Any, path: str) -> Any:
+    if bytes(data[:2]) != GZIP:
+        return data
+    parts: list[bytes] = []
+    size, left = 0, memoryview(data)
+    try:
+        while left:
+            unpacker = zlib.decompressobj(wbits=31)
+            part = unpacker.decompress(left, min(LARGEST_JSON, LARGEST_RATIO * len(data) + 2**20) - size + 1)
+            size += len(part)
+            if size > min(LARGEST_JSON, LARGEST_RATIO * len(data) + 2**20):
+                raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes: refused")
+            if not unpacker.eof:
+                raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")
+            parts.append(part)
+            left = memoryview(unpacker.unused_data.lstrip(b"\0"))
+    except zlib.error as error:
+        raise FormatError(path, f"the gzip is damaged: {error}") from error
+    return b"".join(parts)
+
+
+def _decoded(content: Any, path: str) -> tuple[TraceColumns, int | None]:
+    columns = TraceColumns()
+    entries, rank = _entries(content, path)
+    for start in range(0, len(entries), AT_ONCE):
+        part = entries[start : start + AT_ONCE]
+        try:
+            columns.add(start, list(map(_event.decode, part)))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            columns.add(start, [_one(entry, columns) for entry in part])
+    return columns, rank
+
+
+def _one(entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent | None:
+    """An event among which are some of another tool's, or with bytes that are no UTF-8."""
+    content = bytes(entry)
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        columns.find("no UTF-8", "bytes of names that are no UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
+        content = content.decode("utf-8", "replace").encode()
+    for decoder in (_event, _plain):
+        try:
+            return decoder.decode(content)
+        except msgspec.DecodeError:
+            continue
+    columns.leave_out("no event's form")
+    return None
+
+
+def _entries(content: Any, path: str) -> tuple[list[msgspec.Raw], int | None]:
+    """The entries of a trace as they are written, and its rank; a bare list of entries is a trace, too."""
+    is_list = bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+    start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
+    try:
+        if is_list:
+            return msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]), None
+        trace = msgspec.json.decode(memoryview(content)[start:], type=Trace)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(path, f"no trace: expected JSON with traceEvents: {error}") from error
+    info = trace.distributedInfo
+    return trace.traceEvents, None if info is None else info.rank

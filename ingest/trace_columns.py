@@ -1,0 +1,172 @@
+"""The events of a trace, collected column by column."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+
+from etq.ingest.trace_json import DEVICE_CATEGORIES, UNWRITTEN, Arguments, PlainEvent, TraceEvent, Written
+
+NONE: Final = -1
+MEMORY: Final = "[memory]"
+NO_ARGUMENTS: Final = Arguments()
+# What a Chrome trace may hold that is no slice: metadata, instants, flows.
+_QUIET_PHASES: Final = frozenset("Misft")
+
+
+class Numbered(defaultdict[Any, int]):
+    """Values that come again and again, by their numbers, which are theirs in the order of coming."""
+
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
+
+
+class TraceColumns:
+    """Columns of a trace's slices, and rows of what only some of its events have.
+
+    at            [n] position in `traceEvents`
+    kind          [n] number of (category, name) in `kinds`
+    thread        [n] number of (pid, tid) in `threads`
+    start         [n] microseconds, as float
+    duration      [n] microseconds, NaN where the file says none
+    external, correlation, sequence, forward  [n] ids, -1 for none
+    arguments     rows of position, then numbers in `written` of shapes, dtypes, strides, values
+    stacks        rows of position, number in `written`
+    devices       rows of position and what device events say
+    memory        rows of position, thread, microseconds and what `[memory]` events say
+    """
+
+    def __init__(self) -> None:
+        self.at, self.kind, self.thread = array("q"), array("q"), array("q")
+        self.start, self.duration = array("d"), array("d")
+        self.external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(4))
+        self.kinds, self.threads, self.written = Numbered(), Numbered(), Numbered()
+        self.arguments: list[tuple[int, ...]] = []
+        self.stacks: list[tuple[int, int]] = []
+        self.devices: list[tuple[Any, ...]] = []
+        self.memory: list[tuple[Any, ...]] = []
+        self.process_names: dict[str, str] = {}
+        self.thread_names: dict[tuple[str, str], str] = {}
+        self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent]]] = defaultdict(list)
+        self._left_out: Counter[str] = Counter()
+        self.findings: list[tuple[str, str]] = []
+        self.written[None]
+
+    def find(self, rule: str, detail: str) -> None:
+        """Note what the trace's reader should know, once."""
+        if (rule, detail) not in self.findings:
+            self.findings.append((rule, detail))
+
+    def leave_out(self, what: str) -> None:
+        """Count an entry that is not read."""
+        self._left_out[what] += 1
+
+    def add(self, first: int, events: Sequence[TraceEvent | PlainEvent | None]) -> None:
+        """Add the events at places from `first` on; None for what was no event."""
+        slices = [(at, event) for at, event in enumerate(events, first) if event is not None and event.ph == "X"]
+        self._add_slices(slices)
+        if len(slices) < len(events):
+            for at, event in enumerate(events, first):
+                if event is not None and event.ph != "X":
+                    self._add_other(at, event)
+
+    def _add_slices(self, slices: list[tuple[int, TraceEvent | PlainEvent]]) -> None:
+        timed = [pair for pair in slices if pair[1].ts is not None]
+        self._left_out["a slice without a time"] += len(slices) - len(timed)
+        kinds, threads = self.kinds, self.threads
+        self.at.extend([at for at, _ in timed])
+        self.kind.extend([kinds[event.cat, event.name] for _, event in timed])
+        self.thread.extend([threads[event.pid, event.tid] for _, event in timed])
+        self.start.extend([event.ts or 0.0 for _, event in timed])
+        self.duration.extend([float("nan") if event.dur is None else event.dur for _, event in timed])
+        given = [event.args or NO_ARGUMENTS for _, event in timed]
+        self.external.extend(
+            [args.old_external_id or NONE if args.external_id is None else args.external_id for args in given]
+        )
+        self.correlation.extend([args.correlation or NONE for args in given])
+        self.sequence.extend([NONE if args.sequence_number is None else args.sequence_number for args in given])
+        self.forward.extend([NONE if args.forward_thread is None else args.forward_thread for args in given])
+        self._add_details(timed, given)
+
+    def _add_details(self, timed: list[tuple[int, TraceEvent | PlainEvent]], given: list[Arguments]) -> None:
+        written = self.written
+        for (at, event), args in zip(timed, given, strict=True):
+            shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
+            if shapes is not UNWRITTEN:
+                parts = (shapes, args.dtypes, args.strides, args.values)
+                self.arguments.append((at, *[written[_written(part)] for part in parts]))
+            if args.call_stack:
+                self.stacks.append((at, written[args.call_stack.encode()]))
+            if event.cat in DEVICE_CATEGORIES:
+                self.devices.append((at, *_device_row(args, written)))
+
+    def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
+        args = event.args or NO_ARGUMENTS
+        if event.ph == "i" and event.name == MEMORY and event.ts is not None:
+            self.memory.append((at, self.threads[event.pid, event.tid], event.ts, *_memory_row(args)))
+        elif event.ph == "M":
+            self._name(event, args)
+        elif event.ph == "B":
+            self._open[self.threads[event.pid, event.tid]].append((at, event))
+        elif event.ph == "E":
+            self._close(event)
+        elif event.ph not in _QUIET_PHASES:
+            self.leave_out(f"phase {event.ph}")
+
+    def _name(self, event: TraceEvent | PlainEvent, args: Arguments) -> None:
+        if event.name == "process_name" and args.name is not None:
+            self.process_names[spelled(event.pid)] = args.name
+        elif event.name == "thread_name" and args.name is not None:
+            self.thread_names[spelled(event.pid), spelled(event.tid)] = args.name
+
+    def _close(self, end: TraceEvent | PlainEvent) -> None:
+        """A slice of a beginning and an end, as other tools write them."""
+        waiting = self._open[self.threads[end.pid, end.tid]]
+        if not waiting or end.ts is None or waiting[-1][1].ts is None:
+            self.leave_out("an end without its beginning")
+            return
+        at, begin = waiting.pop()
+        begin.dur = end.ts - (begin.ts or 0.0)
+        self._add_slices([(at, begin)])
+
+    def finish(self) -> None:
+        """Say what was left out."""
+        self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
+        told = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
+        if told:
+            self.find("events left out", f"what is no whole slice is not read: {', '.join(told)}")
+
+
+def spelled(value: Written) -> str:
+    """A process or thread as text: some files write one now as a number, now as a text."""
+    return "" if value is None else str(value)
+
+
+def texts_of(values: Iterable[bytes | None]) -> list[str | None]:
+    """JSON or texts as they were written."""
+    return [None if value is None else value.decode("utf-8", "replace") for value in values]
+
+
+def _written(part: msgspec.Raw) -> bytes | None:
+    return None if part is UNWRITTEN else bytes(part)
+
+
+def _device_row(args: Arguments, written: Numbered) -> tuple[Any, ...]:
+    stream = args.stream if isinstance(args.stream, int) else None
+    grids = [written[_written(each)] for each in (args.grid, args.block)]
+    return (
+        *(args.device, stream, *grids, args.registers, args.shared_memory),
+        *(args.blocks_per_sm, args.warps_per_sm, args.occupancy, args.bytes, args.bandwidth),
+    )
+
+
+def _memory_row(args: Arguments) -> tuple[Any, ...]:
+    return (
+        *(args.memory_bytes, args.device_type, args.device_id, args.address),
+        *(args.total_allocated, args.total_reserved),
+    )

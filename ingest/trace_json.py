@@ -1,0 +1,103 @@
+"""The parts of a PyTorch Profiler trace's JSON that etq reads, as types for a typed decoder: all else is skipped.
+
+Source: what Kineto's `output_json.cpp` writes (`export_chrome_trace`), its older layout with capitalised categories and
+lower-case keys among it, and Chrome's Trace Event Format, of which both are.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import msgspec
+
+# Categories of what runs on a device, the older layout's among them.
+DEVICE_CATEGORIES: Final = frozenset(
+    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "Kernel", "Memcpy", "Memset")
+)
+# Categories of calls that launch it.
+RUNTIME_CATEGORIES: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"))
+STEP: Final = "ProfilerStep#"
+
+# What stands for a part of the JSON that isn't there.
+UNWRITTEN: Final = msgspec.Raw(b"")
+
+Written = str | int | float | None
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """What an event says of itself."""
+
+    external_id: int | None = msgspec.field(default=None, name="External id")
+    old_external_id: int | None = msgspec.field(default=None, name="external id")
+    correlation: int | None = None
+    sequence_number: int | None = msgspec.field(default=None, name="Sequence number")
+    forward_thread: int | None = msgspec.field(default=None, name="Fwd thread id")
+    call_stack: str | None = msgspec.field(default=None, name="Call stack")
+    shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Dims")
+    old_shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input dims")
+    dtypes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input type")
+    strides: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Strides")
+    values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
+    # Of the device.
+    device: int | None = None
+    stream: int | str | None = None
+    grid: msgspec.Raw = UNWRITTEN
+    block: msgspec.Raw = UNWRITTEN
+    registers: int | None = msgspec.field(default=None, name="registers per thread")
+    shared_memory: int | None = msgspec.field(default=None, name="shared memory")
+    blocks_per_sm: float | None = msgspec.field(default=None, name="blocks per SM")
+    warps_per_sm: float | None = msgspec.field(default=None, name="warps per SM")
+    occupancy: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
+    bytes: int | None = None
+    bandwidth: float | None = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    # Of `[memory]` events.
+    memory_bytes: int | None = msgspec.field(default=None, name="Bytes")
+    total_allocated: int | None = msgspec.field(default=None, name="Total Allocated")
+    total_reserved: int | None = msgspec.field(default=None, name="Total Reserved")
+    device_type: int | None = msgspec.field(default=None, name="Device Type")
+    device_id: int | None = msgspec.field(default=None, name="Device Id")
+    address: int | None = msgspec.field(default=None, name="Addr")
+    # Of metadata.
+    name: str | None = None
+    labels: str | None = None
+
+
+class TraceEvent(msgspec.Struct, gc=False):
+    """An entry of `traceEvents`; times in microseconds."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str = ""
+    pid: Written = None
+    tid: Written = None
+    ts: float | None = None
+    dur: float | None = None
+    args: Arguments | None = None
+
+
+class PlainEvent(msgspec.Struct, gc=False):
+    """An entry whose arguments are of another tool's kind."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str = ""
+    pid: Written = None
+    tid: Written = None
+    ts: float | None = None
+    dur: float | None = None
+    args: ClassVar[None] = None
+
+
+class DistributedInfo(msgspec.Struct, gc=False):
+    """Which of several processes wrote the trace."""
+
+    backend: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class Trace(msgspec.Struct, gc=False):
+    """A trace; its events are as they are written, for those who decode some at a time."""
+
+    traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
+    distributedInfo: DistributedInfo | None = None  # noqa: N815

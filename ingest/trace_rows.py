@@ -1,0 +1,332 @@
+"""The tables of a trace, from its columns: steps as runs, events with their parents, what ops and devices say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, chosen, encoded, integers, numbers, texts
+from etq.ingest.etdump_rows import EVENT_TICKS
+from etq.ingest.trace_columns import NONE, TraceColumns, spelled, texts_of
+from etq.ingest.trace_json import DEVICE_CATEGORIES, RUNTIME_CATEGORIES, STEP
+
+Whole = npt.NDArray[np.int64]
+# Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
+_BEYOND: Final = 9.2e15
+_OF_NO_THREAD: Final = "Trace"
+
+
+class Slices:
+    """A trace's slices in the order of the tables: by run, then as in the file.
+
+    Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
+    """
+
+    def __init__(self, columns: TraceColumns) -> None:
+        start, duration = np.array(columns.start), np.array(columns.duration)
+        is_kept = (np.abs(start) < _BEYOND) & ~(np.abs(duration) >= _BEYOND)
+        if lost := int((~is_kept).sum()):
+            columns.find("impossible times", f"{lost} events have times that 64 bits don't hold: left out")
+        if unknown := int(np.isnan(duration).sum()):
+            columns.find("no duration", f"{unknown} events have no duration: taken for 0")
+        if negative := int((duration < 0).sum()):
+            columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+        self.kinds = [*columns.kinds]
+        self.at, self.kind, self.thread = (
+            np.array(each, np.int64)[is_kept] for each in (columns.at, columns.kind, columns.thread)
+        )
+        self.start, self.elapsed = _nanoseconds(start[is_kept]), _nanoseconds(np.nan_to_num(duration[is_kept]))
+        self.external, self.correlation, self.sequence, self.forward = (
+            np.array(each, np.int64)[is_kept]
+            for each in (columns.external, columns.correlation, columns.sequence, columns.forward)
+        )
+        # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
+        self.slack = np.ceil(np.spacing(np.abs(start[is_kept])) * 1000).astype(np.int64) if len(self.at) else self.at
+        self.slack[self.slack < 2] = 0
+        self.is_device = self._is_of(DEVICE_CATEGORIES)
+        self.steps = self._steps()
+        self.run = self._runs()
+        self.parent = self._parents()
+
+    def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
+        is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
+        found: npt.NDArray[np.bool_] = is_of[self.kind]
+        return found
+
+    def _steps(self) -> Whole:
+        """The slices that are profiler steps, by their start."""
+        is_step = np.array(
+            [name.startswith(STEP) and category not in DEVICE_CATEGORIES for category, name in self.kinds]
+        )
+        steps = np.flatnonzero(is_step[self.kind]) if len(self.kinds) else np.zeros(0, np.int64)
+        return steps[np.argsort(self.start[steps], kind="stable")]
+
+    def _runs(self) -> Whole:
+        """The run of each slice: its step, or, of what a device does, the step that launched it."""
+        if not len(self.steps):
+            return np.zeros(len(self.at), np.int64)
+        starts = self.start[self.steps]
+        ends = starts + self.elapsed[self.steps]
+        moment = self.start.copy()
+        runtime = np.flatnonzero(self._is_of(RUNTIME_CATEGORIES) & (self.correlation > 0))
+        order = runtime[np.argsort(self.correlation[runtime], kind="stable")]
+        launched = np.flatnonzero(self.is_device & (self.correlation > 0))
+        if len(order):
+            places = np.searchsorted(self.correlation[order], self.correlation[launched])
+            places = np.minimum(places, len(order) - 1)
+            is_found = self.correlation[order][places] == self.correlation[launched]
+            moment[launched[is_found]] = self.start[order[places[is_found]]]
+        step = np.searchsorted(starts, moment, side="right") - 1
+        is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
+        return np.where(is_within, step, len(self.steps))
+
+    def _parents(self) -> Whole:
+        """The slice of the same thread that each stands in, as torch nests them (`_populate_cpu_children`)."""
+        parent = np.full(len(self.at), NONE, np.int64)
+        nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
+        end = self.start + self.elapsed
+        order = nested[np.lexsort((nested, -end[nested], self.start[nested], self.thread[nested]))]
+        stack: list[tuple[int, int, int]] = []
+        last_thread = None
+        columns = (order, self.thread[order], self.start[order], end[order], self.slack[order])
+        for row, thread, start, stop, slack in zip(*(each.tolist() for each in columns), strict=True):
+            if thread != last_thread:
+                stack, last_thread = [], thread
+            while stack and (start >= stack[-1][1] or stop > stack[-1][1] + slack):
+                stack.pop()
+            if stack:
+                parent[row] = stack[-1][0]
+            stack.append((row, stop, start))
+        return parent
+
+
+def trace_rows(columns: TraceColumns) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The tables of a trace; `captures` and `findings` among them."""
+    columns.finish()
+    slices = Slices(columns)
+    signatures, signature = _signatures(slices)
+    order = np.lexsort((slices.at, slices.run))
+    yield (
+        "captures",
+        batch({"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}),
+    )
+    yield "runs", _runs(slices)
+    yield "signatures", signatures
+    yield "event_ticks", _event_ticks(slices, signature, order)
+    yield "threads", _threads(columns)
+    yield "trace_events", _trace_events(columns, slices, order)
+    run_of = _RunOf(slices)
+    if columns.arguments:
+        yield "op_arguments", _arguments(columns, run_of)
+    if columns.devices:
+        yield "device_events", _devices(columns, run_of)
+    if columns.memory:
+        yield "trace_memory", _memory(columns)
+    if columns.findings:
+        rules, details = zip(*columns.findings, strict=True)
+        yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
+
+
+class _RunOf:
+    """The run of a position in the file."""
+
+    def __init__(self, slices: Slices) -> None:
+        self._order = np.argsort(slices.at, kind="stable")
+        self._at, self._run = slices.at[self._order], slices.run[self._order]
+
+    def keys(self, at: Whole) -> tuple[npt.NDArray[np.bool_], dict[str, pa.Array]]:
+        """Which of these positions are slices, and their keys as columns."""
+        if not len(self._at):
+            return np.zeros(len(at), np.bool_), {}
+        places = np.minimum(np.searchsorted(self._at, at), len(self._at) - 1)
+        is_known = self._at[places] == at
+        run = self._run[places[is_known]]
+        return is_known, {
+            "run_index": numbers(run.astype(np.int32)),
+            "event_index": numbers(at[is_known].astype(np.int32)),
+        }
+
+
+def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
+    """Whole and part apart: together they would lose the last nanosecond."""
+    whole = np.floor(microseconds)
+    part = np.rint((microseconds - whole) * 1000)
+    nanoseconds: Whole = whole.astype(np.int64) * 1000 + part.astype(np.int64)
+    return nanoseconds
+
+
+def _runs(slices: Slices) -> pa.RecordBatch:
+    steps = len(slices.steps)
+    outside = bool((slices.run == steps).any()) or not steps
+    count = steps + outside
+    block = [0] * steps + [1 if steps else 0] * outside
+    return batch(
+        {
+            "run_index": integers(range(count)),
+            "dump_index": integers([0] * count),
+            "name": texts(["ProfilerStep"] * steps + ["Outside of steps" if steps else "Trace"] * outside),
+            "block_index": integers(block),
+            "block_run": integers([*range(steps), *[0] * outside]),
+            "iteration": integers([*range(steps), *[0] * outside]),
+        }
+    )
+
+
+def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
+    """The table `signatures`: a category and name in a block; and the signature of each slice."""
+    steps = len(slices.steps)
+    block = np.where(slices.run < steps, 0, 1 if steps else 0)
+    key = block * len(slices.kinds) + slices.kind
+    distinct, first, signature = np.unique(key, return_index=True, return_inverse=True)
+    blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
+    names = [slices.kinds[kind][1] for kind in kinds]
+    categories = [slices.kinds[kind][0] for kind in kinds]
+    slots = np.zeros(len(distinct), np.int32)
+    for each in set(blocks):
+        own = np.flatnonzero(np.array(blocks) == each)
+        slots[own[np.argsort(first[own], kind="stable")]] = np.arange(len(own))
+    count = len(distinct)
+    rows = batch(
+        {
+            "signature_index": integers(range(count)),
+            "block_index": integers(blocks),
+            "slot": numbers(slots),
+            "kind": texts(["slice"] * count),
+            "name": texts(names),
+            "label": texts(names),
+            "family": texts(["ProfilerStep*" if name.startswith(STEP) else name for name in names]),
+            "category": texts(categories),
+            "chain_index": integers([NONE] * count, np.int64),
+            "value_unit": texts(["ticks"] * count),
+            "clock": texts(["host"] * count),
+        }
+    )
+    return rows, signature.reshape(-1)
+
+
+def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBatch:
+    run, code = slices.run[order], signature[order]
+    parent = slices.parent[order]
+    is_root = parent < 0
+    parent_run = slices.run[parent]
+    columns = [
+        numbers(run.astype(np.int32)),
+        numbers(slices.at[order].astype(np.int32)),
+        numbers(code.astype(np.int32)),
+        numbers(_occurrences(run, code)),
+        numbers(slices.at[parent].astype(np.int32), is_root),
+        numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
+        pa.nulls(len(order), pa.int32()),
+        numbers(slices.start[order]),
+        numbers(slices.elapsed[order]),
+        pa.nulls(len(order), pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+
+
+def _occurrences(run: Whole, code: Whole) -> npt.NDArray[np.int32]:
+    """How many of the same signature came before in the same run."""
+    order = np.lexsort((np.arange(len(run)), code, run))
+    is_first = np.ones(len(run), np.bool_)
+    is_first[1:] = (run[order][1:] != run[order][:-1]) | (code[order][1:] != code[order][:-1])
+    starts = np.flatnonzero(is_first)
+    place = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
+    occurrences = np.zeros(len(run), np.int32)
+    occurrences[order] = place
+    return occurrences
+
+
+def _threads(columns: TraceColumns) -> pa.RecordBatch:
+    keys = [(spelled(pid), spelled(tid)) for pid, tid in columns.threads]
+    return batch(
+        {
+            "thread_index": integers(range(len(keys))),
+            "process": texts([pid for pid, _ in keys]),
+            "thread": texts([tid for _, tid in keys]),
+            "process_name": texts([columns.process_names.get(pid) for pid, _ in keys]),
+            "thread_name": texts([columns.thread_names.get(key) for key in keys]),
+        }
+    )
+
+
+def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.RecordBatch:
+    found = {
+        "run_index": numbers(slices.run[order].astype(np.int32)),
+        "event_index": numbers(slices.at[order].astype(np.int32)),
+        "thread_index": numbers(slices.thread[order].astype(np.int32)),
+    }
+    for name, values in (
+        ("external_id", slices.external),
+        ("correlation_id", slices.correlation),
+        ("sequence_number", slices.sequence),
+        ("forward_thread", slices.forward),
+    ):
+        found[name] = numbers(values[order], values[order] == NONE)
+    stacks = dict(columns.stacks)
+    written = texts_of(columns.written)
+    codes = np.array(
+        [stacks.get(at, 0) for at in slices.at[order].tolist()] if stacks else np.zeros(len(order)), np.int64
+    )
+    found["call_stack"] = encoded(written, codes) if stacks else pa.nulls(len(order), pa.string())
+    return batch(found)
+
+
+def _arguments(columns: TraceColumns, run_of: _RunOf) -> pa.RecordBatch:
+    rows = np.array(columns.arguments, np.int64)
+    is_known, found = run_of.keys(rows[:, 0])
+    written = texts_of(columns.written)
+    for position, name in enumerate(("shapes", "dtypes", "strides", "inputs"), 1):
+        found[name] = encoded(written, rows[is_known, position])
+    return batch(found)
+
+
+def _devices(columns: TraceColumns, run_of: _RunOf) -> pa.RecordBatch:
+    at, device, stream, grid, block, registers, shared, *others = zip(*columns.devices, strict=True)
+    is_known, found = run_of.keys(np.array(at, np.int64))
+    chosen_rows = np.flatnonzero(is_known)
+    written = texts_of(columns.written)
+    found["device"] = chosen(_bounded(device), chosen_rows)
+    found["stream"] = chosen(_bounded(stream), chosen_rows, np.int64)
+    found["grid"] = encoded(written, np.array(grid, np.int64)[is_known])
+    found["block"] = encoded(written, np.array(block, np.int64)[is_known])
+    found["registers_per_thread"] = chosen(_bounded(registers), chosen_rows)
+    found["shared_memory_bytes"] = chosen(_bounded(shared), chosen_rows, np.int64)
+    blocks, warps, occupancy, size, bandwidth = others
+    for name, values in (
+        ("blocks_per_sm", blocks),
+        ("warps_per_sm", warps),
+        ("occupancy_percent", occupancy),
+        ("bandwidth_gb_per_s", bandwidth),
+    ):
+        floats = np.array([np.nan if value is None else value for value in values])[is_known]
+        found[name] = numbers(floats, np.isnan(floats))
+    found["bytes"] = chosen(_bounded(size), chosen_rows, np.int64)
+    return batch(found)
+
+
+def _memory(columns: TraceColumns) -> pa.RecordBatch:
+    at, thread, moment, size, type, device, address, allocated, reserved = zip(*columns.memory, strict=True)
+    times = np.array(moment)
+    kept = np.flatnonzero(np.abs(times) < _BEYOND)
+    return batch(
+        {
+            "event_index": chosen(at, kept),
+            "thread_index": chosen(thread, kept),
+            "at_ticks": numbers(_nanoseconds(times[kept])),
+            "bytes": chosen(_bounded(size), kept, np.int64),
+            "device_type": chosen(_bounded(type), kept),
+            "device": chosen(_bounded(device), kept),
+            "address": texts([None if address[row] is None else str(address[row]) for row in kept.tolist()]),
+            "total_allocated": chosen(_bounded(allocated), kept, np.int64),
+            "total_reserved": chosen(_bounded(reserved), kept, np.int64),
+        }
+    )
+
+
+def _bounded(values: tuple[Any, ...]) -> list[int | None]:
+    """Numbers that columns hold; a file may say any."""
+    return [value if isinstance(value, int) and -(2**31) <= value < 2**63 else None for value in values]

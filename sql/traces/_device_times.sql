@@ -1,0 +1,105 @@
+-- The device time of each event of a trace's CPU: of the kernels that share its
+-- external id, and of those of what is within it.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+--   self_ticks: ticks of the kernels that it launched itself
+--   total_ticks: the same with what is within it
+CREATE MACRO _device_times(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+traced AS (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.start_ticks,
+        e.start_ticks + coalesce(e.duration_ticks, 0) AS end_ticks,
+        coalesce(e.duration_ticks, 0) AS duration_ticks,
+        e.category,
+        t.thread_index,
+        t.external_id,
+        _is_of_device(e.category) AS is_device
+    FROM _capture(capture, NULL) AS a
+    JOIN trace_events AS t ON t.capture_id = a.capture_id
+    JOIN events AS e
+        ON e.capture_id = t.capture_id
+        AND e.run_index = t.run_index
+        AND e.event_index = t.event_index
+),
+kernels AS (
+    SELECT t.external_id, sum(t.duration_ticks) AS ticks
+    FROM traced AS t
+    WHERE t.is_device AND t.external_id > 0 AND t.category <> 'gpu_user_annotation'
+    GROUP BY t.external_id
+),
+launched AS (
+    SELECT t.*, coalesce(k.ticks, 0) AS ticks
+    FROM traced AS t
+    LEFT JOIN kernels AS k
+        ON k.external_id = t.external_id
+        AND t.category IN ('cpu_op', 'Operator', 'user_annotation')
+    WHERE NOT t.is_device AND EXISTS (FROM kernels)
+),
+moments AS (
+    SELECT l.thread_index, l.start_ticks, sum(l.ticks) AS ticks
+    FROM launched AS l
+    GROUP BY l.thread_index, l.start_ticks
+),
+running AS (
+    SELECT
+        m.thread_index,
+        m.start_ticks,
+        sum(m.ticks) OVER (PARTITION BY m.thread_index ORDER BY m.start_ticks) AS ticks
+    FROM moments AS m
+)
+SELECT
+    l.run_index,
+    l.event_index,
+    l.ticks AS self_ticks,
+    greatest(
+        coalesce(u.ticks, 0) - coalesce(b.ticks, 0), l.ticks
+    ) AS total_ticks
+FROM launched AS l
+ASOF LEFT JOIN running AS u
+    ON u.thread_index = l.thread_index AND l.end_ticks > u.start_ticks
+ASOF LEFT JOIN running AS b
+    ON b.thread_index = l.thread_index AND l.start_ticks > b.start_ticks;
+
+-- The innermost nn.Module that each event of a trace stands in, itself for a
+-- module's own call; only where the trace has Python functions.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+--   module: the module as the trace names it, without `nn.Module: `
+CREATE MACRO _modules_of_events(
+    capture  -- as everywhere
+) AS TABLE
+WITH RECURSIVE
+called AS MATERIALIZED (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.parent_run_index,
+        e.parent_index,
+        CASE
+            WHEN e.category = 'python_function' AND starts_with(e.label, 'nn.Module: ')
+                THEN substr(e.label, 12)
+        END AS module
+    FROM _capture(capture, NULL) AS a
+    JOIN events AS e ON e.capture_id = a.capture_id
+    WHERE e.category IS NOT NULL
+),
+found AS (
+    SELECT c.run_index, c.event_index, c.module
+    FROM called AS c
+    WHERE c.module IS NOT NULL
+    UNION ALL
+    SELECT c.run_index, c.event_index, f.module
+    FROM found AS f
+    JOIN called AS c
+        ON c.parent_run_index = f.run_index
+        AND c.parent_index = f.event_index
+        AND c.module IS NULL
+)
+SELECT f.run_index, f.event_index, f.module FROM found AS f;
