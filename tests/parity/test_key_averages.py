@@ -1,0 +1,113 @@
+"""`key_averages` on real traces, row by row what torch's profiler said of the same runs (torch 2.13)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from typing import Any
+
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+TRACES = CAPTURES / "torch"
+NAMES = sorted(path.name.split(".")[0] for path in TRACES.glob("*.key_averages.json.gz"))
+WAYS = {"name": "by_name", "shape": "by_shape", "stack": "by_stack_5"}
+
+
+def torch_says(name: str) -> dict[str, Any]:
+    with gzip.open(TRACES / f"{name}.key_averages.json.gz", "rt") as file:
+        answer: dict[str, Any] = json.load(file)
+    return answer
+
+
+def etq_says(warehouse: Warehouse, name: str, by: str, unit: str = "us") -> list[dict[str, Any]]:
+    capture = warehouse.ingest(TRACES / f"{name}.pt.trace.json.gz")
+    columns, rows = warehouse.rows("FROM key_averages($c, by := $by, unit := $unit)", c=capture, by=by, unit=unit)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def listed(shapes: str) -> Any:
+    """Torch prints a Python list, the file holds JSON: empty for no input."""
+    return json.loads(shapes.replace("'", '"')) if shapes else []
+
+
+@pytest.mark.parametrize("by", list(WAYS))
+@pytest.mark.parametrize("name", NAMES)
+def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
+    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(name)[WAYS[by]]}
+    ours = {(row["name"], str(listed(row["shapes"] or ""))): row for row in etq_says(warehouse, name, by)}
+    assert len(theirs) == len(torch_says(name)[WAYS[by]])
+    assert set(ours) == set(theirs)
+    for key, expected in theirs.items():
+        row = ours[key]
+        assert row["calls"] == expected["count"], key
+        for column, their_column in (
+            ("self_cpu_time", "self_cpu_time_total"), ("cpu_time_total", "cpu_time_total"), ("cpu_time_avg", "cpu_time"),
+        ):  # fmt: skip
+            assert math.isclose(row[column], expected[their_column], rel_tol=1e-12, abs_tol=1e-8), (key, column)
+        assert (row["self_cpu_memory"] or 0) == expected["self_cpu_memory_usage"], key
+        assert (row["cpu_memory"] or 0) == expected["cpu_memory_usage"], key
+        assert row["unit"] == "us" and row["is_device"] is False
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_total(warehouse: Warehouse, name: str) -> None:
+    rows = etq_says(warehouse, name, "name", "ns")
+    assert sum(row["self_cpu_time"] for row in rows) == pytest.approx(1000 * torch_says(name)["self_cpu_time_total"])
+    assert sum(row["self_cpu_percent"] for row in rows) == pytest.approx(100)
+
+
+def test_flops_are_in_no_file(warehouse: Warehouse) -> None:
+    """conv_infer was recorded with with_flops: torch has them in memory, and leaves them out of the trace."""
+    assert any(row["flops"] for row in torch_says("conv_infer")["by_name"])
+    assert {row["flops"] for row in etq_says(warehouse, "conv_infer", "name")} == {None}
+
+
+def test_memory_that_was_not_recorded_is_unknown(warehouse: Warehouse) -> None:
+    assert {row["self_cpu_memory"] for row in etq_says(warehouse, "conv_infer", "name")} == {None}
+
+
+def test_modules(warehouse: Warehouse) -> None:
+    """Own times by module add up to the same total, and each module's calls are those of its Python function."""
+    by_module = etq_says(warehouse, "transformer_stack", "module")
+    assert sum(row["self_cpu_time"] for row in by_module) == pytest.approx(
+        torch_says("transformer_stack")["self_cpu_time_total"]
+    )
+    called = {row["module"]: row["calls"] for row in by_module if row["name"].startswith("nn.Module: ")}
+    expected = {
+        row["key"].removeprefix("nn.Module: "): row["count"]
+        for row in torch_says("transformer_stack")["by_name"]
+        if row["key"].startswith("nn.Module: ")
+    }
+    assert called == expected and "MultiheadAttention_0" in called
+
+
+def test_steps_are_runs(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(TRACES / "steps_12.pt.trace.json.gz")
+    runs = warehouse.sql("SELECT name, iteration FROM runs ORDER BY run_index").fetchall()
+    assert runs == [("ProfilerStep", 0), ("ProfilerStep", 1), ("ProfilerStep", 2), ("Outside of steps", 0)]
+    names = warehouse.sql("SELECT run_index, label FROM events WHERE family = 'ProfilerStep*' ORDER BY 1").fetchall()
+    assert names == [(0, "ProfilerStep#9"), (1, "ProfilerStep#10"), (2, "ProfilerStep#11")]
+    # A schedule chooses among them: the first left out, and what is outside with it.
+    rows = warehouse.key_averages(capture, skip_first=1).filter("name = 'ProfilerStep*'").project("calls").fetchall()
+    assert rows == [(2,)]
+
+
+def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
+    """By hand, of the dump's ticks: the kernels' own time is all of theirs, the execute's what is left of it."""
+    capture = warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp")
+    rows = {row[0]: row[1:] for row in warehouse.key_averages(capture, unit="ns").project(
+        "name, calls, self_cpu_time, cpu_time_total").fetchall()}  # fmt: skip
+    ticks = "SELECT count(*), sum(duration_ticks) FROM events WHERE name = 'native_call_addmm.out'"
+    [(count, total)] = warehouse.sql(ticks).fetchall()
+    assert rows["addmm"] == (count, total, total)
+    within = """
+        SELECT sum(c.duration_ticks) FROM events AS c
+        JOIN events AS p ON p.run_index = c.run_index AND p.event_index = c.parent_index
+        WHERE p.name = 'Method::execute'
+    """
+    calls, own, all_of_it = rows["Method::execute"]
+    assert calls == 5 and own == all_of_it - warehouse.sql(within).fetchall()[0][0]

@@ -1,0 +1,172 @@
+"""Traces that are damaged, hostile, old, or another tool's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etq import FormatError
+from etq.ingest.torch_trace import read_torch_trace
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
+
+
+def slice_of(name: str, ts: float, dur: float | None = None, tid: int | str = 1, **more: Any) -> dict[str, Any]:
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 7, "tid": tid, "ts": ts, **more}
+    return event if dur is None else {**event, "dur": dur}
+
+
+def trace(*events: Any) -> bytes:
+    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
+
+
+def ingested(warehouse: Warehouse, content: bytes) -> dict[str, list[Any]]:
+    """By name: start, duration, parent's name."""
+    warehouse.ingest(content)
+    rows = warehouse.sql(
+        """
+        SELECT e.label, e.start_ticks, e.duration_ticks, p.label FROM events AS e
+        LEFT JOIN events AS p ON p.run_index = e.parent_run_index AND p.event_index = e.parent_index
+        """
+    ).fetchall()
+    return {label: row for label, *row in rows}
+
+
+def findings(warehouse: Warehouse) -> dict[str, str]:
+    return dict(warehouse.sql("SELECT rule, detail FROM findings").fetchall())
+
+
+def test_nesting(warehouse: Warehouse) -> None:
+    """As torch: what overlaps in part is no child, what begins where another ends stands beside it."""
+    rows = ingested(
+        warehouse,
+        trace(
+            slice_of("outer", 10, 10), slice_of("inner", 10, 4), slice_of("innermost", 11, 3), slice_of("next", 14, 6),
+            slice_of("across", 18, 5), slice_of("elsewhere", 11, 1, tid=2), slice_of("empty", 15, 0),
+        ),
+    )  # fmt: skip
+    parents = {name: row[2] for name, row in rows.items()}
+    assert parents == {
+        "outer": None, "inner": "outer", "innermost": "inner", "next": "outer", "across": None, "elsewhere": None,
+        "empty": "next",
+    }  # fmt: skip
+
+
+def test_the_last_nanosecond_is_kept(warehouse: Warehouse) -> None:
+    content = trace(slice_of("a", 4303857517582.359, 0.001), slice_of("b", 7.123, 1234567.891))
+    assert ingested(warehouse, content) == {"a": [4303857517582359, 1, None], "b": [7123, 1234567891, None]}
+
+
+def test_times_that_cannot_be(warehouse: Warehouse) -> None:
+    rows = ingested(
+        warehouse,
+        trace(slice_of("whole", 1, 2), slice_of("unfinished", 3), slice_of("backward", 9, -4), slice_of("far", 1e300, 1),
+              slice_of("long", 1, 1e200), {"ph": "X", "name": "never", "pid": 1, "tid": 1}),
+    )  # fmt: skip
+    assert rows == {"whole": [1000, 2000, None], "unfinished": [3000, 0, None], "backward": [9000, None, None]}
+    told = findings(warehouse)
+    assert told["no duration"] == "1 events have no duration: taken for 0"
+    assert told["events left out"] == "what is no whole slice is not read: 1 (a slice without a time)"
+    assert set(told) == {"no duration", "events left out", "impossible times"}
+
+
+def test_names_that_are_no_utf8(warehouse: Warehouse) -> None:
+    content = trace(slice_of("caf?", 1, 1), slice_of("plain", 2, 1)).replace(b"caf?", b"caf\xe9")
+    assert set(ingested(warehouse, content)) == {"caf\N{REPLACEMENT CHARACTER}", "plain"}
+    assert "no UTF-8" in findings(warehouse)
+
+
+def test_another_tools_trace_is_plain_slices(warehouse: Warehouse) -> None:
+    content = json.dumps(
+        [
+            {"ph": "B", "name": "work", "pid": "host", "tid": "main", "ts": 1, "args": {"device": "cuda:0"}},
+            slice_of("call", 2, 1, tid="main", pid="host", args={"correlation": [1], "bytes": "many"}),
+            {"ph": "E", "pid": "host", "tid": "main", "ts": 5},
+            {"ph": "E", "pid": "host", "tid": "main", "ts": 6},
+            {"ph": "B", "name": "open", "pid": "host", "tid": "main", "ts": 7},
+            {"ph": "C", "name": "counter", "pid": 1, "ts": 1, "args": {"value": 3}},
+            {"ph": "X", "name": 5},
+            "nothing",
+        ]
+    ).encode()
+    assert ingested(warehouse, content) == {"work": [1000, 4000, None], "call": [2000, 1000, "work"]}
+    assert findings(warehouse)["events left out"] == (
+        "what is no whole slice is not read: 1 (a beginning without its end), 1 (an end without its beginning), "
+        "2 (no event's form), 1 (phase C)"
+    )
+
+
+def test_what_devices_say(warehouse: Warehouse) -> None:
+    said = {"External id": 4, "device": 0, "stream": 7, "correlation": 9, "grid": [2, 1, 1], "block": [64, 1, 1],
+            "blocks per SM": 0.5, "est. achieved occupancy %": 31.5, "registers per thread": 16}  # fmt: skip
+    ingested(
+        warehouse,
+        trace(
+            slice_of("ProfilerStep#3", 0, 100, cat="user_annotation"),
+            slice_of("aten::add", 1, 9, args={"External id": 4}),
+            slice_of("cudaLaunchKernel", 2, 3, cat="cuda_runtime", args={"correlation": 9}),
+            slice_of("add_kernel", 120, 40, cat="kernel", tid=7, args=said),
+        ),
+    )
+    told = "SELECT run_index, device, stream, grid, block, blocks_per_sm, occupancy_percent FROM device_events"
+    # It ran behind the step, which launched it.
+    assert warehouse.sql(told).fetchall() == [(0, 0, 7, "[2, 1, 1]", "[64, 1, 1]", 0.5, 31.5)]
+    rows = warehouse.sql(
+        "SELECT name, self_device_time, device_time_total, self_cpu_time FROM key_averages('@latest') ORDER BY name"
+    ).fetchall()
+    assert rows == [
+        ("ProfilerStep*", 0, 40, 91), ("add_kernel", 40, 40, 0), ("aten::add", 40, 40, 6), ("cudaLaunchKernel", 0, 0, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "no trace: expected JSON with traceEvents"),
+        (b'{"traceEvents": 3}', "no trace: expected JSON with traceEvents"),
+        (b'{"other": []}', "no trace: expected JSON with traceEvents"),
+        (REAL[: len(REAL) // 2], "no trace: expected JSON with traceEvents"),
+        (gzip.compress(REAL)[:500], "the gzip is truncated"),
+        (gzip.compress(REAL)[:300] + bytes(400), "the gzip is"),
+        (b"\x1f\x8b\x08", "the gzip is truncated"),
+        (gzip.compress(b"[" + b" " * 200_000_000), "would unpack to more than"),
+    ],
+    ids=range(8),
+)
+def test_what_is_no_trace_is_refused(warehouse: Warehouse, content: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        warehouse.ingest(content)
+    assert warehouse.sql("SELECT count(*) FROM captures").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"traceEvents": []}', b"\xef\xbb\xbf[]", gzip.compress(b"[]")])
+def test_an_empty_trace_is_one(warehouse: Warehouse, content: bytes) -> None:
+    capture = warehouse.ingest(content)
+    assert capture.format == "torch_trace"
+    assert warehouse.key_averages(capture).fetchall() == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, len(REAL) - 1), bit=st.integers(0, 7))
+def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
+    content = bytearray(REAL)
+    content[at] ^= 1 << bit
+    try:
+        tables = dict(read_torch_trace(bytes(content), "made"))
+    except FormatError:
+        return
+    assert tables["event_ticks"].num_rows == tables["trace_events"].num_rows
+
+
+def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
+    content = json.dumps({"distributedInfo": {"rank": 34, "world_size": 300}, "traceEvents": []}).encode()
+    warehouse.ingest(content, labels={"model": "toy"})
+    assert warehouse.sql("SELECT key, value FROM labels ORDER BY key").fetchall() == [("model", "toy"), ("rank", "34")]
