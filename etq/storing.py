@@ -23,6 +23,8 @@ from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
+# The tables that may have millions of rows of one capture.
+LAID: Final = ("event_ticks", "trace_events", "op_arguments")
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,12 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], source: Source, options: Options) -> None:
     """Put one file into an empty database in memory that has just these tables, to be asked and thrown away.
 
-    Its events are not copied into the database, which reads them where they were decoded.
+    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded.
     """
-    events = _lay(connection, 1, tables, source, options)
-    if events is not None and "event_ticks" in tables:
-        connection.register("_event_ticks_1", events)
-        connection.execute("DROP TABLE event_ticks")
-        connection.execute("CREATE VIEW event_ticks AS SELECT 1 AS capture_id, * FROM _event_ticks_1")
+    for table, rows in _lay(connection, 1, tables, source, options).items():
+        connection.register(f"_{table}_1", rows)
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
 
 
 def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
@@ -139,16 +140,20 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
-    rows = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    events = _lay(connection, 2, {name for (name,) in rows}, source, options)
-    if events is not None:
-        connection.register("_event_ticks_2", events)
+    views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    laid = {name for (name,) in views} & set(LAID)
+    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, source, options).items():
+        if table not in laid:
+            insert(connection, table, 2, rows)
+            continue
+        connection.register(f"_{table}_2", rows)
         connection.execute(
-            """
-            CREATE OR REPLACE VIEW event_ticks AS
-            SELECT 1 AS capture_id, * FROM _event_ticks_1
+            f"""
+            CREATE OR REPLACE VIEW {table} AS
+            SELECT 1 AS capture_id, * FROM _{table}_1
             UNION ALL
-            SELECT 2 AS capture_id, * FROM _event_ticks_2
+            SELECT 2 AS capture_id, * FROM _{table}_2
             """
         )
     return 2
@@ -156,16 +161,16 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
 
 def _lay(
     connection: duckdb.DuckDBPyConnection, capture_id: int, tables: Container[str], source: Source, options: Options
-) -> pa.Table | None:
-    """Insert the rows of these tables but events, and return these."""
+) -> dict[str, pa.Table]:
+    """Insert the rows of these tables but those of `LAID`, and return these."""
     source.start_hashing()
-    events: list[pa.RecordBatch] = []
+    laid: dict[str, list[pa.RecordBatch]] = {}
     for table, rows in _tables(free_name(connection, "captures", source), source, options):
-        if table == "event_ticks":
-            events.append(rows)
+        if table in LAID and table in tables:
+            laid.setdefault(table, []).append(rows)
         elif table in tables:
             _insert_part(connection, table, capture_id, rows, options)
-    return pa.Table.from_batches(events) if events else None
+    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()}
 
 
 def _insert_rows(
@@ -224,7 +229,7 @@ def insert(
     connection: duckdb.DuckDBPyConnection,
     table: str,
     key: int,
-    rows: pa.RecordBatch | pa.RecordBatchReader,
+    rows: pa.RecordBatch | pa.RecordBatchReader | pa.Table,
     column: str = "capture_id",
 ) -> None:
     """Insert rows that lack their first key, the column of that name."""

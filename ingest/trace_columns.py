@@ -6,17 +6,20 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import count
+from math import isnan
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from etq.ingest.trace_json import DEVICE_CATEGORIES, UNWRITTEN, Arguments, PlainEvent, TraceEvent, Written
 
-NONE: Final = -1
 MEMORY: Final = "[memory]"
 NO_ARGUMENTS: Final = Arguments()
 # What a Chrome trace may hold that is no slice: metadata, instants, flows.
 _QUIET_PHASES: Final = frozenset("Misft")
+_KIND: Final = attrgetter("cat", "name")
+_THREAD: Final = attrgetter("pid", "tid")
 
 
 class Numbered(defaultdict[Any, int]):
@@ -34,8 +37,8 @@ class TraceColumns:
     thread        [n] number of (pid, tid) in `threads`
     start         [n] microseconds, as float
     duration      [n] microseconds, NaN where the file says none
-    external, correlation, sequence, forward  [n] ids, -1 for none
-    arguments     rows of position, then numbers in `written` of shapes, dtypes, strides, values
+    external, old_external, correlation, sequence, forward  [n] ids, -1 for none
+    arguments     rows of position, number in `inputs`: shapes, dtypes, strides, values as they are written
     stacks        rows of position, number in `written`
     devices       rows of position and what device events say
     memory        rows of position, thread, microseconds and what `[memory]` events say
@@ -44,9 +47,9 @@ class TraceColumns:
     def __init__(self) -> None:
         self.at, self.kind, self.thread = array("q"), array("q"), array("q")
         self.start, self.duration = array("d"), array("d")
-        self.external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(4))
-        self.kinds, self.threads, self.written = Numbered(), Numbered(), Numbered()
-        self.arguments: list[tuple[int, ...]] = []
+        self.external, self.old_external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(5))
+        self.kinds, self.threads, self.inputs, self.written = (Numbered() for _ in range(4))
+        self.arguments: list[tuple[int, int]] = []
         self.stacks: list[tuple[int, int]] = []
         self.devices: list[tuple[Any, ...]] = []
         self.memory: list[tuple[Any, ...]] = []
@@ -76,30 +79,34 @@ class TraceColumns:
                     self._add_other(at, event)
 
     def _add_slices(self, slices: list[tuple[int, TraceEvent | PlainEvent]]) -> None:
-        timed = [pair for pair in slices if pair[1].ts is not None]
+        timed = [pair for pair in slices if not isnan(pair[1].ts)]
         self._left_out["a slice without a time"] += len(slices) - len(timed)
-        kinds, threads = self.kinds, self.threads
-        self.at.extend([at for at, _ in timed])
-        self.kind.extend([kinds[event.cat, event.name] for _, event in timed])
-        self.thread.extend([threads[event.pid, event.tid] for _, event in timed])
-        self.start.extend([event.ts or 0.0 for _, event in timed])
-        self.duration.extend([float("nan") if event.dur is None else event.dur for _, event in timed])
-        given = [event.args or NO_ARGUMENTS for _, event in timed]
-        self.external.extend(
-            [args.old_external_id or NONE if args.external_id is None else args.external_id for args in given]
-        )
-        self.correlation.extend([args.correlation or NONE for args in given])
-        self.sequence.extend([NONE if args.sequence_number is None else args.sequence_number for args in given])
-        self.forward.extend([NONE if args.forward_thread is None else args.forward_thread for args in given])
+        if not timed:
+            return
+        at, events = zip(*timed, strict=True)
+        given = [event.args or NO_ARGUMENTS for event in events]
+        self.at.extend(at)
+        self.kind.extend(map(self.kinds.__getitem__, map(_KIND, events)))
+        self.thread.extend(map(self.threads.__getitem__, map(_THREAD, events)))
+        for column, field in ((self.start, "ts"), (self.duration, "dur")):
+            column.extend(map(attrgetter(field), events))
+        for ids, field in (
+            (self.external, "external_id"),
+            (self.old_external, "old_external_id"),
+            (self.correlation, "correlation"),
+            (self.sequence, "sequence_number"),
+            (self.forward, "forward_thread"),
+        ):
+            ids.extend(map(attrgetter(field), given))
         self._add_details(timed, given)
 
     def _add_details(self, timed: list[tuple[int, TraceEvent | PlainEvent]], given: list[Arguments]) -> None:
-        written = self.written
+        inputs, written = self.inputs, self.written
         for (at, event), args in zip(timed, given, strict=True):
             shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
             if shapes is not UNWRITTEN:
-                parts = (shapes, args.dtypes, args.strides, args.values)
-                self.arguments.append((at, *[written[_written(part)] for part in parts]))
+                parts = (bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values))
+                self.arguments.append((at, inputs[parts]))
             if args.call_stack:
                 self.stacks.append((at, written[args.call_stack.encode()]))
             if event.cat in DEVICE_CATEGORIES:
@@ -107,7 +114,7 @@ class TraceColumns:
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
-        if event.ph == "i" and event.name == MEMORY and event.ts is not None:
+        if event.ph == "i" and event.name == MEMORY and not isnan(event.ts):
             self.memory.append((at, self.threads[event.pid, event.tid], event.ts, *_memory_row(args)))
         elif event.ph == "M":
             self._name(event, args)
@@ -127,11 +134,11 @@ class TraceColumns:
     def _close(self, end: TraceEvent | PlainEvent) -> None:
         """A slice of a beginning and an end, as other tools write them."""
         waiting = self._open[self.threads[end.pid, end.tid]]
-        if not waiting or end.ts is None or waiting[-1][1].ts is None:
+        if not waiting or isnan(end.ts) or isnan(waiting[-1][1].ts):
             self.leave_out("an end without its beginning")
             return
         at, begin = waiting.pop()
-        begin.dur = end.ts - (begin.ts or 0.0)
+        begin.dur = end.ts - begin.ts
         self._add_slices([(at, begin)])
 
     def finish(self) -> None:

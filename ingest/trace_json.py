@@ -6,6 +6,7 @@ lower-case keys among it, and Chrome's Trace Event Format, of which both are.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Final
 
 import msgspec
@@ -18,6 +19,9 @@ DEVICE_CATEGORIES: Final = frozenset(
 RUNTIME_CATEGORIES: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"))
 STEP: Final = "ProfilerStep#"
 
+# What stands for an id and for a time that aren't there.
+NONE: Final = -1
+NAN: Final = math.nan
 # What stands for a part of the JSON that isn't there.
 UNWRITTEN: Final = msgspec.Raw(b"")
 
@@ -25,19 +29,19 @@ Written = str | int | float | None
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What an event says of itself."""
+    """What an event says of itself. First what most say, in their order, which is sooner found."""
 
-    external_id: int | None = msgspec.field(default=None, name="External id")
-    old_external_id: int | None = msgspec.field(default=None, name="external id")
-    correlation: int | None = None
-    sequence_number: int | None = msgspec.field(default=None, name="Sequence number")
-    forward_thread: int | None = msgspec.field(default=None, name="Fwd thread id")
-    call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Dims")
-    old_shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input dims")
+    external_id: int = msgspec.field(default=NONE, name="External id")
+    values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
     dtypes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input type")
     strides: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Strides")
-    values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
+    shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Dims")
+    old_external_id: int = msgspec.field(default=NONE, name="external id")
+    correlation: int = NONE
+    sequence_number: int = msgspec.field(default=NONE, name="Sequence number")
+    forward_thread: int = msgspec.field(default=NONE, name="Fwd thread id")
+    call_stack: str | None = msgspec.field(default=None, name="Call stack")
+    old_shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input dims")
     # Of the device.
     device: int | None = None
     stream: int | str | None = None
@@ -70,8 +74,8 @@ class TraceEvent(msgspec.Struct, gc=False):
     cat: str = ""
     pid: Written = None
     tid: Written = None
-    ts: float | None = None
-    dur: float | None = None
+    ts: float = NAN
+    dur: float = NAN
     args: Arguments | None = None
 
 
@@ -83,8 +87,8 @@ class PlainEvent(msgspec.Struct, gc=False):
     cat: str = ""
     pid: Written = None
     tid: Written = None
-    ts: float | None = None
-    dur: float | None = None
+    ts: float = NAN
+    dur: float = NAN
     args: ClassVar[None] = None
 
 

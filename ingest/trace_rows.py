@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from etq.ingest.arrow import batch, chosen, encoded, integers, numbers, texts
 from etq.ingest.etdump_rows import EVENT_TICKS
-from etq.ingest.trace_columns import NONE, TraceColumns, spelled, texts_of
-from etq.ingest.trace_json import DEVICE_CATEGORIES, RUNTIME_CATEGORIES, STEP
+from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
 
 Whole = npt.NDArray[np.int64]
 # Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
@@ -40,10 +40,15 @@ class Slices:
             np.array(each, np.int64)[is_kept] for each in (columns.at, columns.kind, columns.thread)
         )
         self.start, self.elapsed = _nanoseconds(start[is_kept]), _nanoseconds(np.nan_to_num(duration[is_kept]))
-        self.external, self.correlation, self.sequence, self.forward = (
+        self.external, old_external, self.correlation, self.sequence, self.forward = (
             np.array(each, np.int64)[is_kept]
-            for each in (columns.external, columns.correlation, columns.sequence, columns.forward)
+            for each in (
+                *(columns.external, columns.old_external, columns.correlation),
+                *(columns.sequence, columns.forward),
+            )
         )
+        # In the older layout runtime and device events have it in lower case, 0 for none.
+        self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
         # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
         self.slack = np.ceil(np.spacing(np.abs(start[is_kept])) * 1000).astype(np.int64) if len(self.at) else self.at
         self.slack[self.slack < 2] = 0
@@ -90,17 +95,21 @@ class Slices:
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
         end = self.start + self.elapsed
         order = nested[np.lexsort((nested, -end[nested], self.start[nested], self.thread[nested]))]
-        stack: list[tuple[int, int, int]] = []
+        rows: list[int] = []
+        stops: list[float] = []
         last_thread = None
+        found = []
         columns = (order, self.thread[order], self.start[order], end[order], self.slack[order])
         for row, thread, start, stop, slack in zip(*(each.tolist() for each in columns), strict=True):
             if thread != last_thread:
-                stack, last_thread = [], thread
-            while stack and (start >= stack[-1][1] or stop > stack[-1][1] + slack):
-                stack.pop()
-            if stack:
-                parent[row] = stack[-1][0]
-            stack.append((row, stop, start))
+                rows, stops, last_thread = [], [], thread
+            while stops and (start >= stops[-1] or stop > stops[-1] + slack):
+                rows.pop()
+                stops.pop()
+            found.append(rows[-1] if rows else NONE)
+            rows.append(row)
+            stops.append(stop)
+        parent[order] = found
         return parent
 
 
@@ -278,9 +287,8 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.Rec
 def _arguments(columns: TraceColumns, run_of: _RunOf) -> pa.RecordBatch:
     rows = np.array(columns.arguments, np.int64)
     is_known, found = run_of.keys(rows[:, 0])
-    written = texts_of(columns.written)
-    for position, name in enumerate(("shapes", "dtypes", "strides", "inputs"), 1):
-        found[name] = encoded(written, rows[is_known, position])
+    for name, values in zip(("shapes", "dtypes", "strides", "inputs"), zip(*columns.inputs, strict=True), strict=True):
+        found[name] = encoded(texts_of(value or None for value in values), rows[is_known, 1])
     return batch(found)
 
 

@@ -81,19 +81,17 @@ keyed AS (
     CROSS JOIN asked AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id AND s.signature_index = c.signature_index
-    LEFT JOIN op_arguments AS o
-        ON k.parted_by = 'shape'
-        AND o.capture_id = k.capture_id
+    -- What nobody asks for is known to be empty before anything is read.
+    LEFT JOIN (FROM op_arguments AS i WHERE "by" = 'shape') AS o
+        ON o.capture_id = k.capture_id
         AND o.run_index = c.run_index
         AND o.event_index = c.event_index
-    LEFT JOIN trace_events AS t
-        ON k.parted_by = 'stack'
-        AND t.capture_id = k.capture_id
+    LEFT JOIN (FROM trace_events AS i WHERE "by" = 'stack') AS t
+        ON t.capture_id = k.capture_id
         AND t.run_index = c.run_index
         AND t.event_index = c.event_index
-    LEFT JOIN _modules_of_events(capture) AS m
-        ON k.parted_by = 'module'
-        AND m.run_index = c.run_index
+    LEFT JOIN (FROM _modules_of_events(capture) AS i WHERE "by" = 'module') AS m
+        ON m.run_index = c.run_index
         AND m.event_index = c.event_index
     WHERE c.is_call
 ),
