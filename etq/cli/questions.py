@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -25,8 +25,6 @@ from etq.cli.options import (
 from etq.errors import EtqError
 from etq.output import printable, write, write_rows
 
-OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
-
 
 def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view."""
@@ -43,8 +41,6 @@ def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", s
     decorated = output_options(decorated)
     if schedule:
         decorated = schedule_options(decorated)
-    if view == "op_totals":
-        decorated = click.option("--by", type=click.Choice(OPS_BY), help="What is one op.")(decorated)
     if view == "framework_tax":
         decorated = click.option("--baseline", metavar="CAPTURE", help="The same program at level method_only.")(
             decorated
@@ -59,7 +55,6 @@ _view_command(
     """SELECT i.block_index, i.event_block_name, i.slot, i.occurrence, i.event_name, i.instruction_id, i.p10, i.p50,
     i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
 )
-_view_command("ops", "op_totals", "Show where the time of the executes went, op by op.")
 _view_command("breakdown", "execute_breakdown", "Show what the time of the executes is made of.")
 _view_command("tax", "framework_tax", "Show what each run costs beside its work.")
 _view_command("load", "load_breakdown", "Show what loading and the first run cost.", schedule=False)

@@ -1,0 +1,122 @@
+"""The command `ops`: where the time went, op by op, of ETDumps and of PyTorch's traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import (
+    asked,
+    file_options,
+    output_options,
+    schedule_options,
+    taken_file_options,
+    unit_option,
+    warehouse_option,
+)
+from etq.errors import EtqError
+from etq.output import write
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+# What is one op: of an ETDump, and of a trace.
+OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
+CALLS_BY: Final = ("name", "shape", "stack", "module")
+# The columns of torch's own table; what a trace doesn't have is left out of them.
+TORCH_TABLE: Final = {
+    "name": True,
+    "shapes": "by_shape",
+    "stack": "by_stack",
+    "module": "by_module",
+    "self_cpu_percent": True,
+    "self_cpu_time": True,
+    "cpu_time_percent": True,
+    "cpu_time_total": True,
+    "cpu_time_avg": True,
+    "self_device_time": "has_device",
+    "device_time_total": "has_device",
+    "device_time_avg": "has_device",
+    "cpu_memory": "has_memory",
+    "self_cpu_memory": "has_memory",
+    "calls": True,
+    "unit": True,
+}
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="What is one op.")
+@click.option("--sort-by", metavar="COLUMN", help="Largest first.  [default: own time]")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N only.")
+@unit_option(None)
+@schedule_options
+@warehouse_option
+@file_options
+@output_options
+def ops(
+    capture: str,
+    by: str | None,
+    sort_by: str | None,
+    limit: int | None,
+    unit: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show where the time of the executes went, op by op; of a PyTorch trace, torch's own table.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. Of an ETDump --by is family, label,
+    instance, op_type or shape; of a trace name, shape, stack or module.
+
+    \b
+    etq ops run --by instance --unit us --db lab.duckdb
+    etq ops worker.pt.trace.json.gz --sort-by self_cpu_time --limit 10
+    """
+    said = taken_file_options(options)
+    given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
+    with asked(capture, db, ["op_totals", "key_averages", "device_events"], said) as (warehouse, selector):
+        is_trace = _format(warehouse, selector) == "torch_trace"
+        view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
+        if by is not None and by not in known:
+            raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        arguments = "".join(f', "{name}" := ${name}' for name in given)
+        columns = _columns(warehouse, selector, by) if is_trace else "*"
+        query = f"SELECT {columns} FROM {view}($capture{arguments})" + _order(view, sort_by)
+        if limit is not None:
+            query += f" LIMIT {limit:d}"
+        write(warehouse, query, format, output, force=force, capture=selector, **given)
+
+
+def _format(warehouse: Warehouse, selector: str) -> str:
+    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _capture_id($capture)"
+    [(found,)] = warehouse.rows(query, capture=selector)[1]
+    return str(found)
+
+
+def _order(view: str, sort_by: str | None) -> str:
+    from etq import catalog
+
+    if sort_by is None:
+        return ""
+    columns = [column.name for column in catalog.objects()[view].columns]
+    if sort_by not in columns:
+        raise EtqError(f"no column {sort_by!r} to sort by; known are {', '.join(columns)}")
+    return f' ORDER BY "{sort_by}" DESC NULLS LAST'
+
+
+def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
+    """The columns of torch's table that the trace has."""
+    query = """
+        SELECT
+            EXISTS (FROM device_events AS d WHERE d.capture_id = k.capture_id) AS has_device,
+            EXISTS (FROM trace_memory AS m WHERE m.capture_id = k.capture_id) AS has_memory
+        FROM (SELECT _capture_id($capture) AS capture_id) AS k
+    """
+    names, [row] = warehouse.rows(query, capture=selector)
+    held = {name for name, value in zip(names, row, strict=True) if value} | {f"by_{by}"}
+    return ", ".join(column for column, needs in TORCH_TABLE.items() if needs is True or needs in held)
