@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
+    from etq.torch_handler import torch_trace_handler
     from etq.warehouse import Capture, Program, Warehouse, open
 
 __version__ = "0.1.0"
@@ -29,16 +30,20 @@ __all__ = [
     "WarehouseError",
     "__version__",
     "open",
+    "torch_trace_handler",
 ]
 
-_LAZY = ("Capture", "Program", "Warehouse", "open")
+_LAZY = {
+    **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse"),
+    "torch_trace_handler": "etq.torch_handler",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from etq import warehouse
+        from importlib import import_module
 
-        return getattr(warehouse, name)
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'etq' has no attribute {name!r}")
 
 
