@@ -11,7 +11,7 @@ from etq import catalog
 from etq.errors import QueryError
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
-CAPTURES: Final = frozenset({"capture", "baseline", "base", "new"})
+CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # The macro whose `base` and `new` are programs.
 OF_PROGRAMS: Final = "compare_programs"
 # In the stub; those of other parameters are told by their defaults.
@@ -22,6 +22,8 @@ PYTHON_TYPES: Final = {
     "program": "str | Program",
     "base": "str | Capture",
     "new": "str | Capture",
+    "etdump": "str | Capture",
+    "trace": "str | Capture",
 }
 
 

@@ -146,6 +146,12 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def model_map(
+        self,
+        etdump: str | Capture,
+        trace: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def module_totals(
         self,
         capture: str | Capture,

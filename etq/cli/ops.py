@@ -1,4 +1,4 @@
-"""The command `ops`: where the time went, op by op, of ETDumps and of PyTorch's traces."""
+"""Commands about ops of ETDumps and of PyTorch's traces: ops, map."""
 
 from __future__ import annotations
 
@@ -120,3 +120,27 @@ def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
     names, [row] = warehouse.rows(query, capture=selector)
     held = {name for name, value in zip(names, row, strict=True) if value} | {f"by_{by}"}
     return ", ".join(column for column, needs in TORCH_TABLE.items() if needs is True or needs in held)
+
+
+@main.command("map")
+@click.argument("etdump")
+@click.argument("trace")
+@unit_option(None)
+@warehouse_option
+@output_options
+def model_map(
+    etdump: str, trace: str, unit: str | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Lay a model's run on a device beside PyTorch's own, op by op: where is the device slower than it should be?
+
+    ETDUMP is a capture linked to its ETRecord, TRACE one of a PyTorch trace of the same model with its modules.
+
+    \b
+    etq map run run-in-torch --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    given = {} if unit is None else {"unit": unit}
+    query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in given)})"
+    with open(db, read_only=True) as warehouse:
+        write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **given)

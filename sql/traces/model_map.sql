@@ -1,0 +1,146 @@
+-- The modules of a trace's model by their path in the linked record of an
+-- ETDump of the same model: torch numbers the modules of a class in the order of
+-- their first call, in which the record has them, too.
+-- Columns:
+--   module: the module as the trace names it: Linear_0
+--   module_path: its path in the record
+CREATE MACRO _module_paths(
+    etdump  -- as in `model_map`
+) AS TABLE
+WITH
+called AS (
+    SELECT
+        m.module_path,
+        string_split(m.module_class, '.')[-1] AS class,
+        min(m.node_index) AS first_node
+    FROM _capture(etdump, NULL) AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
+    JOIN graphs AS g
+        ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_modules AS m
+        ON m.record_id = g.record_id AND m.graph_id = g.graph_id
+    GROUP BY m.module_path, class
+)
+SELECT
+    c.class || '_' || (
+        row_number() OVER (
+            PARTITION BY c.class ORDER BY c.first_node, c.module_path
+        ) - 1
+    ) AS module,
+    c.module_path
+FROM called AS c;
+
+-- The same model run by ExecuTorch and by PyTorch, op beside op: where is the
+-- device slower than it should be? Ops are the same where their module's path
+-- and their name are (an `addmm` of a Linear is both runs' one); what only one
+-- side has, as the other fused, decomposed or delegated it, stands alone (of the
+-- trace's, those that no other op called). Needs a linked record, and a trace
+-- with modules (with_modules or with_stack).
+-- Columns:
+--   module_path: path of the module, '' for the model itself
+--   op: the op, as kernels are named: addmm
+--   etdump_calls: calls by run of Method::execute; NULL where the ETDump has none
+--   etdump_time: own time by run of Method::execute, on average
+--   trace_calls: calls by call of the whole model; NULL where the trace has none
+--   trace_time: time by call of the whole model, on average, with what is within it
+--   ratio: etdump_time as a multiple of trace_time
+--   excess: etdump_time less trace_time; NULL where one side has none
+--   unit: unit of times
+CREATE MACRO model_map(
+    etdump,  -- capture of an ETDump: name, hash prefix, @latest or selector
+    trace,  -- capture of a PyTorch trace of the same model
+    unit := NULL  -- ns, us, ms, s; NULL: us
+) AS TABLE
+WITH
+asked AS MATERIALIZED (
+    SELECT
+        a.capture_id,
+        a.unit,
+        a.time_scale,
+        greatest(count(r.run_index), 1) AS runs
+    FROM _capture(etdump, unit) AS a
+    LEFT JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
+    GROUP BY a.capture_id, a.unit, a.time_scale
+),
+device AS (
+    SELECT
+        o.module_path,
+        string_split(s.family, '.')[1] AS op,
+        count(*) AS calls,
+        sum(t.self_ticks)::DOUBLE AS ticks
+    FROM asked AS k
+    CROSS JOIN _self_times(etdump, 0, 0, 0, 1, 0, 0) AS t
+    JOIN signatures AS s
+        ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index
+    JOIN signature_ops AS o
+        ON o.capture_id = k.capture_id AND o.signature_index = t.signature_index
+    WHERE s.kind IN ('kernel', 'delegate_call')
+    GROUP BY o.module_path, op
+),
+paths AS MATERIALIZED (FROM _module_paths(etdump)),
+-- The trace's ops, with the module each stands in.
+called AS MATERIALIZED (
+    SELECT
+        e.label,
+        e.category,
+        e.duration_ticks,
+        p.module_path,
+        o.event_index IS NULL AS is_outermost
+    FROM _capture(trace, NULL) AS b
+    JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
+    JOIN _modules_of_events(trace) AS m
+        ON m.run_index = e.run_index AND m.event_index = e.event_index
+    JOIN paths AS p ON p.module = m.module
+    LEFT JOIN events AS o
+        ON o.capture_id = b.capture_id
+        AND o.run_index = e.parent_run_index
+        AND o.event_index = e.parent_index
+        AND starts_with(o.label, 'aten::')
+),
+-- How often the trace has the whole model.
+passes AS (
+    SELECT greatest(count(*), 1) AS passes
+    FROM called AS c
+    WHERE c.module_path = '' AND starts_with(c.label, 'nn.Module: ')
+),
+torch AS (
+    SELECT
+        c.module_path,
+        string_split(string_split(c.label, '::')[2], '.')[1] AS op,
+        count(*) AS calls,
+        sum(c.duration_ticks)::DOUBLE AS ticks,
+        bool_or(c.is_outermost) AS is_outermost
+    FROM called AS c
+    WHERE starts_with(c.label, 'aten::')
+    GROUP BY c.module_path, op
+),
+paired AS (
+    SELECT
+        coalesce(d.module_path, t.module_path) AS module_path,
+        coalesce(d.op, t.op) AS op,
+        d.calls / k.runs AS etdump_calls,
+        d.ticks / k.runs * _multiplier(k.time_scale, k.unit)
+            / _divisor(k.time_scale, k.unit) AS etdump_time,
+        t.calls / n.passes AS trace_calls,
+        t.ticks / n.passes * _multiplier('ns', k.unit) / _divisor('ns', k.unit)
+            AS trace_time,
+        k.unit
+    FROM device AS d
+    FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op
+    CROSS JOIN asked AS k
+    CROSS JOIN passes AS n
+    WHERE d.op IS NOT NULL OR t.is_outermost
+)
+SELECT
+    p.module_path,
+    p.op,
+    p.etdump_calls,
+    p.etdump_time,
+    p.trace_calls,
+    p.trace_time,
+    p.etdump_time / nullif(p.trace_time, 0) AS ratio,
+    p.etdump_time - p.trace_time AS excess,
+    p.unit
+FROM paired AS p
+ORDER BY p.etdump_time DESC NULLS LAST, p.trace_time DESC, p.module_path, p.op;

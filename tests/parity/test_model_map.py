@@ -1,0 +1,82 @@
+"""The same models run by ExecuTorch and by PyTorch, laid beside each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.cli.test_cli import etq_says
+from tests.conftest import CAPTURES
+
+
+def mapped(warehouse: Warehouse, model: str) -> dict[tuple[str, str], tuple[float | None, ...]]:
+    folder = CAPTURES / model
+    capture = warehouse.ingest(folder / f"{model}_100runs.etdp")
+    warehouse.link(capture, warehouse.ingest_record(folder / f"{model}.etrecord"))
+    trace = warehouse.ingest(CAPTURES / "torch" / f"pair_{model}.pt.trace.json.gz")
+    columns = "module_path, op, etdump_calls, etdump_time, trace_calls, trace_time, ratio, excess"
+    rows = warehouse.model_map(capture, trace, unit="us").project(columns).fetchall()
+    return {(module, op): tuple(figures) for module, op, *figures in rows}
+
+
+@pytest.mark.parametrize("model", ["mlp", "convnet", "transformer"])
+def test_modules_are_those_of_the_source(warehouse: Warehouse, model: str) -> None:
+    """By the models' source: every Linear, in its place, once a pass on both sides."""
+    linears = {
+        "mlp": [*(f"block{n}.{side}.linear" for n in (1, 2, 3) for side in ("up", "down")), "head.1"],
+        "convnet": ["classifier"],
+        "transformer": [
+            f"layers.{n}.{name}" for n in (0, 1) for name in ("attn.qkv", "attn.proj", "ffn.fc1", "ffn.fc2")
+        ],
+    }[model]
+    rows = mapped(warehouse, model)
+    assert sorted(module for module, op in rows if op == "addmm") == sorted(linears)
+    for module in linears:
+        etdump_calls, etdump_time, trace_calls, trace_time, ratio, excess = rows[module, "addmm"]
+        assert (etdump_calls, trace_calls) == (1, 1)
+        assert etdump_time and trace_time and ratio == pytest.approx(etdump_time / trace_time)
+        assert excess == pytest.approx(etdump_time - trace_time)
+
+
+def test_what_one_side_has_stands_alone(warehouse: Warehouse) -> None:
+    rows = mapped(warehouse, "convnet")
+    only_device = rows["classifier", "permute_copy"]
+    assert only_device[0] == 1 and only_device[2:] == (None, None, None, None)
+    only_torch = rows["features.0.cbr.bn", "batch_norm"]
+    assert only_torch[:2] == (None, None) and only_torch[2] == 1
+    # What another op called is not shown beside that.
+    assert ("features.0.cbr.bn", "_batch_norm_impl_index") not in rows
+
+
+def test_times_are_by_pass(warehouse: Warehouse) -> None:
+    """By hand: 100 runs of the dump, 3 passes of the trace."""
+    rows = mapped(warehouse, "mlp")
+    kernels = "SELECT sum(duration_ticks) FROM events WHERE name = 'native_call_native_layer_norm.out'"
+    assert rows["head.0", "native_layer_norm"][1] == pytest.approx(warehouse.sql(kernels).fetchall()[0][0] / 100 / 1000)
+    norms = "SELECT count(*), sum(duration_ticks) FROM events WHERE label = 'aten::native_layer_norm'"
+    [(count, ticks)] = warehouse.sql(norms).fetchall()
+    assert count == 3 and rows["head.0", "native_layer_norm"][3] == pytest.approx(ticks / 3 / 1000)
+
+
+def test_ops_of_a_trace_on_the_command_line() -> None:
+    """The first columns of what torch printed (mlp_train.key_averages.json): 39.51%, 8.064ms, 39.94%, 8.151ms."""
+    trace = str(CAPTURES / "torch" / "mlp_train.pt.trace.json.gz")
+    result = etq_says("ops", trace, "--sort-by", "self_cpu_time", "--limit", "2", "--unit", "ms", "--format", "json")
+    first, second = json.loads(result.stdout)
+    assert (first["name"], second["name"]) == ("aten::addmm", "aten::clamp_min")
+    shown = [round(first[name], 3) for name in ("self_cpu_time", "cpu_time_total")]
+    assert (round(first["self_cpu_percent"], 2), *shown, round(first["cpu_time_percent"], 2)) == (
+        39.51,
+        8.064,
+        8.151,
+        39.94,
+    )
+    assert "self_device_time" not in first and first["cpu_memory"] == 105984
+    assert etq_says("ops", trace, "--by", "family").stderr.startswith(
+        "Error: --by of a trace is name, shape, stack, mod"
+    )
+    assert etq_says("ops", trace, "--sort-by", "nope").stderr.startswith(
+        "Error: no column 'nope' to sort by; known are"
+    )
