@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
+    from etq.inspector import Inspector
     from etq.warehouse import Capture, Program, Warehouse, open
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "Capture",
     "EtqError",
     "FormatError",
+    "Inspector",
     "Program",
     "QueryError",
     "Warehouse",
@@ -39,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from etq import warehouse
 
         return getattr(warehouse, name)
+    if name == "Inspector":
+        from etq.inspector import Inspector
+
+        return Inspector
     raise AttributeError(f"module 'etq' has no attribute {name!r}")
 
 

@@ -15,14 +15,14 @@ from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checke
 
 
 def look_at(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes,
     views: Iterable[str],
     *,
     time_scale: TimeScale | None = None,
     clock_bits: Literal[32, 64] | None = None,
     etrecord: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
-    """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
+    """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
 
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord`, the capture is linked to that record.
@@ -35,10 +35,11 @@ def look_at(
     importing.join()
     from etq.storing import Options, Source, lay_over
 
-    name = os.fspath(path)
+    name = "bytes" if isinstance(source, bytes) else os.fspath(source)
+    content = source if isinstance(source, bytes) else content_of(name)
     warehouse = Warehouse(connection, None)
     options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits)
-    lay_over(connection, tables, Source(content_of(name), name), options)
+    lay_over(connection, tables, Source(content, name), options)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
     if etrecord is not None:

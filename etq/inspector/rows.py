@@ -1,0 +1,185 @@
+"""The events of a capture as the views have them: one row each, as columns of Python values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from etq.inspector.events import Statistics
+
+if TYPE_CHECKING:
+    from etq.inspector.events import TimeScaleConverter
+    from etq.warehouse import Capture, Warehouse
+
+# An event's block, its slot in it, and which of its occurrences in a run.
+Key = tuple[int, int, int]
+VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_statistics_of")
+_WRAPS: Final = 2**32
+_ROWS: Final = """
+    SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.raw, i.p10, i.p50, i.p90, i.avg,
+        i.min, i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id, i.start_ticks
+    FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
+"""
+# What a runtime logs behind Method::execute without marking it: outputs of the program that are no tensors.
+_UNMARKED: Final = """
+    SELECT s.block_index, s.slot FROM signatures AS s
+    WHERE s.capture_id = $key AND s.kind = 'debug' AND s.chain_index = -1 AND s.label = ''
+"""
+_NUMBERED: Final = """
+    SELECT s.block_index, s.slot, any_value(s.delegate_debug_id) FROM signatures AS s
+    WHERE s.capture_id = $key AND s.delegate_debug_id IS NOT NULL GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a capture: its warehouse, the unit to answer in, and whether faults are to be kept."""
+
+    warehouse: Warehouse
+    capture: Capture
+    unit: str
+    compat: bool
+    converter: TimeScaleConverter | None
+
+    @property
+    def repeats(self) -> str:
+        """Which occurrences of an event in a run have a row."""
+        return "last" if self.compat else "all"
+
+    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query, in which $capture selects the capture and $key is its key.
+
+        Raises `QueryError` where it fails.
+        """
+        given = {"capture": self.capture, "key": self.capture.capture_id}
+        used = {name: value for name, value in given.items() if f"${name}" in query}
+        return self.warehouse.rows(query, **used, **parameters)[1]
+
+
+@dataclass
+class Rows:
+    """Events in their order, by columns: `raw`, the six of `Statistics` and `starts` as `inspector_events` has them."""
+
+    keys: list[Key]
+    blocks: list[str]
+    names: list[str]
+    raw: list[list[float] | None]
+    statistics: list[Statistics]
+    identifiers: list[int | str | None]
+    is_delegated: list[bool]
+    instructions: list[int | None]
+    starts: list[list[int] | None]
+
+
+def read_rows(asked: Asked) -> Rows:
+    """The events of a capture.
+
+    But for compatibility's sake, what the runtime failed to mark as an output of the program is no event.
+    """
+    table = asked.warehouse.sql(_ROWS, capture=asked.capture, unit=asked.unit, repeats=asked.repeats).to_arrow_table()
+    keys = _keys(table)
+    if not asked.compat and "" in table.column("event_name").unique().to_pylist():
+        left_out = set(asked.rows(_UNMARKED))
+        table = table.filter(pa.array([key[:2] not in left_out for key in keys], pa.bool_()))
+        keys = _keys(table)
+    rows = Rows(
+        keys,
+        table.column("event_block_name").to_pylist(),
+        table.column("event_name").to_pylist(),
+        lists_of(table.column("raw")),
+        [
+            Statistics(*values)
+            for values in zip(*(table.column(name).to_pylist() for name in Statistics._fields), strict=True)
+        ],
+        _identifiers(asked, keys, table.column("delegate_debug_identifier")),
+        table.column("is_delegated_op").to_pylist(),
+        table.column("instruction_id").to_pylist(),
+        lists_of(table.column("start_ticks"), unsigned=True),
+    )
+    if asked.converter is not None or asked.compat:
+        _time_as_asked(asked, rows)
+    return rows
+
+
+def _keys(table: pa.Table) -> list[Key]:
+    return list(zip(*(table.column(name).to_pylist() for name in ("block_index", "slot", "occurrence")), strict=True))
+
+
+def lists_of(column: pa.ChunkedArray, *, unsigned: bool = False) -> list[list[Any] | None]:
+    """A column of lists of numbers as Python's; much sooner than `to_pylist` where they are long."""
+    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    values = lists.values
+    if values.null_count:
+        return lists.to_pylist()  # type: ignore[no-any-return]
+    array = values.to_numpy()
+    flat = (array.view(np.uint64) if unsigned else array).tolist()
+    ends = lists.offsets.to_numpy().tolist()
+    missing = lists.is_null().to_pylist() if lists.null_count else [False] * len(lists)
+    return [None if none else flat[start:end] for start, end, none in zip(ends, ends[1:], missing, strict=False)]
+
+
+def _identifiers(asked: Asked, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
+    """Ids within delegates: numbers where they were written as such."""
+    identifiers: list[int | str | None] = texts.to_pylist()
+    if texts.null_count == len(identifiers):
+        return identifiers
+    numbers = {(block, slot): number for block, slot, number in asked.rows(_NUMBERED)}
+    return [numbers.get(key[:2], text) for key, text in zip(keys, identifiers, strict=True)]
+
+
+def _time_as_asked(asked: Asked, rows: Rows) -> None:
+    """Put other durations in place of the views': of all events the Inspector's, or of delegates' the user's."""
+    query = (
+        "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "
+        "FROM _event_lists($key, $unit, $repeats) AS l"
+    )
+    if not asked.compat:
+        query += " WHERE l.is_delegated"
+    found = {
+        (block, slot, occurrence): (raw, starts, ends)
+        for block, slot, occurrence, raw, starts, ends in asked.rows(query, unit=asked.unit, repeats=asked.repeats)
+    }
+    places = [at for at, key in enumerate(rows.keys) if key in found]
+    for at in places:
+        raw, starts, ends = found[rows.keys[at]]
+        if asked.converter is not None and rows.is_delegated[at]:
+            times = zip(starts, ends, strict=True)
+            raw = [_converted(asked.converter, rows.names[at], start, end, asked.compat) for start, end in times]
+        rows.raw[at] = raw
+    for at, told in zip(places, _statistics(asked, [rows.raw[at] for at in places]), strict=True):
+        rows.statistics[at] = told
+
+
+def _converted(converter: TimeScaleConverter, name: str, start: int, end: int, compat: bool) -> Any:
+    """The duration of what a delegate ran, by the user's function of its start and of its end."""
+    if end < start and not compat:
+        end += _WRAPS
+    first, last = converter(name, start), converter(name, end)
+    return last - first if first <= last or not compat else _WRAPS - 1 - first + last
+
+
+def _statistics(asked: Asked, lists: list[list[float] | None]) -> list[Statistics]:
+    table = pa.table({"at": pa.array(range(len(lists)), pa.int64()), "raw": pa.array(lists, pa.list_(pa.float64()))})
+    connection = asked.warehouse.connection
+    connection.register("_lists", table)
+    try:
+        query = "SELECT unnest(_statistics_of(l.raw)) FROM _lists AS l ORDER BY l.at"
+        return [Statistics(*row) for row in connection.execute(query).fetchall()]
+    finally:
+        connection.unregister("_lists")
+
+
+def read_metadata(asked: Asked) -> dict[Key, list[Any]]:
+    """What delegates logged beside the times of events: for each run bytes, or an empty text; only where any did."""
+    logged = "SELECT 1 FROM event_ticks AS t WHERE t.capture_id = $key AND t.delegate_metadata IS NOT NULL LIMIT 1"
+    if not asked.rows(logged):
+        return {}
+    query = "SELECT l.block_index, l.slot, l.occurrence, l.metadata FROM _event_lists($key, $unit, $repeats) AS l"
+    return {
+        (block, slot, occurrence): ["" if each is None else each for each in metadata]
+        for block, slot, occurrence, metadata in asked.rows(query, unit=asked.unit, repeats=asked.repeats)
+        if any(each is not None for each in metadata)
+    }
