@@ -44,7 +44,8 @@ def _calculator() -> duckdb.DuckDBPyConnection:
     from etq import catalog
 
     connection = duckdb.connect(":memory:")
-    connection.execute(catalog.objects()["_statistics_of"].statement)
+    for each in catalog.needed_for(["_statistics_of"]):
+        connection.execute(each.statement)
     return connection
 
 
@@ -157,8 +158,8 @@ class Event:
     _delegate_metadata_parser: MetadataParser | None = None
     _delegate_time_scale_converter: TimeScaleConverter | None = None
     _start_time: list[int] | None = None
-    occurrence: int = 0
-    _shortens: bool = False
+    occurrence: int = field(default=0, kw_only=True)
+    _shortens: bool = field(default=False, kw_only=True)
 
     @cached_property
     def delegate_debug_metadatas(self) -> Any:

@@ -93,7 +93,7 @@ def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.Da
 def printed_frame(frame: pandas.DataFrame) -> pandas.DataFrame:
     """What of a DataFrame is shown: without wide columns, and without calls that only wrap another event."""
     shown = frame.drop(columns=list(NOT_PRINTED))
-    shown = shown[["OPERATOR_CALL" not in name for name in shown["event_name"]]].reset_index(drop=True)
+    shown = shown.loc[["OPERATOR_CALL" not in name for name in shown["event_name"]]].reset_index(drop=True)
     shown["op_types"] = [shortened(each) if isinstance(each, list) else each for each in shown["op_types"]]
     return shown
 

@@ -176,8 +176,8 @@ class Inspector:
             self._parser,
             self._asked.converter,
             self._rows.starts[at],
-            key[2],
-            self._asked.compat,
+            occurrence=key[2],
+            _shortens=self._asked.compat,
         )
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:

@@ -15,8 +15,8 @@ _DIGITS: Final = 2
 
 
 def compare_results(
-    reference_output: Sequence[Any],
-    run_output: Sequence[Any],
+    reference_output: Sequence[Any] | None,
+    run_output: Sequence[Any] | None,
     metrics: list[str] | None = None,
     plot: bool = False,
 ) -> dict[str, list[float | None]]:
