@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from etq.inspector.events import Statistics
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from etq.inspector.events import TimeScaleConverter
     from etq.warehouse import Capture, Warehouse
 
+Integers = npt.NDArray[np.integer[Any]]
 # An event's block, its slot in it, and which of its occurrences in a run.
 Key = tuple[int, int, int]
-VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_statistics_of")
+VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_event_values", "_statistics_of")
 _WRAPS: Final = 2**32
 _ROWS: Final = """
-    SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.raw, i.p10, i.p50, i.p90, i.avg,
-        i.min, i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id, i.start_ticks
+    SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.p10, i.p50, i.p90, i.avg, i.min,
+        i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
     FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
 """
 # What a runtime logs behind Method::execute without marking it: outputs of the program that are no tensors.
@@ -85,11 +87,12 @@ def read_rows(asked: Asked) -> Rows:
         left_out = set(asked.rows(_UNMARKED))
         table = table.filter(pa.array([key[:2] not in left_out for key in keys], pa.bool_()))
         keys = _keys(table)
+    raw, starts = _lists(asked, keys)
     rows = Rows(
         keys,
         table.column("event_block_name").to_pylist(),
         table.column("event_name").to_pylist(),
-        lists_of(table.column("raw")),
+        raw,
         [
             Statistics(*values)
             for values in zip(*(table.column(name).to_pylist() for name in Statistics._fields), strict=True)
@@ -97,7 +100,7 @@ def read_rows(asked: Asked) -> Rows:
         _identifiers(asked, keys, table.column("delegate_debug_identifier")),
         table.column("is_delegated_op").to_pylist(),
         table.column("instruction_id").to_pylist(),
-        lists_of(table.column("start_ticks"), unsigned=True),
+        starts,
     )
     if asked.converter is not None or asked.compat:
         _time_as_asked(asked, rows)
@@ -108,17 +111,40 @@ def _keys(table: pa.Table) -> list[Key]:
     return list(zip(*(table.column(name).to_pylist() for name in ("block_index", "slot", "occurrence")), strict=True))
 
 
-def lists_of(column: pa.ChunkedArray, *, unsigned: bool = False) -> list[list[Any] | None]:
-    """A column of lists of numbers as Python's; much sooner than `to_pylist` where they are long."""
-    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    values = lists.values
-    if values.null_count:
-        return lists.to_pylist()  # type: ignore[no-any-return]
-    array = values.to_numpy()
-    flat = (array.view(np.uint64) if unsigned else array).tolist()
-    ends = lists.offsets.to_numpy().tolist()
-    missing = lists.is_null().to_pylist() if lists.null_count else [False] * len(lists)
-    return [None if none else flat[start:end] for start, end, none in zip(ends, ends[1:], missing, strict=False)]
+def _lists(asked: Asked, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
+    """The durations and starts of each event, run by run; None for what was not timed, or what is replaced."""
+    if asked.compat:
+        return [None] * len(keys), [None] * len(keys)
+    query = "SELECT s.signature_index, s.block_index, s.slot FROM signatures AS s WHERE s.capture_id = $key"
+    # Occurrences stand one below the other, from the first on.
+    first_rows = {key[:2]: at for at, key in reversed(list(enumerate(keys)))}
+    signatures = asked.rows(query)
+    first = np.full(max((index for index, *_ in signatures), default=0) + 1, -1, np.int64)
+    for index, block, slot in signatures:
+        first[index] = first_rows.get((block, slot), -1)
+    query = "FROM _event_values($key, $unit)"
+    table = asked.warehouse.sql(query, key=asked.capture.capture_id, unit=asked.unit).to_arrow_table()
+    columns = {name: table.column(name).to_numpy() for name in ("signature_index", "occurrence", "run_index")}
+    order, ends = _grouped(first[columns["signature_index"]] + columns["occurrence"], columns["run_index"], len(keys))
+    starts = _split(table.column("start_ticks").to_numpy().view(np.uint64)[order].tolist(), ends)
+    raw = table.column("raw")
+    if raw.null_count:
+        return _split(raw.take(pa.array(order)).to_pylist(), ends), starts
+    return _split(raw.to_numpy()[order].tolist(), ends), starts
+
+
+def _grouped(groups: Integers, runs: Integers, count: int) -> tuple[Integers, list[int]]:
+    """An order that puts events by groups, and by runs within, and where each of the groups ends."""
+    ends = np.bincount(groups, minlength=count).cumsum().tolist()
+    if len(runs) and (np.diff(runs) < 0).any():
+        return np.lexsort((runs, groups)), ends
+    # Two bytes are sorted by their digits, in a tenth of the time.
+    small = groups.astype(np.uint16) if count <= np.iinfo(np.uint16).max else groups
+    return np.argsort(small, kind="stable"), ends
+
+
+def _split(values: list[Any], ends: list[int]) -> list[list[Any] | None]:
+    return [values[start:end] or None for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _identifiers(asked: Asked, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
@@ -149,6 +175,7 @@ def _time_as_asked(asked: Asked, rows: Rows) -> None:
             times = zip(starts, ends, strict=True)
             raw = [_converted(asked.converter, rows.names[at], start, end, asked.compat) for start, end in times]
         rows.raw[at] = raw
+        rows.starts[at] = [start % 2**64 for start in starts]
     for at, told in zip(places, _statistics(asked, [rows.raw[at] for at in places]), strict=True):
         rows.statistics[at] = told
 

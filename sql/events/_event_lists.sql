@@ -73,6 +73,39 @@ SELECT
 FROM timed AS t
 GROUP BY ALL;
 
+-- What `inspector_events` has in its lists `raw` and `start_ticks`, one row an
+-- event: for who needs all of them, and groups them sooner than a list is made.
+-- Columns:
+--   signature_index: the event, in `signatures`
+--   occurrence: which of the event's occurrences in its run, from 0
+--   run_index: the run
+--   raw: its value; NULL where its times are impossible
+--   start_ticks: clock at the start
+CREATE MACRO _event_values(
+    capture_key,  -- key of a capture
+    unit  -- ns, us, ms, s, cycles
+) AS TABLE
+WITH
+scales AS (
+    SELECT
+        s.capture_id,
+        s.signature_index,
+        _multiplier(_written_unit(s.value_unit, c.time_scale), unit) AS multiplier,
+        _divisor(_written_unit(s.value_unit, c.time_scale), unit) AS divisor
+    FROM captures AS c
+    JOIN signatures AS s ON s.capture_id = c.capture_id
+    WHERE c.capture_id = capture_key
+)
+SELECT
+    e.signature_index,
+    e.occurrence,
+    e.run_index,
+    e.duration_ticks * s.multiplier / s.divisor AS raw,
+    e.start_ticks
+FROM events AS e
+JOIN scales AS s
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
+
 -- The statistics of a list of numbers, as `inspector_events` has them of the
 -- events of a block; NULL for an empty list.
 CREATE MACRO _statistics_of(

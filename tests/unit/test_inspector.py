@@ -7,6 +7,7 @@ import io
 import json
 import math
 import sys
+import types
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +193,27 @@ def test_a_converter_is_right_about_a_clock_that_wraps() -> None:
         )
     ]
     assert raws == [[[30]], [[29]]]
+
+
+def test_a_notebook_displays_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    shown: list[Any] = []
+    notebook, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    notebook.get_ipython = lambda: "a kernel"  # type: ignore[attr-defined]
+    display.display = shown.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    Inspector(str(MLP)).print_data_tabular()
+    [frame] = shown
+    assert len(frame) == 27 and "raw" not in frame.columns
+
+
+def test_impossible_times_are_unknown() -> None:
+    with pytest.warns(UserWarning, match="impossible times: 1 events end before they start"):
+        made = inspected(run("Execute", kernel("add", 2**40, 5)), run("Execute", kernel("add", 5, 7)))
+    [event] = made.event_blocks[0].events
+    assert event.perf_data is not None and event.perf_data.raw == [None, 2e-6]
+    assert event.perf_data.max == 2e-6 and event.start_time == [2**40, 5]
 
 
 def test_the_grid_is_tabulates() -> None:
