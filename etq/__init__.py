@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
+    from etq.inspector import Inspector
     from etq.torch_handler import torch_trace_handler
     from etq.warehouse import Capture, Program, Warehouse, open
 
@@ -24,6 +25,7 @@ __all__ = [
     "Capture",
     "EtqError",
     "FormatError",
+    "Inspector",
     "Program",
     "QueryError",
     "Warehouse",
@@ -35,6 +37,7 @@ __all__ = [
 
 _LAZY = {
     **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse"),
+    "Inspector": "etq.inspector",
     "torch_trace_handler": "etq.torch_handler",
 }
 

@@ -15,7 +15,7 @@ from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checke
 
 
 def look_at(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes,
     views: Iterable[str],
     *,
     time_scale: TimeScale | None = None,
@@ -23,7 +23,7 @@ def look_at(
     etrecord: str | os.PathLike[str] | None = None,
     debug_buffer: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
-    """One file in a warehouse in memory, to be asked and thrown away: has only the named views and what they need.
+    """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
 
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord`, the capture is linked to that record; with `debug_buffer`, logged values are kept.
@@ -41,7 +41,7 @@ def look_at(
     warehouse = Warehouse(connection, None)
     buffer = None if debug_buffer is None else source_of(debug_buffer)
     options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
-    lay_over(connection, tables, source_of(path), options)
+    lay_over(connection, tables, source_of(source), options)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
     if etrecord is not None:

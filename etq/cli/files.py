@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
 from etq.cli.options import (
     UNITS,
     file_options,
@@ -36,15 +37,16 @@ OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
 
 
 @main.command()
-@click.argument("file", metavar="FILE", type=str)
+@click.argument("file", metavar="FILE", type=str, required=False)
 @file_options
 @click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
 @click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
 @unit_option("ms")
 @schedule_options
 @output_options
+@old_flags
 def inspect(
-    file: str,
+    file: str | None,
     repeats: str | None,
     everything: bool,
     unit: str,
@@ -61,7 +63,16 @@ def inspect(
     etq inspect run.etdp
     etq inspect run.etdp --etrecord model.etrecord
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
+    etq inspect --etdump_path run.etdp --etrecord_path model.etrecord
+
+    With the flags of executorch's inspector_cli, as in the last line, it prints what that does, faults and all.
     """
+    context = click.get_current_context()
+    if (given_before := taken_old_flags(context, options)) is not None:
+        inspect_as_before(given_before)
+        return
+    if file is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
     said = taken_file_options(options)
     unit = "cycles" if said.time_scale == "cycles" else unit
     given = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}

@@ -5,8 +5,10 @@
 -- Columns:
 --   method: the method
 --   debug_handle: the handle
+--   debug_handles: all handles of the event
 --   output_index: which of the op's outputs, from 0
 --   op_name: label of the event, or name of the node, that gave it
+--   scalar_type: element type of a tensor; NULL for a number
 --   sizes: sizes of a tensor; NULL for a number
 --   elements: the elements in row-major order, or the number; NULL where they are unknown or weren't kept
 --   is_known: whether the debug buffer had them
@@ -35,6 +37,7 @@ nodes AS (
 handled AS (
     SELECT
         p.method,
+        p.debug_handles,
         p.debug_handles[len(p.debug_handles) - CASE
             WHEN p.owner_kind = 'delegate_call' THEN p.outputs - 1 - p.position
             ELSE 0
@@ -53,6 +56,7 @@ handled AS (
     UNION ALL
     SELECT
         r.method,
+        [n.debug_handle],
         n.debug_handle,
         v.value_index,
         v.name,
@@ -94,8 +98,10 @@ places AS (
 SELECT
     l.method,
     l.debug_handle,
+    l.debug_handles,
     l.output_index,
     l.op_name,
+    v.scalar_type,
     v.sizes,
     CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
     v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,

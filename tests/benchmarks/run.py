@@ -4,7 +4,7 @@
     python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
     python -m tests.benchmarks.run --quick                    # without 10 million events
 
-Every figure is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
+Every figure but those of calls is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
 times taken in one run. Machines differ and are shared: read the ratios.
 """
 
@@ -45,6 +45,18 @@ with etq.open() as warehouse:
     warehouse.ingest_record(sys.argv[1])
     seconds = time.perf_counter() - start
     print(seconds / warehouse.connection.execute("SELECT count(*) FROM op_nodes").fetchone()[0] * 1e6)
+"""
+
+
+# Imports, and what is done once a process, stand before: only the call is timed.
+CALL = """
+import sys, time
+import pandas
+from {module} import Inspector
+Inspector(etdump_path=sys.argv[1]).to_dataframe()
+start = time.perf_counter()
+Inspector(etdump_path=sys.argv[2]).to_dataframe()
+print(time.perf_counter() - start)
 """
 
 
@@ -127,6 +139,24 @@ def compare_statistics(dump: Path, oracle: str | None) -> None:
         ratios(*results)
 
 
+def compare_calls(small: Path, large: Path, oracle: str | None) -> None:
+    """`Inspector(large).to_dataframe()` alone, in a process that has imported all it needs and read a small file."""
+    arguments = [str(small), str(large)]
+    commands = [[sys.executable, "-c", CALL.format(module="etq"), *arguments]]
+    if oracle:
+        commands.append([oracle, "-c", CALL.format(module="executorch.devtools"), *arguments])
+    times = 3 if oracle else 7
+    rounds = [[float(cost(command).printed.split()[-1]) for command in commands] for _ in range(times)]
+    ours, *theirs = zip(*rounds, strict=True)
+    print(f"Inspector().to_dataframe() alone, 1,010,000 events: etq {statistics.median(ours):.3f} s")
+    for seconds in theirs:
+        each = sorted(their / our for our, their in zip(ours, seconds, strict=True))
+        print(
+            f"{'':4}executorch {statistics.median(seconds):.3f} s, {statistics.median(each):.1f} times as long", end=""
+        )
+        print(f" ({each[0]:.1f} to {each[-1]:.1f})")
+
+
 def compare_record(oracle: str | None) -> None:
     """A dump with its ETRecord on the screen, from a standing start."""
     captures = Path(__file__).parents[1] / "captures" / "transformer"
@@ -188,6 +218,7 @@ def main() -> None:
         compare_cold_start(small, options.oracle)
         compare_record(options.oracle)
         compare_statistics(large, options.oracle)
+        compare_calls(small, large, options.oracle)
         measure_record(folder)
         measure_growth(dumps, folder)
 

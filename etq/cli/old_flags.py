@@ -1,0 +1,69 @@
+"""The flags of executorch's inspector_cli, which `etq inspect` takes too: the same columns, rows and values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from etq.cli.options import UNITS, Command
+
+_FLAGS: Final[dict[str, dict[str, Any]]] = {
+    "etdump_path": {"help": "an ETDump file, in place of FILE."},
+    "etrecord_path": {"help": "the ETRecord of its program."},
+    "debug_buffer_path": {"help": "the values that it logged."},
+    "source_time_scale": {"help": "what one tick is.  [default: ns]", "type": click.Choice(UNITS)},
+    "target_time_scale": {"help": "unit of times.  [default: ms]", "type": click.Choice(UNITS)},
+    "tsv_path": {"help": "a file to write the table to, too."},
+    "compare_results": {"help": "compare outputs with references.", "is_flag": True},
+}
+
+
+def old_flags(command: Command) -> Command:
+    """The flags of executorch's inspector_cli."""
+    for name, given in reversed(_FLAGS.items()):
+        shown: dict[str, Any] = {"metavar": "FILE"} if name.endswith("_path") else {}
+        shown |= {**given, "help": f"As with inspector_cli: {given['help']}"}
+        command = click.option(f"--{name}", name, **shown)(command)
+    return command
+
+
+def taken_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The flags that were given, taken out of a command's options; None where none was.
+
+    Raises `UsageError` where they are mixed with FILE or with options of etq's own, or --etdump_path is missing.
+    """
+    taken = {name: options.pop(name) for name in _FLAGS}
+    given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    old = [name for name in given if name in _FLAGS]
+    if not old:
+        return None
+    mixed = [name for name in given if name not in _FLAGS]
+    if mixed:
+        shown = "FILE" if "file" in mixed else f"--{mixed[0].replace('_', '-')}"
+        raise click.UsageError(f"--{old[0]} is a flag of inspector_cli and doesn't go with {shown}")
+    if taken["etdump_path"] is None:
+        raise click.UsageError(f"--{old[0]} needs --etdump_path; FILE has options of its own")
+    return taken
+
+
+def inspect_as_before(given: dict[str, Any]) -> None:
+    """Print what inspector_cli prints."""
+    from etq.inspector import Inspector, compare_results
+
+    inspector = Inspector(
+        etdump_path=given["etdump_path"],
+        etrecord=given["etrecord_path"],
+        debug_buffer_path=given["debug_buffer_path"],
+        source_time_scale=given["source_time_scale"] or "ns",
+        target_time_scale=given["target_time_scale"] or "ms",
+        compat=True,
+    )
+    inspector.print_data_tabular()
+    if given["tsv_path"] is not None:
+        inspector.save_data_to_tsv(given["tsv_path"])
+    if given["compare_results"]:
+        for block in inspector.event_blocks:
+            if block.name == "Execute":
+                compare_results(block.reference_output, block.run_output)

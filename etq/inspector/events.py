@@ -1,0 +1,260 @@
+"""Event blocks, their events and these' performance, as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from etq.inspector import frames
+from etq.inspector.scales import TimeScale
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+
+# Given the metadata that a delegate logged of an event, one for each run, the columns to show.
+MetadataParser = Callable[[list[Any]], Any]
+# Given an event's name and a time in ticks, the time in the unit to show.
+TimeScaleConverter = Callable[[int | str, int | float], int | float]
+
+
+class Statistics(NamedTuple):
+    """Statistics of a list of values, as `inspector_events` has them; None where there is no value."""
+
+    p10: float | None
+    p50: float | None
+    p90: float | None
+    avg: float | None
+    min: float | None
+    max: float | None
+
+
+def statistics_of(raw: Sequence[float | None]) -> Statistics:
+    """The statistics of values, by the definition that the views have of them."""
+    query = "SELECT unnest(_statistics_of($1::DOUBLE[]))"
+    return Statistics(*_calculator().cursor().execute(query, [list(raw)]).fetchall()[0])
+
+
+@cache
+def _calculator() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    from etq import catalog
+
+    connection = duckdb.connect(":memory:")
+    for each in catalog.needed_for(["_statistics_of"]):
+        connection.execute(each.statement)
+    return connection
+
+
+class PerfData:
+    """The durations of an event, one a run, and their statistics, all in the unit of the event's block.
+
+    raw  durations; None within where the times in the file are impossible
+    """
+
+    def __init__(self, raw: list[float]) -> None:
+        self.raw = raw
+
+    @classmethod
+    def told(cls, raw: list[float], statistics: Statistics) -> PerfData:
+        """Durations whose statistics are known."""
+        made = cls(raw)
+        made._known = (len(raw), statistics)
+        return made
+
+    @property
+    def raw(self) -> list[float]:
+        """Durations, one a run."""
+        return self._raw
+
+    @raw.setter
+    def raw(self, raw: list[float]) -> None:
+        self._raw = raw
+        self._known: tuple[int, Statistics] | None = None
+
+    @property
+    def _statistics(self) -> Statistics:
+        # A list that has been shortened or lengthened is counted anew.
+        if self._known is None or self._known[0] != len(self._raw):
+            self._known = (len(self._raw), statistics_of(self._raw))
+        return self._known[1]
+
+    @property
+    def p10(self) -> float | None:
+        """10th percentile, linearly interpolated."""
+        return self._statistics.p10
+
+    @property
+    def p50(self) -> float | None:
+        """50th percentile, linearly interpolated."""
+        return self._statistics.p50
+
+    @property
+    def p90(self) -> float | None:
+        """90th percentile, linearly interpolated."""
+        return self._statistics.p90
+
+    @property
+    def avg(self) -> float | None:
+        """Arithmetic mean."""
+        return self._statistics.avg
+
+    @property
+    def min(self) -> float | None:
+        """Smallest."""
+        return self._statistics.min
+
+    @property
+    def max(self) -> float | None:
+        """Largest."""
+        return self._statistics.max
+
+    def __eq__(self, other: object) -> bool:
+        return self._raw == other._raw if isinstance(other, PerfData) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of anything that can be changed
+
+    def __repr__(self) -> str:
+        return f"PerfData(raw={self._raw!r})"
+
+
+@dataclass
+class Event:
+    """An event of a block: an operator, a call, a step of the framework, with its times over the block's runs.
+
+    name                       what it is called; the delegate's id for what a delegate ran; empty where only values
+                               were logged
+    perf_data                  its durations; None where only values were logged
+    op_types                   what the nodes of the model's graph call that it belongs to
+    delegate_debug_identifier  its id within the delegate, a number or a text; None for what no delegate ran
+    debug_handles              debug handles of these nodes: one, or a list; None where it has none
+    num_outputs                number of outputs of a delegate's call; 1 for all else
+    stack_traces               Python stack of each node, by the node's name
+    module_hierarchy           modules that each node stands in, outermost first, by the node's name: a mapping from the
+                               module's key to its path and class
+    is_delegated_op            whether a delegate ran it
+    delegate_backend_name      the delegate's backend
+    debug_data                 values logged in the first run that has some: arrays, lists of arrays, numbers; None
+                               where unknown, as without a debug buffer. Arrays may be views of the file: copy to change
+    occurrence                 which of its occurrences in a run, from 0, as in a loop
+    """
+
+    name: str
+    perf_data: PerfData | None = None
+    op_types: list[str] = field(default_factory=list)
+    delegate_debug_identifier: int | str | None = None
+    debug_handles: int | Sequence[int] | None = None
+    num_outputs: int = 1
+    stack_traces: dict[str, str | None] = field(default_factory=dict)
+    module_hierarchy: dict[str, Any] = field(default_factory=dict)
+    is_delegated_op: bool | None = None
+    delegate_backend_name: str | None = None
+    _delegate_debug_metadatas: list[Any] = field(default_factory=list)
+    debug_data: list[Any] = field(default_factory=list)
+    _instruction_id: int | None = None
+    _delegate_metadata_parser: MetadataParser | None = None
+    _delegate_time_scale_converter: TimeScaleConverter | None = None
+    _start_time: list[int] | None = None
+    occurrence: int = field(default=0, kw_only=True)
+    _shortens: bool = field(default=False, kw_only=True)
+
+    @cached_property
+    def delegate_debug_metadatas(self) -> Any:
+        """What the parser makes of the delegate's metadata; without one, the metadata of each run."""
+        return frames.parsed_metadata(
+            self._delegate_debug_metadatas, self.is_delegated_op, self._delegate_metadata_parser
+        )
+
+    @property
+    def raw_delegate_debug_metadatas(self) -> list[Any]:
+        """What the delegate logged beside the times: bytes for each run, or an empty text; nothing where no run did."""
+        return self._delegate_debug_metadatas
+
+    @property
+    def start_time(self) -> list[int] | None:
+        """Clock at the start in each run, in ticks of the source time scale; None where only values were logged."""
+        return self._start_time
+
+    def to_dataframe(self, _units: str = "") -> pandas.DataFrame:
+        """The event as a DataFrame of one row. Raises `EtqError` where pandas is missing."""
+        return frames.frame_of(frames.columns_of_events([self]), _units)
+
+    def asdict(self, _units: str = "") -> dict[str, Any]:
+        """The event as columns of one row: what is a list, or may be one, within a list of one."""
+        row = self._row()
+        lists = {"raw", "op_types", "stack_traces", "module_hierarchy", "debug_data", "start_time"}
+        shown = {name: [value] if name in lists else value for name, value in row.items()}
+        return {name + _units if name in Statistics._fields else name: value for name, value in shown.items()}
+
+    def _row(self) -> dict[str, Any]:
+        perf_data = self.perf_data
+        return {
+            "event_name": self.name,
+            "raw": None if perf_data is None else perf_data.raw,
+            **{name: None if perf_data is None else getattr(perf_data, name) for name in Statistics._fields},
+            "op_types": frames.shortened(self.op_types) if self._shortens else self.op_types,
+            "delegate_debug_identifier": self.delegate_debug_identifier,
+            "stack_traces": self.stack_traces,
+            "module_hierarchy": self.module_hierarchy,
+            "is_delegated_op": self.is_delegated_op,
+            "delegate_backend_name": self.delegate_backend_name,
+            "debug_data": self.debug_data,
+            "start_time": self._start_time,
+        }
+
+
+@dataclass
+class EventBlock:
+    """The runs of one name that logged the same events in the same order: loading, or executing one way.
+
+    name                 the name that the runtime gave them: Default (loading), Execute, or the user's
+    events               their events, in order
+    source_time_scale    what one tick is
+    target_time_scale    what durations are shown in
+    bundled_input_index  which bundled input they ran; None where none is named
+    run_output           outputs of the first run that logged some: arrays, lists of arrays, numbers
+    reference_output     what the record says they should be; None where it doesn't, where several may be meant, or
+                         where torch, which wrote them, is not installed
+    """
+
+    name: str
+    events: list[Event] = field(default_factory=list)
+    source_time_scale: TimeScale = TimeScale.NS
+    target_time_scale: TimeScale = TimeScale.MS
+    bundled_input_index: int | None = None
+    run_output: list[Any] | None = None
+    reference_output: list[Any] | None = None
+
+    def to_dataframe(self, include_units: bool = False, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
+        """One row an event, as `Inspector.to_dataframe` has them. Raises `EtqError` where pandas is missing."""
+        columns = frames.columns_of_events(self.events)
+        columns = {"event_block_name": [self.name] * len(self.events), **columns}
+        frame = frames.frame_of(columns, f" ({self.target_time_scale.value})" if include_units else "")
+        if include_delegate_debug_data:
+            return frames.with_metadata(frame, [event.delegate_debug_metadatas for event in self.events])
+        return frame
+
+
+class LoadedBlock(EventBlock):
+    """A block whose reference output is read when it is asked for: that takes torch."""
+
+    _reference: Callable[[], list[Any] | None] | None = None
+
+    @property
+    def reference_output(self) -> list[Any] | None:
+        """What the record says the outputs should be."""
+        if self._reference is not None:
+            self.reference_output = self._reference()
+        return self._reference_output
+
+    @reference_output.setter
+    def reference_output(self, output: list[Any] | None) -> None:
+        self._reference_output = output
+        self._reference = None
+
+    def read_by(self, reference: Callable[[], list[Any] | None]) -> None:
+        """Say how the reference output is read."""
+        self._reference = reference

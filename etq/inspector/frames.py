@@ -1,0 +1,110 @@
+"""Events as columns, as pandas' DataFrames, and these as text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.inspector.grid import fancy_grid
+
+if TYPE_CHECKING:
+    import pandas
+
+    from etq.inspector.events import Event, MetadataParser
+
+STATISTICS: Final = ("p10", "p50", "p90", "avg", "min", "max")
+COLUMNS: Final = (
+    *("event_name", "raw", *STATISTICS, "op_types", "delegate_debug_identifier", "stack_traces"),
+    *("module_hierarchy", "is_delegated_op", "delegate_backend_name", "debug_data", "start_time"),
+)
+NOT_PRINTED: Final = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
+_OF_TEXT: Final = ("event_block_name", "event_name")
+_MOST_OPS: Final = 4
+
+Columns = Mapping[str, list[Any]]
+
+
+def import_pandas() -> Any:
+    """The module pandas. Raises `EtqError` where it isn't installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise EtqError("DataFrames need pandas, which is not installed: pip install etq[pandas]") from None
+    return pandas
+
+
+def shortened(op_types: list[str]) -> list[str] | str:
+    """A list that is short enough to print; of a longer one, a text of its ends and its length."""
+    if len(op_types) <= _MOST_OPS:
+        return op_types
+    first, second, last = (f"'{op_types[at]}'" for at in (0, 1, -1))
+    return f"[{first}, {second} ... {last}] ({len(op_types)} total)"
+
+
+def parsed_metadata(logged: list[Any], is_delegated: bool | None, parser: MetadataParser | None) -> Any:
+    """What the parser makes of a delegate's metadata; what was logged where there is none."""
+    return parser(logged) if parser is not None and is_delegated else logged
+
+
+def columns_of_events(events: Iterable[Event]) -> Columns:
+    """The columns of events, a list each, in the order of the events."""
+    rows = [event._row() for event in events]
+    return {name: [row[name] for row in rows] for name in COLUMNS}
+
+
+def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
+    """Columns as a DataFrame; `units` is put behind the names of statistics. Raises `EtqError` without pandas."""
+    pandas = import_pandas()
+    made = {
+        name + units if name in STATISTICS else name: pandas.Series(values, dtype=_dtype(name, values))
+        for name, values in columns.items()
+    }
+    return pandas.DataFrame(made)
+
+
+def _dtype(name: str, values: list[Any]) -> Any:
+    """As they come when rows are put one below the other: what is missing among numbers stays None."""
+    if name in _OF_TEXT:
+        return None if values else object
+    if name in STATISTICS:
+        return object if None in values else float
+    return bool if name == "is_delegated_op" and None not in values else object
+
+
+def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.DataFrame:
+    """A block's DataFrame with the metadata of its events beside: a mapping's fields, or a column of lists.
+
+    Raises `EtqError` where a parser gave anything else.
+    """
+    pandas = import_pandas()
+    found = []
+    for each in metadata:
+        if not isinstance(each, Mapping | list) and each is not None:
+            raise EtqError(f"the parser of delegate metadata gave {each!r}; expected a mapping or a list")
+        fields = {"delegate_debug_metadata": each} if isinstance(each, list) and each else dict(each or {})
+        found.append(pandas.Series(fields, dtype=None if fields else object))
+    if all(series.empty for series in found):
+        return frame
+    return pandas.concat([frame, pandas.DataFrame(found)], axis=1)
+
+
+def printed_frame(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """What of a DataFrame is shown: without wide columns, and without calls that only wrap another event."""
+    shown = frame.drop(columns=list(NOT_PRINTED))
+    shown = shown.loc[["OPERATOR_CALL" not in name for name in shown["event_name"]]].reset_index(drop=True)
+    shown["op_types"] = [shortened(each) if isinstance(each, list) else each for each in shown["op_types"]]
+    return shown
+
+
+def show(frame: pandas.DataFrame, file: IO[str] | None) -> None:
+    """Display a DataFrame in a notebook; anywhere else, print it as a grid."""
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        from IPython.display import display
+
+        display(frame)
+        return
+    rows = [[index, *row] for index, row in zip(frame.index, frame.itertuples(index=False, name=None), strict=True)]
+    print(fancy_grid(["", *map(str, frame.columns)], rows), file=sys.stdout if file is None else file)

@@ -1,0 +1,162 @@
+"""How far what a runtime logged is from what the exported program gives, as a DataFrame of the Inspector's columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from etq.comparators import NumericalComparatorBase
+from etq.errors import EtqError
+from etq.inspector.frames import import_pandas
+from etq.reference import EDGE, EXPORTED, reference_values
+from etq.warehouse import Capture, Warehouse, open
+
+if TYPE_CHECKING:
+    import pandas
+
+METRICS: Final = {"MSE": "mse", "L1": "l1", "SNR": "snr"}
+_PAIRS: Final = """
+    SELECT n.method, n.debug_handle, n.output_index, n.debug_handles, n.op_name,
+        b.elements, b.sizes, b.scalar_type, n.elements, n.sizes, n.scalar_type
+    FROM _handled_values(_handled_capture($base)) AS b
+    JOIN _handled_values(_handled_capture($new)) AS n
+        ON n.method = b.method AND n.debug_handle = b.debug_handle AND n.output_index = b.output_index
+    WHERE b.elements IS NOT NULL AND n.elements IS NOT NULL
+    ORDER BY n.method, n.debug_handle, n.output_index
+"""
+_FIGURES: Final = """
+    SELECT g.method, g.debug_handle, g.output_index, g.gap, g.problem
+    FROM numeric_gap($base, $new, metric := $metric) AS g
+"""
+_NODES: Final = """
+    SELECT g.method, h.debug_handle, p.name, p.stack_trace
+    FROM captures AS k
+    JOIN graphs AS g ON g.record_id = k.record_id AND g.stage = $graph
+    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    JOIN node_debug_handles AS h
+        ON h.record_id = p.record_id AND h.graph_id = p.graph_id AND h.node_index = p.node_index
+    WHERE k.capture_id = _capture_id($base)
+    ORDER BY g.graph_id, p.node_index
+"""
+Place = tuple[str, int, int]
+
+
+class Value(np.ndarray[Any, np.dtype[Any]]):
+    """An array that can be a key of a mapping, by which one it is: as tensors can."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A value of the reference and the runtime's of the same op."""
+
+    place: Place
+    handles: tuple[int, ...]
+    op: str
+    truth: Any
+    given: Any
+
+
+# A pair, its distance in a list of one, and why there is none.
+Compared = tuple[Pair, list[float], str | None]
+
+
+class Gaps:
+    """A run and its reference in a warehouse in memory, to be asked for one distance after the other."""
+
+    def __init__(self, dump: Any, record: str, buffer: bytes, graph: str | None) -> None:
+        self.warehouse = open()
+        stored = self.warehouse.ingest_record(record)
+        self.graph = _graph_of(self.warehouse, graph)
+        given = reference_values(record, self.graph)
+        self.base = self.warehouse.ingest_reference(stored, given, graph=self.graph)
+        self.new = self.warehouse.ingest(dump, debug_buffer=buffer, keep_values=True)
+        self.warehouse.link(self.new, stored)
+        self.pairs = _pairs(self.warehouse, self.base, self.new)
+
+    def frame(self, distance: str | NumericalComparatorBase, inspector: Any) -> pandas.DataFrame:
+        """The frame of `Inspector.calculate_numeric_gap`; see there."""
+        import_pandas()
+        if isinstance(distance, NumericalComparatorBase):
+            if distance.inspector is None:
+                distance.inspector = inspector
+            return _frame(self, _compared(self.pairs, distance))
+        metric = METRICS.get(distance.strip().upper())
+        if metric is None:
+            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and one's own comparators")
+        return _frame(self, _figures(self.warehouse, self.base, self.new, self.pairs, metric))
+
+
+def _graph_of(warehouse: Warehouse, graph: str | None) -> str:
+    held = [stage for (stage,) in warehouse.rows("SELECT DISTINCT g.stage FROM graphs AS g")[1]]
+    if graph is None:
+        return EXPORTED if EXPORTED in held else EDGE
+    if graph not in (EXPORTED, EDGE):
+        raise EtqError(f"the reference graph is {EXPORTED} or {EDGE}, not {graph!r}")
+    return graph
+
+
+def _pairs(warehouse: Warehouse, base: Capture, new: Capture) -> list[Pair]:
+    found = []
+    for method, handle, index, handles, op, *values in warehouse.rows(_PAIRS, base=base, new=new)[1]:
+        truth, given = (_value(*each) for each in (values[:3], values[3:]))
+        found.append(Pair((method, handle, index), tuple(handles), op, truth, given))
+    return found
+
+
+def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
+    if sizes is None:
+        return elements[0]
+    known = scalar_type if scalar_type in np.sctypeDict else None
+    return np.array(elements).astype(known or np.float64).reshape(sizes).view(Value)
+
+
+def _figures(warehouse: Warehouse, base: Capture, new: Capture, pairs: list[Pair], metric: str) -> list[Compared]:
+    rows = warehouse.rows(_FIGURES, base=base, new=new, metric=metric)[1]
+    figures = {(method, handle, index): (gap, problem) for method, handle, index, gap, problem in rows}
+    told = []
+    for pair in pairs:
+        gap, problem = figures[pair.place]
+        told.append((pair, [float("nan") if gap is None else gap], problem))
+    return told
+
+
+def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
+    """By a comparator of the user's: what it raises for a pair is that pair's problem alone."""
+    mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
+    of_given = {id(pair.given): pair for pair in pairs}
+    told: list[Compared] = []
+    for at, ((handles, truth), (_, given)) in enumerate(comparator.preprocessing(mapping).items()):
+        before = of_given.get(id(given)) or pairs[min(at, len(pairs) - 1)]
+        pair = Pair(before.place, handles, before.op, truth, given)
+        try:
+            told.append((pair, [comparator.element_compare(truth, given)], None))
+        except Exception as error:
+            told.append((pair, [float("nan")], str(error)))
+    return told
+
+
+def _frame(gaps: Gaps, rows: list[Compared]) -> pandas.DataFrame:
+    nodes: dict[tuple[str, int], list[tuple[str, str | None]]] = {}
+    for method, handle, name, trace in gaps.warehouse.rows(_NODES, base=gaps.base, graph=gaps.graph)[1]:
+        nodes.setdefault((method, handle), []).append((name, trace))
+    listed = []
+    for pair, gap, problem in rows:
+        ops = [node for handle in pair.handles for node in nodes.get((pair.place[0], handle), [])]
+        listed.append(
+            {
+                "aot_debug_handle": pair.handles,
+                "aot_ops": list(dict.fromkeys(name for name, _ in ops)),
+                "aot_intermediate_output": pair.truth,
+                "runtime_ops": [pair.op],
+                "runtime_debug_handle": pair.handles,
+                "runtime_intermediate_output": pair.given,
+                "gap": gap,
+                "stacktraces": dict(ops),
+                "problem": problem,
+            }
+        )
+    return import_pandas().DataFrame(listed)

@@ -1,0 +1,380 @@
+"""The Inspector: a capture's event blocks as objects and DataFrames, as executorch's has them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.inspector import frames, references, rows, symbols, values
+from etq.inspector.events import Event, EventBlock, LoadedBlock, MetadataParser, PerfData, TimeScaleConverter
+from etq.inspector.scales import TimeScale, time_scale_of
+from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
+from etq.looking import look_at
+from etq.sources import source_of
+
+if TYPE_CHECKING:
+    import pandas
+
+    from etq.comparators import NumericalComparatorBase
+    from etq.inspector.gaps import Gaps
+
+# Findings that make answers differ from what one may take them for; the others are told by `findings` alone.
+_WARNED_OF: Final = ("foreign record", "method unknown", "several dumps", "trailing bytes", "impossible times")
+_WRAPPER: Final = "OPERATOR_CALL"
+
+
+class Inspector:
+    """What executorch's Inspector says of an ETDump and its ETRecord, from etq's views, without executorch.
+
+    etdump_path                    the ETDump's file; either this or etdump_data is given
+    etdump_data                    its bytes
+    etrecord                       path of the program's ETRecord, or executorch's object, which then needs executorch
+    source_time_scale              what one tick is; a TimeScale or its value, as wherever one is taken
+    target_time_scale              what durations are shown in; cycles go with cycles only
+    debug_buffer_path              file of the values that the runtime logged; without it they are unknown
+    delegate_metadata_parser       given what a delegate logged of an event in each run, its columns, or a list
+    delegate_time_scale_converter  given the name of a delegate's event and a time in ticks, the time to show: asked for
+                                   start and end apart
+    enable_module_hierarchy        taken for compatibility: modules are told in any case
+    reference_graph_name           the record's graph that events get their nodes from: that of the edge program, or a
+                                   member of the record by its name, as exported_program
+    compat                         answer as executorch's Inspector does where that is wrong; see below
+
+    event_blocks    a list of `EventBlock`; what is changed in it shows in all that is asked for later
+    op_graph_dict   always None: the graphs are in the tables op_nodes and op_edges
+
+    With `compat`, of several occurrences in a run only the last has a row; a 32-bit clock that wraps is a tick short;
+    durations of delegated events are rounded as their start and end are; tensors without a debug buffer are zeros;
+    outputs that are no tensors are an event without a name; a bundled input that isn't named is the last; framework and
+    user events belong to the ops of instruction 0; every record is taken for the dump's, and every block for its method
+    forward; events within a delegate that tells nothing have no ops; only the first of several dumps is read; five
+    op_types or more are a text; and a module is any whose key has the name in it. Where the Inspector raises (several
+    methods, allocations, values that differ between runs, short debug buffers, half-written records), there is an
+    answer with `compat`, too; a truncated file is refused in either case.
+
+    Raises `EtqError` for arguments that don't go together and, as `FormatError`, for files that can't be read. Warns
+    (UserWarning) of another program's record, of bytes that belong to no dump, and of values that differ between runs.
+    """
+
+    def __init__(
+        self,
+        etdump_path: str | os.PathLike[str] | None = None,
+        etdump_data: bytes | None = None,
+        etrecord: Any = None,
+        source_time_scale: TimeScale | str = TimeScale.NS,
+        target_time_scale: TimeScale | str = TimeScale.MS,
+        debug_buffer_path: str | os.PathLike[str] | None = None,
+        delegate_metadata_parser: MetadataParser | None = None,
+        delegate_time_scale_converter: TimeScaleConverter | None = None,
+        enable_module_hierarchy: bool = False,
+        reference_graph_name: str = symbols.EDGE_GRAPH,
+        *,
+        compat: bool = False,
+    ) -> None:
+        self._source, self._target = time_scale_of(source_time_scale), time_scale_of(target_time_scale)
+        if (self._source is TimeScale.CYCLES) != (self._target is TimeScale.CYCLES):
+            raise EtqError("cycles are no unit of time: source and target time scale are both in cycles, or neither")
+        if (etdump_path is None) == (etdump_data is None):
+            raise EtqError("exactly one of etdump_path and etdump_data is given")
+        self._parser = delegate_metadata_parser
+        self._graph = reference_graph_name
+        self._enable_module_hierarchy = enable_module_hierarchy
+        self._buffer = None if debug_buffer_path is None else source_of(debug_buffer_path)
+        self._etrecord = etrecord
+        self._record = None if etrecord is None else references.path_of_record(etrecord, self)
+        dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
+        self._dump = _first_dump(dump) if compat else dump
+        self._asked = _asked(
+            self._dump,
+            self._record,
+            (self._source.value, self._target.value),
+            compat,
+            delegate_time_scale_converter,
+        )
+        self._blocks: list[EventBlock] | None = None
+        self._gaps: dict[str | None, Gaps] = {}
+        self.op_graph_dict: Mapping[str, Any] | None = None
+        if not compat:
+            self._warn_of_findings()
+
+    def _warn_of_findings(self) -> None:
+        found = self._asked.rows("SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key")
+        if self._record is not None:
+            query = "SELECT 'half-written record', f.detail FROM record_findings AS f JOIN records AS r"
+            found += self._asked.rows(f"{query} ON r.record_id = f.record_id AND NOT r.is_complete")
+        for rule, detail in found:
+            if rule in (*_WARNED_OF, "half-written record"):
+                warnings.warn(f"{rule}: {detail}", stacklevel=3)
+
+    @property
+    def event_blocks(self) -> list[EventBlock]:
+        """The event blocks, in the order of their first runs."""
+        if self._blocks is None:
+            self._blocks = self._made_blocks()
+        return self._blocks
+
+    @event_blocks.setter
+    def event_blocks(self, blocks: list[EventBlock]) -> None:
+        self._blocks = blocks
+
+    @cached_property
+    def _rows(self) -> rows.Rows:
+        return rows.read_rows(self._asked)
+
+    @cached_property
+    def _symbols(self) -> dict[tuple[int, int], symbols.Symbols]:
+        return {} if self._record is None else symbols.read_symbols(self._asked, self._graph)
+
+    @cached_property
+    def _values(self) -> values.Values:
+        found = values.read_values(self._asked, None if self._buffer is None else self._buffer.content)
+        if found.differing:
+            names: dict[Any, str] = dict(zip(self._rows.keys, self._rows.names, strict=True))
+            told = sorted({names.get(each, "output of the program") for each in found.differing})
+            shown = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+            warnings.warn(f"values differ between runs, those of the first are given: {shown}", stacklevel=4)
+        return found
+
+    def _made_blocks(self) -> list[EventBlock]:
+        query = """
+            SELECT b.block_index, b.name, b.bundled_input_index,
+                (SELECT any_value(r.method) FROM runs AS r WHERE r.capture_id = $key AND r.block_index = b.block_index)
+            FROM event_blocks($capture) AS b ORDER BY b.block_index
+        """
+        made: dict[int, EventBlock] = {}
+        for block, name, index, method in self._asked.rows(query):
+            bundled = -1 if index is None and self._asked.compat else index
+            outputs = self._values.of_blocks.get(block, [])
+            made[block] = LoadedBlock(name, [], self._source, self._target, bundled, outputs)
+            if self._record is not None:
+                made[block].read_by(self._reader_of_reference(method, bundled))  # type: ignore[attr-defined]
+        metadata = rows.read_metadata(self._asked)
+        for at, (block, slot, occurrence) in enumerate(self._rows.keys):
+            made[block].events.append(self._event(at, metadata.get((block, slot, occurrence), [])))
+        return list(made.values())
+
+    def _event(self, at: int, metadata: list[Any]) -> Event:
+        key = self._rows.keys[at]
+        found = self._symbols.get(key[:2], symbols.Symbols())
+        raw = self._rows.raw[at]
+        return Event(
+            self._rows.names[at],
+            None if raw is None else PerfData.told(raw, self._rows.statistics[at]),
+            list(found.op_types),
+            self._rows.identifiers[at],
+            found.debug_handles,
+            found.num_outputs,
+            dict(found.stack_traces),
+            dict(found.modules),
+            self._rows.is_delegated[at],
+            found.backend,
+            metadata,
+            self._values.of_events.get(key, []),
+            self._rows.instructions[at],
+            self._parser,
+            self._asked.converter,
+            self._rows.starts[at],
+            occurrence=key[2],
+            _shortens=self._asked.compat,
+        )
+
+    def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
+        record, compat = self._record, self._asked.compat
+        assert record is not None
+
+        def read() -> list[Any] | None:
+            # Only a block that ran a method has outputs; which of several are meant, only an index tells.
+            outputs = None if method is None and not compat else references.reference_outputs(record, method)
+            if not outputs or (index is None and len(outputs) > 1):
+                return None
+            at = 0 if index is None else index
+            return outputs[at] if -len(outputs) <= at < len(outputs) else None
+
+        return read
+
+    def to_dataframe(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
+        """One row an event of each block, as a pandas DataFrame.
+
+        include_units                whether the names of statistics say their unit, as in `p50 (ms)`
+        include_delegate_debug_data  whether what delegates logged beside times is there, too: a column for each field
+                                     of the parser's result, or the column delegate_debug_metadata
+
+        Raises `EtqError` where pandas is missing.
+        """
+        frames.import_pandas()
+        if include_delegate_debug_data and self.event_blocks:
+            each = [block.to_dataframe(include_units, True) for block in self.event_blocks]
+            return frames.import_pandas().concat(each, ignore_index=True)
+        columns = self._columns() if self._blocks is None else _columns_of_blocks(self._blocks)
+        return frames.frame_of(columns, f" ({self._target.value})" if include_units else "")
+
+    def _columns(self) -> frames.Columns:
+        """The columns of all events, without making objects of them."""
+        found = self._rows
+        told = [self._symbols.get(key[:2], symbols.Symbols()) for key in found.keys]
+        shown = frames.shortened if self._asked.compat else list
+        logged = self._values.of_events
+        return {
+            "event_block_name": found.blocks,
+            "event_name": found.names,
+            "raw": list(found.raw),
+            **{name: [getattr(each, name) for each in found.statistics] for name in frames.STATISTICS},
+            "op_types": [shown(each.op_types) for each in told],
+            "delegate_debug_identifier": found.identifiers,
+            "stack_traces": [dict(each.stack_traces) for each in told],
+            "module_hierarchy": [dict(each.modules) for each in told],
+            "is_delegated_op": found.is_delegated,
+            "delegate_backend_name": [each.backend for each in told],
+            "debug_data": [logged.get(key, []) for key in found.keys],
+            "start_time": found.starts,
+        }
+
+    def print_data_tabular(
+        self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
+    ) -> None:
+        """Print the events as a table, but those that only wrap another one; in a notebook, display it.
+
+        file  where to print; None: standard output
+
+        The other parameters, and errors, are those of `to_dataframe`.
+        """
+        frame = self.to_dataframe(include_units, include_delegate_debug_data)
+        frames.show(frames.printed_frame(frame), sys.stdout if file is None else file)
+
+    def save_data_to_tsv(
+        self, file: IO[str] | str, include_units: bool = True, include_delegate_debug_data: bool = False
+    ) -> None:
+        """Write what `print_data_tabular` prints as tab-separated values into a file or a path.
+
+        The other parameters, and errors, are those of `to_dataframe`.
+        """
+        frame = self.to_dataframe(include_units, include_delegate_debug_data)
+        frames.printed_frame(frame).to_csv(file, sep="\t")
+
+    def find_total_for_module(self, module_name: str) -> float:
+        """The time of a module in an execute, on average, in the target time scale.
+
+        module_name  the module's path, as block1.up, or its key, as L__self___block1_up; modules within it count
+
+        Each moment counts once. With `compat`, it is the sum of the averages of all events, calls and what is within
+        them alike, that have a node of which any module's key contains the name. 0 where nothing is found, or without a
+        record. Raises `QueryError` where the record is half-written.
+        """
+        if self._record is None:
+            return 0.0
+        if not self._asked.compat:
+            return symbols.total_for_module(self._asked, module_name)
+        averages = [
+            event.perf_data.avg
+            for block in self.event_blocks
+            for event in block.events
+            if event.name != _WRAPPER and event.perf_data is not None and _has_module(event, module_name)
+        ]
+        return symbols.sum_of(self._asked, [each for each in averages if each is not None])
+
+    def get_op_list(self, event_block: str, show_delegated_ops: bool | None = True) -> dict[str, list[Event]]:
+        """The events of each type of op in the blocks of a name, in their order; an event of several types is in each.
+
+        event_block         name of the blocks, as Execute
+        show_delegated_ops  whether calls of delegates, and what they ran, are among them
+
+        Raises `EtqError` where there is no block of that name.
+        """
+        blocks = [block for block in self.event_blocks if block.name == event_block]
+        if not blocks:
+            known = ", ".join(sorted({block.name for block in self.event_blocks}))
+            raise EtqError(f"no event block {event_block!r}; there are {known or 'none'}")
+        found: dict[str, list[Event]] = {}
+        for event in (event for block in blocks for event in block.events):
+            if show_delegated_ops or not (event.is_delegated_op or event.delegate_backend_name):
+                for op_type in dict.fromkeys(event.op_types):
+                    found.setdefault(op_type, []).append(event)
+        return found
+
+    def write_tensorboard_artifact(self, path: str) -> None:
+        """Not written. Raises `EtqError`, which says what to use instead."""
+        raise EtqError(
+            "TensorBoard artifacts are not written: draw the op graph with times by `etq graph CAPTURE --dot`, or "
+            "write any view with `etq sql … --format parquet -o FILE`"
+        )
+
+    def get_exported_program(self, graph: str | None = None) -> Any:
+        """The record's ExportedProgram: the edge dialect's, or that of a further graph; None without a record.
+
+        Raises `EtqError` where executorch, which it needs, is not installed.
+        """
+        if self._record is None:
+            return None
+        given = self._record if isinstance(self._etrecord, str | os.PathLike) else self._etrecord
+        return references.exported_program(given, graph)
+
+    def calculate_numeric_gap(
+        self,
+        distance: str | NumericalComparatorBase,
+        disable_debug_handle_valdiation: bool = False,
+        reference_graph: str | None = None,
+    ) -> pandas.DataFrame:
+        """How far what the runtime logged is from what the exported program gives on its representative inputs.
+
+        distance         MSE, L1 (sum) or SNR (dB), or a comparator of one's own
+        disable_debug_handle_valdiation  taken for compatibility: an op without a handle has no row in any case
+        reference_graph  exported_program, which torch runs, or edge_dialect_exported_program, which needs executorch;
+                         None: the first that the record has
+
+        A DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
+        aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
+        list of one), stacktraces, and problem: why there is no gap (NaN), as where sizes differ; None where there is.
+
+        Raises `EtqError` where pandas, torch or executorch is missing, and without a record or a debug buffer.
+        """
+        from etq.inspector.gaps import Gaps
+
+        if self._record is None:
+            raise EtqError("a numeric gap needs the program's ETRecord, with representative inputs: give etrecord")
+        if self._buffer is None:
+            raise EtqError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
+        if reference_graph not in self._gaps:
+            self._gaps[reference_graph] = Gaps(self._dump, self._record, bytes(self._buffer.content), reference_graph)
+        return self._gaps[reference_graph].frame(distance, self)
+
+    def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
+        """The statistics that the VGF backend logged, one record each, with the bytes of parts in base64 as `raw_data`.
+
+        Raises `EtqError` (a ValueError, too) for damaged ones.
+        """
+        logged = [event.raw_delegate_debug_metadatas for block in self.event_blocks for event in block.events]
+        return [record for each in logged for record in parse_vgf_neural_statistics_delegate_metadata(each)]
+
+
+def _asked(
+    dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
+) -> rows.Asked:
+    views = [*rows.VIEWS, *values.VIEWS, *(symbols.VIEWS if record is not None else ())]
+    warehouse, capture = look_at(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
+    return rows.Asked(warehouse, capture, units[1], compat, converter)
+
+
+def _first_dump(dump: Any) -> Any:
+    """The first of several dumps in a file, as that is all that the Inspector reads; the file where there is one."""
+    from etq.ingest.dumps import find_dumps, is_etdump
+
+    content = source_of(dump).content
+    if not is_etdump(content):
+        return dump
+    found, _ = find_dumps(content, "bytes" if isinstance(dump, bytes) else dump)
+    return bytes(content[: found[0].end]) if len(found) > 1 else dump
+
+
+def _columns_of_blocks(blocks: list[EventBlock]) -> frames.Columns:
+    events = [event for block in blocks for event in block.events]
+    names = [block.name for block in blocks for _ in block.events]
+    return {"event_block_name": names, **frames.columns_of_events(events)}
+
+
+def _has_module(event: Event, name: str) -> bool:
+    return any(name in key for modules in event.module_hierarchy.values() for key in modules or ())

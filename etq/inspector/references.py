@@ -1,0 +1,84 @@
+"""What only torch and executorch can read of a record: reference outputs, and exported programs."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import weakref
+import zipfile
+from importlib.util import find_spec
+from typing import Any, Final
+
+from etq.errors import EtqError
+
+_MEMBER: Final = "reference_outputs"
+_FORWARD: Final = "forward"
+
+
+def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
+    """The outputs that a record says a method should have, one list for each bundled input, as numpy arrays.
+
+    None where the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
+    values is unpickled. Raises `EtqError` for outputs that hold anything else.
+    """
+    if find_spec("torch") is None:
+        return None
+    with zipfile.ZipFile(record) as members:
+        if _MEMBER not in members.namelist():
+            return None
+        content = members.read(_MEMBER)
+    import torch
+
+    try:
+        loaded = torch.load(io.BytesIO(content), weights_only=True)
+    except Exception as error:
+        raise EtqError(f"{record}: {_MEMBER} can't be read: {error}") from error
+    outputs = loaded.get(method or _FORWARD) if isinstance(loaded, dict) else None
+    return None if outputs is None else [[_array(value) for value in output] for output in outputs]
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_array(each) for each in value]
+    if not hasattr(value, "detach"):
+        return value
+    tensor = value.detach().cpu()
+    # numpy has no bfloat16.
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
+def exported_program(record: Any, graph: str | None) -> Any:
+    """The exported program of a record: the edge dialect's, or that of a further graph by its name; None for no such.
+
+    record  a path, or an ETRecord of executorch
+
+    Raises `EtqError` where executorch is not installed: an ExportedProgram is an object of torch.
+    """
+    if isinstance(record, str):
+        try:
+            from executorch.devtools.etrecord import parse_etrecord
+        except ImportError:
+            raise EtqError(
+                "an ExportedProgram is an object of torch: pip install torch executorch; what is in its graph, the "
+                "tables graphs, op_nodes and op_edges of the record tell without them"
+            ) from None
+        record = parse_etrecord(etrecord_path=record)
+    return record.edge_dialect_program if graph is None else record.graph_map.get(graph)
+
+
+def path_of_record(record: Any, owner: object) -> str:
+    """The path of a record that is given by its path, or by an ETRecord of executorch, saved while its owner is.
+
+    Raises `EtqError` for anything else.
+    """
+    if isinstance(record, str | os.PathLike):
+        return os.fspath(record)
+    if not hasattr(record, "save"):
+        raise EtqError(f"an ETRecord is given by its path, or as executorch's object; not by {type(record).__name__}")
+    folder = tempfile.mkdtemp(prefix="etq-")
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, "given.etrecord")
+    record.save(path)
+    return path

@@ -1,0 +1,143 @@
+"""What a record says of events: their debug handles, the ops they stand for, these' stack traces and modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from etq.errors import EtqError
+
+if TYPE_CHECKING:
+    from etq.inspector.rows import Asked
+
+VIEWS: Final = (
+    *("event_ops", "event_nodes", "find_total_for_module", "_inspector_handles", "_inspector_nodes"),
+    *("record_findings", "record_members"),
+)
+# The name that executorch gives the graph of a record's edge program.
+EDGE_GRAPH: Final = "edge_dialect_graph_module"
+
+_HANDLES: Final = """
+    SELECT o.block_index, o.slot, o.debug_handles, o.backend, d.outputs
+    FROM event_ops($capture) AS o
+    JOIN captures AS k ON k.capture_id = $key
+    LEFT JOIN delegates AS d
+        ON d.record_id = k.record_id AND d.method = o.method AND d.instruction_id = o.instruction_id
+    QUALIFY row_number() OVER (PARTITION BY o.block_index, o.slot ORDER BY o.signature_index) = 1
+"""
+_INSPECTORS_HANDLES: Final = """
+    SELECT h.block_index, h.slot, h.debug_handles, h.backend, h.outputs FROM _inspector_handles($key) AS h
+"""
+_NODES: Final = """
+    SELECT n.block_index, n.slot, n.graph_id, n.node_index
+    FROM event_nodes($capture) AS n
+    QUALIFY n.signature_index = min(n.signature_index) OVER (PARTITION BY n.block_index, n.slot)
+    ORDER BY n.block_index, n.slot, n.position
+"""
+_INSPECTORS_NODES: Final = """
+    SELECT n.block_index, n.slot, n.graph_id, n.node_index
+    FROM _inspector_nodes($key) AS n
+    ORDER BY n.block_index, n.slot, n.position, n.node_index
+"""
+_NODES_OF_GRAPH: Final = """
+    WITH handles AS (
+        SELECT o.block_index, o.slot, unnest(o.debug_handles) AS debug_handle,
+            generate_subscripts(o.debug_handles, 1) AS position
+        FROM event_ops($capture) AS o
+    )
+    SELECT h.block_index, h.slot, n.graph_id, n.node_index
+    FROM handles AS h
+    JOIN captures AS k ON k.capture_id = $key
+    JOIN graphs AS g ON g.record_id = k.record_id AND g.member = $graph
+    JOIN node_debug_handles AS n
+        ON n.record_id = g.record_id AND n.graph_id = g.graph_id AND n.debug_handle = h.debug_handle
+    ORDER BY h.block_index, h.slot, h.position, n.node_index
+"""
+_DESCRIBED: Final = """
+    SELECT p.graph_id, p.node_index, p.name, p.op_type, p.stack_trace
+    FROM captures AS k JOIN op_nodes AS p ON p.record_id = k.record_id WHERE k.capture_id = $key
+"""
+_MODULES: Final = """
+    SELECT m.graph_id, m.node_index, m.module_key, m.module_path, m.module_class
+    FROM captures AS k JOIN node_modules AS m ON m.record_id = k.record_id WHERE k.capture_id = $key
+    ORDER BY m.graph_id, m.node_index, m.depth
+"""
+Node = tuple[int, int]
+
+
+@dataclass
+class Symbols:
+    """What a record says of one event; see `etq.inspector.Event`."""
+
+    debug_handles: int | list[int] | None = None
+    num_outputs: int = 1
+    backend: str | None = None
+    op_types: list[str] = field(default_factory=list)
+    stack_traces: dict[str, str | None] = field(default_factory=dict)
+    modules: dict[str, dict[str, tuple[str, str]] | None] = field(default_factory=dict)
+
+
+def read_symbols(asked: Asked, graph: str) -> dict[tuple[int, int], Symbols]:
+    """What the linked record says of events, by their block and slot, with the nodes of a graph.
+
+    Raises `EtqError` where the record has no such graph.
+    """
+    found: dict[tuple[int, int], Symbols] = {}
+    handles = _INSPECTORS_HANDLES if asked.compat else _HANDLES
+    for block, slot, debug_handles, backend, outputs in asked.rows(handles):
+        # So the record has them: a number for one op, a list for a delegate, of however many.
+        single = debug_handles is not None and len(debug_handles) == 1 and backend is None
+        found[block, slot] = Symbols(
+            debug_handles[0] if single else debug_handles, 1 if outputs is None else outputs, backend
+        )
+    _add_nodes(asked, found, graph)
+    return found
+
+
+def _add_nodes(asked: Asked, found: dict[tuple[int, int], Symbols], graph: str) -> None:
+    if graph == EDGE_GRAPH:
+        placed = asked.rows(_INSPECTORS_NODES if asked.compat else _NODES)
+    else:
+        _check_graph(asked, graph)
+        placed = asked.rows(_NODES_OF_GRAPH, graph=graph)
+    wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
+    described = {
+        (graph_id, node): rest for graph_id, node, *rest in asked.rows(_DESCRIBED) if (graph_id, node) in wanted
+    }
+    modules: dict[Node, dict[str, tuple[str, str]]] = {}
+    for graph_id, node, key, path, kind in asked.rows(_MODULES):
+        if (graph_id, node) in wanted:
+            modules.setdefault((graph_id, node), {})[key] = (path, kind)
+    for block, slot, graph_id, node in placed:
+        symbols = found.setdefault((block, slot), Symbols())
+        name, op_type, stack_trace = described[graph_id, node]
+        symbols.op_types.append(op_type)
+        # So the Inspector calls nodes: what it makes of a graph has a name for each output, this one without a number.
+        symbols.stack_traces.setdefault(f"{name}_", stack_trace)
+        symbols.modules.setdefault(f"{name}_", modules.get((graph_id, node)))
+
+
+def _check_graph(asked: Asked, graph: str) -> None:
+    query = """
+        SELECT g.member FROM captures AS k JOIN graphs AS g ON g.record_id = k.record_id
+        WHERE k.capture_id = $key ORDER BY g.graph_id
+    """
+    known = [EDGE_GRAPH, *(member for (member,) in asked.rows(query))]
+    if graph not in known:
+        raise EtqError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
+
+
+def total_for_module(asked: Asked, module: str) -> float:
+    """The time of a module, by its path or its key, and of those within it, in an execute, on average."""
+    query = "SELECT any_value(m.module_path) FROM node_modules AS m WHERE m.module_key = $module"
+    [(path,)] = asked.rows(query, module=module)
+    query = "SELECT t.total FROM find_total_for_module($capture, $module, unit := $unit) AS t"
+    [(total,)] = asked.rows(query, module=module if path is None else path, unit=asked.unit)
+    return float(total)
+
+
+def sum_of(asked: Asked, values: list[float]) -> float:
+    """The sum of values."""
+    query = "SELECT coalesce(fsum(v.x), 0) FROM (SELECT unnest($values::DOUBLE[]) AS x) AS v"
+    [(total,)] = asked.rows(query, values=values)
+    return float(total)

@@ -1,0 +1,76 @@
+"""Statistics of neural accelerators that the VGF backend logs as metadata of its events: JSON, with parts in base64."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from etq.errors import EtqError
+
+_SCHEMA: Final = "executorch.vgf.neural_statistics"
+_VERSION: Final = 1
+_BLOBS: Final = ("debug_database", "statistics_info", "statistics_memory")
+
+MetadataBytes = bytes | bytearray | str
+
+
+class VgfError(EtqError, ValueError):
+    """Metadata that say they are VGF's statistics, and can't be read as such."""
+
+
+def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, Any]:
+    """The record that one piece of metadata holds; a part in base64 has its bytes beside, as `raw_data`.
+
+    Raises `VgfError`, which is a ValueError too, for what is no such record, of another version, or damaged.
+    """
+    try:
+        record = json.loads(bytes(metadata) if isinstance(metadata, bytearray) else metadata)
+    except ValueError as error:
+        raise VgfError(f"VGF neural statistics are JSON; this is not: {error}") from error
+    if not isinstance(record, dict) or record.get("schema") != _SCHEMA:
+        raise VgfError(f"no VGF neural statistics: expected the schema {_SCHEMA}")
+    if record.get("schema_version") != _VERSION:
+        raise VgfError(f"VGF neural statistics of version {record.get('schema_version')}; known is {_VERSION}")
+    return {**record, "segments": [_segment(segment) for segment in record.get("segments", [])]}
+
+
+def _segment(segment: dict[str, Any]) -> dict[str, Any]:
+    return {name: _blob(part) if name in _BLOBS and isinstance(part, dict) else part for name, part in segment.items()}
+
+
+def _blob(blob: dict[str, Any]) -> dict[str, Any]:
+    if not blob.get("available", False):
+        return {"raw_data": b"", **blob}
+    if blob.get("encoding") != "base64":
+        raise VgfError(f"a part of VGF neural statistics is encoded as {blob.get('encoding')!r}; known is base64")
+    try:
+        return {**blob, "raw_data": base64.b64decode(blob.get("data", ""), validate=True)}
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise VgfError(f"a part of VGF neural statistics is no base64: {error}") from error
+
+
+def parse_vgf_neural_statistics_delegate_metadata(
+    delegate_metadata_list: Sequence[MetadataBytes | None],
+) -> list[dict[str, Any]]:
+    """The records among what delegates logged: other backends' metadata are passed over.
+
+    Raises `VgfError` for damaged ones.
+    """
+    return [
+        parse_vgf_neural_statistics_metadata(metadata)
+        for metadata in delegate_metadata_list
+        if isinstance(metadata, bytes | bytearray | str) and _is_meant(metadata)
+    ]
+
+
+def _is_meant(metadata: MetadataBytes) -> bool:
+    """Whether a piece says of itself that it is VGF's: by its schema, or, where it is damaged, by a trace of it."""
+    content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
+    try:
+        record = json.loads(content)
+    except ValueError:
+        return _SCHEMA.encode() in content
+    return isinstance(record, dict) and record.get("schema") == _SCHEMA

@@ -1,0 +1,157 @@
+-- What the runs of a block logged of each of its events, as lists: what
+-- `etq.Inspector` gives beside `inspector_events`, and how the Inspector itself
+-- arrives at durations. It takes one tick too few from a 32-bit clock that
+-- wraps, and scales start and end of what a delegate ran apart, as floats.
+-- Columns:
+--   block_index: the event block
+--   slot: position in the block's list of distinct events
+--   occurrence: which of the event's occurrences in a run, from 0; 0 for the last, too, where only that is asked for
+--   is_delegated: whether a delegate ran it
+--   raw: durations as the Inspector computes them; NULL within where it refuses
+--   starts: clock at the start, in ticks
+--   ends: clock at the end as written, in ticks: before the start where the clock wrapped
+--   metadata: what the delegate logged beside; NULL within where nothing
+CREATE MACRO _event_lists(
+    capture_key,  -- key of a capture
+    unit,  -- ns, us, ms, s, cycles
+    repeats  -- all occurrences in a run, or only the last
+) AS TABLE
+WITH
+logged AS (
+    SELECT
+        s.block_index,
+        s.slot,
+        t.occurrence,
+        t.occurrence = max(t.occurrence) OVER (
+            PARTITION BY t.run_index, s.slot
+        ) AS is_last,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL
+            AS is_delegated,
+        t.run_index,
+        t.event_index,
+        t.start_ticks,
+        t.start_ticks + t.elapsed_ticks AS end_ticks,
+        t.delegate_metadata,
+        coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE
+            AS divisor
+    FROM captures AS c
+    JOIN event_ticks AS t ON t.capture_id = c.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    WHERE c.capture_id = capture_key
+),
+chosen AS (
+    SELECT
+        l.*,
+        CASE
+            WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks
+        END AS start,
+        CASE
+            WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks
+        END AS stop
+    FROM logged AS l
+    WHERE repeats = 'all' OR l.is_last
+),
+timed AS (
+    SELECT
+        c.*,
+        CASE
+            WHEN c.start <= c.stop THEN c.stop - c.start
+            WHEN c.start <= 4294967295 THEN 4294967295 - c.start + c.stop
+        END / CASE WHEN c.is_delegated THEN 1 ELSE c.divisor END AS duration
+    FROM chosen AS c
+)
+SELECT
+    t.block_index,
+    t.slot,
+    CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence,
+    t.is_delegated,
+    list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
+    list(t.start_ticks ORDER BY t.run_index, t.event_index) AS starts,
+    list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends,
+    list(t.delegate_metadata ORDER BY t.run_index, t.event_index) AS metadata
+FROM timed AS t
+GROUP BY ALL;
+
+-- What `inspector_events` has in its lists `raw` and `start_ticks`, one row an
+-- event: for who needs all of them, and groups them sooner than a list is made.
+-- Columns:
+--   signature_index: the event, in `signatures`
+--   occurrence: which of the event's occurrences in its run, from 0
+--   run_index: the run
+--   raw: its value; NULL where its times are impossible
+--   start_ticks: clock at the start
+CREATE MACRO _event_values(
+    capture_key,  -- key of a capture
+    unit  -- ns, us, ms, s, cycles
+) AS TABLE
+WITH
+scales AS (
+    SELECT
+        s.capture_id,
+        s.signature_index,
+        _multiplier(_written_unit(s.value_unit, c.time_scale), unit) AS multiplier,
+        _divisor(_written_unit(s.value_unit, c.time_scale), unit) AS divisor
+    FROM captures AS c
+    JOIN signatures AS s ON s.capture_id = c.capture_id
+    WHERE c.capture_id = capture_key
+)
+SELECT
+    e.signature_index,
+    e.occurrence,
+    e.run_index,
+    e.duration_ticks * s.multiplier / s.divisor AS raw,
+    e.start_ticks
+FROM events AS e
+JOIN scales AS s
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
+
+-- The statistics of a list of numbers, as `inspector_events` has them of the
+-- events of a block; NULL for an empty list.
+CREATE MACRO _statistics_of(
+    numbers  -- a list of numbers
+) AS (
+    {
+        'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
+        'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
+        'p90': list_aggregate(numbers, 'quantile_cont', 0.9),
+        'avg': _average_of(numbers),
+        'min': list_aggregate(numbers, 'min'),
+        'max': list_aggregate(numbers, 'max')
+    }
+);
+
+-- The average of a list of numbers. Up to 128 are added in the order in which
+-- numpy does, in eight sums beside each other: so it is numpy's to the last bit,
+-- and rounds as numpy's does where the Inspector prints it.
+CREATE MACRO _average_of(
+    numbers  -- a list of numbers
+) AS (
+    CASE
+        WHEN len(numbers) BETWEEN 8 AND 128 AND list_count(numbers) = len(numbers) THEN
+            list_aggregate(
+                list_prepend(
+                    (
+                        (_lane(numbers, 1) + _lane(numbers, 2))
+                        + (_lane(numbers, 3) + _lane(numbers, 4))
+                    )
+                    + (
+                        (_lane(numbers, 5) + _lane(numbers, 6))
+                        + (_lane(numbers, 7) + _lane(numbers, 8))
+                    ),
+                    numbers[len(numbers) // 8 * 8 + 1:]
+                ),
+                'sum'
+            ) / len(numbers)
+        WHEN len(numbers) < 8 THEN list_aggregate(numbers, 'avg')
+        ELSE list_aggregate(numbers, 'favg')
+    END
+);
+
+-- The sum of every eighth number of a list's whole eights.
+CREATE MACRO _lane(
+    numbers,  -- a list of numbers
+    first  -- which of the eight, from 1
+) AS (
+    list_aggregate(numbers[first:len(numbers) // 8 * 8:8], 'sum')
+);

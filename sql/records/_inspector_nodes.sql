@@ -1,0 +1,131 @@
+-- What the Inspector takes an event's debug handles to be, for those who ask
+-- etq for its answers, right or wrong: the first method called forward, for
+-- every block and with any record; framework and user events by the instruction
+-- 0 that they are written with; a delegate's id by the last key of its map that
+-- is a part of it.
+-- Columns:
+--   block_index: the event block
+--   slot: position in the block's list of distinct events
+--   label: what the event is called
+--   method: forward, or the block's method where the record has none of that name
+--   debug_handles: its debug handles, in order, with repeats; NULL where it has none
+--   backend: the backend of its delegate; NULL for what has none
+--   outputs: number of the delegate's outputs; NULL where the record doesn't say
+CREATE MACRO _inspector_handles(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        k.capture_id,
+        k.record_id,
+        (
+            SELECT any_value(h.method)
+            FROM debug_handles AS h
+            WHERE h.record_id = k.record_id AND h.method = 'forward'
+        ) AS forward
+    FROM captures AS k
+    WHERE k.capture_id = capture_key
+),
+slots AS (
+    SELECT
+        a.record_id,
+        s.block_index,
+        s.slot,
+        s.label,
+        s.instruction_id,
+        coalesce(a.forward, m.method) AS method,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
+        s.delegate_debug_id IS NULL AS is_text
+    FROM asked AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    LEFT JOIN linked_methods AS m
+        ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+    QUALIFY row_number() OVER (
+        PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
+    ) = 1
+),
+instructions_handles AS (
+    SELECT
+        h.record_id,
+        h.method,
+        h.instruction_id,
+        list(h.debug_handle ORDER BY h.position) AS debug_handles
+    FROM debug_handles AS h
+    GROUP BY ALL
+),
+ids_handles AS (
+    SELECT
+        d.record_id,
+        d.method,
+        d.instruction_id,
+        d.delegate_debug_id,
+        min(d.rowid) AS place,
+        list(d.debug_handle ORDER BY d.position) AS debug_handles
+    FROM delegate_debug_handles AS d
+    GROUP BY ALL
+)
+SELECT
+    s.block_index,
+    s.slot,
+    s.label,
+    s.method,
+    CASE
+        WHEN s.delegate_id IS NULL OR d.backend IS NULL THEN i.debug_handles
+        ELSE k.debug_handles
+    END AS debug_handles,
+    CASE
+        WHEN s.delegate_id IS NOT NULL OR s.label = 'DELEGATE_CALL' THEN d.backend
+    END AS backend,
+    d.outputs
+FROM slots AS s
+JOIN instructions_handles AS i
+    ON i.record_id = s.record_id
+    AND i.method = s.method
+    AND i.instruction_id = s.instruction_id
+LEFT JOIN delegates AS d
+    ON d.record_id = s.record_id
+    AND d.method = s.method
+    AND d.instruction_id = s.instruction_id
+LEFT JOIN ids_handles AS k
+    ON k.record_id = s.record_id
+    AND k.method = s.method
+    AND k.instruction_id = s.instruction_id
+    AND contains(s.delegate_id, k.delegate_debug_id)
+QUALIFY row_number() OVER (
+    PARTITION BY s.block_index, s.slot
+    ORDER BY
+        s.is_text AND k.delegate_debug_id = s.delegate_id DESC NULLS LAST,
+        k.place DESC
+) = 1;
+
+-- The nodes that the Inspector takes an event to belong to: those of a graph
+-- that have its debug handles. Three framework events have none.
+-- Columns:
+--   block_index: the event block
+--   slot: position in the block's list of distinct events
+--   position: place of the handle in the event's list, from 1
+--   graph_id: the graph
+--   node_index: the node
+CREATE MACRO _inspector_nodes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+handles AS (
+    SELECT
+        h.block_index,
+        h.slot,
+        h.method,
+        unnest(h.debug_handles) AS debug_handle,
+        generate_subscripts(h.debug_handles, 1) AS position
+    FROM _inspector_handles(capture_key) AS h
+    WHERE h.label NOT IN ('Method::init', 'Program::load_method', 'Method::execute')
+)
+SELECT h.block_index, h.slot, h.position, n.graph_id, n.node_index
+FROM captures AS k
+CROSS JOIN handles AS h
+JOIN _handled_nodes AS n
+    ON n.record_id = k.record_id
+    AND n.method = h.method
+    AND n.debug_handle = h.debug_handle
+WHERE k.capture_id = capture_key;

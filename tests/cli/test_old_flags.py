@@ -1,0 +1,85 @@
+"""`etq inspect` with the flags of executorch's inspector_cli: what that prints, from the recorded answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from etq import cli
+from tests.conftest import CAPTURES
+from tests.parity import oracle
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+RECORD = str(CAPTURES / "mlp/mlp.etrecord")
+
+
+def etq_inspects(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.main, ["inspect", *arguments])
+
+
+def test_the_table_and_the_tsv_are_inspector_clis(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="the drop-in Inspector's tables need pandas")
+    answer = oracle.answer("mlp", "with_etrecord")
+    tsv = tmp_path / "out.tsv"
+    result = etq_inspects("--etdump_path", MLP, "--etrecord_path", RECORD, "--tsv_path", str(tsv))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == answer["print_data_tabular_file"]["value"]
+    ours, theirs = (
+        [line.split("\t")[:3] for line in text.splitlines()]
+        for text in (tsv.read_text(), answer["save_data_to_tsv"]["value"])
+    )
+    assert ours == theirs
+
+
+def test_time_scales_are_taken() -> None:
+    pytest.importorskip("pandas", reason="the drop-in Inspector's tables need pandas")
+    answer = oracle.answer("mlp", "time_scales")["US->NS"]
+    scales = ("--source_time_scale", "us", "--target_time_scale", "ns")
+    result = etq_inspects("--etdump_path", MLP, "--etrecord_path", RECORD, *scales)
+    assert result.stdout == answer["print"]
+
+
+def test_outputs_without_references_cannot_be_compared() -> None:
+    pytest.importorskip("pandas", reason="the drop-in Inspector's tables need pandas")
+    dump = CAPTURES / "mlp/mlp_debug.etdp"
+    buffer = ("--debug_buffer_path", str(dump.with_suffix(".bin")))
+    result = etq_inspects("--etdump_path", str(dump), *buffer, "--compare_results")
+    assert result.exit_code == 1
+    assert "there is no reference output to compare" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--etdump_path", MLP, MLP], "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
+        ([MLP, "--tsv_path", "x.tsv"], "--tsv_path is a flag of inspector_cli and doesn't go with FILE"),
+        (["--etdump_path", MLP, "--unit", "us"], "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
+        (["--compare_results"], "--compare_results needs --etdump_path"),
+        (["--etdump_path", MLP, "--target_time_scale", "min"], "'min' is not one of"),
+        ([], "Missing argument 'FILE'"),
+    ],
+)
+def test_the_two_forms_are_not_mixed(arguments: list[str], message: str) -> None:
+    result = etq_inspects(*arguments)
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_file_that_cannot_be_read_is_told_in_one_line() -> None:
+    result = etq_inspects("--etdump_path", "missing.etdp")
+    assert (result.exit_code, result.stderr) == (1, "Error: missing.etdp: can't be read: no such file or directory\n")
+
+
+def test_only_the_old_flags_load_the_drop_in() -> None:
+    code = f"""
+import sys
+from click.testing import CliRunner
+from etq import cli
+assert CliRunner().invoke(cli.main, ["inspect", {MLP!r}]).exit_code == 0
+print(sorted({{"pandas", "etq.inspector"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,243 @@
+"""The drop-in Inspector against the recorded answers of executorch's, object by object.
+
+`compat=True` says what executorch's Inspector says, everywhere; each deliberate difference is a test of its own in
+`test_dropin_differences`, which states both answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from etq.inspector import Inspector, TimeScale
+from tests.conftest import CAPTURES
+from tests.parity import oracle
+
+pytest.importorskip("pandas", reason="the drop-in Inspector's DataFrames need pandas")
+
+BOTH = ("with_etrecord", "without_etrecord")
+
+
+def files(name: str, what: str) -> dict[str, Any]:
+    """The files that the oracle was given, as arguments; those that aren't kept here are left out."""
+    dump = oracle.capture_path(name)
+    found = {"etdump_path": str(dump)}
+    record, buffer = dump.parent / f"{dump.parent.name}.etrecord", dump.with_suffix(".bin")
+    if what == "with_etrecord":
+        found["etrecord"] = str(record)
+    if buffer.exists():
+        found["debug_buffer_path"] = str(buffer)
+    return found
+
+
+def inspector(name: str, what: str = "without_etrecord", **options: Any) -> Inspector:
+    """The drop-in of a capture, which warns of nothing that a test doesn't look for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = Inspector(**files(name, what), **options)
+        made.event_blocks  # noqa: B018 - read while warnings are ignored
+    return made
+
+
+def has_files(name: str, what: str) -> bool:
+    return all(Path(path).exists() for path in files(name, what).values())
+
+
+ANSWERED = [
+    (name, what)
+    for what in BOTH
+    for name in oracle.names(what)
+    if oracle.answer(name, what)["construct"]["ok"] and has_files(name, what)
+]
+UNANSWERED = [
+    (name, what)
+    for what in BOTH
+    for name in oracle.names(what)
+    if not oracle.answer(name, what)["construct"]["ok"] and has_files(name, what)
+]
+
+
+def as_recorded(value: Any) -> Any:
+    """A value as the oracle's answers were recorded."""
+    if isinstance(value, np.ndarray):
+        flat = np.ascontiguousarray(value)
+        return {
+            "__tensor__": True,
+            "dtype": f"torch.{value.dtype}",
+            "shape": list(value.shape),
+            "sha256": hashlib.sha256(flat.tobytes()).hexdigest(),
+        }
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else repr(float(value))
+    if isinstance(value, bytes):
+        return {"__bytes__": value.decode("latin1")}
+    if isinstance(value, dict):
+        return {str(key): as_recorded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_recorded(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
+    """Equal in all but the last digits of floats, and what the recording adds to tensors."""
+    if isinstance(theirs, dict) and theirs.get("__tensor__"):
+        assert ours == {key: theirs[key] for key in ("__tensor__", "dtype", "shape", "sha256")}, where
+    elif isinstance(theirs, dict):
+        assert list(ours) == list(theirs), where
+        for key, their in theirs.items():
+            assert_same(ours[key], their, f"{where}/{key}")
+    elif isinstance(theirs, list):
+        assert isinstance(ours, list) and len(ours) == len(theirs), where
+        for at, (our, their) in enumerate(zip(ours, theirs, strict=True)):
+            assert_same(our, their, f"{where}[{at}]")
+    elif isinstance(theirs, float):
+        assert isinstance(ours, float) and math.isclose(ours, theirs, rel_tol=1e-12), f"{where}: {ours} != {theirs}"
+    else:
+        assert type(ours) is type(theirs) and ours == theirs, f"{where}: {ours!r} != {theirs!r}"
+
+
+def recorded(frame: Any) -> dict[str, Any]:
+    rows = [[as_recorded(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    return {"columns": [str(column) for column in frame.columns], "rows": rows}
+
+
+@pytest.mark.parametrize("blocks_first", [False, True], ids=["columns", "objects"])
+@pytest.mark.parametrize(("name", "what"), ANSWERED)
+def test_dataframe(name: str, what: str, blocks_first: bool) -> None:
+    answer = oracle.answer(name, what)
+    made = Inspector(**files(name, what), compat=True)
+    if blocks_first:
+        assert made.event_blocks
+    assert_same(recorded(made.to_dataframe()), answer["dataframe"]["value"], "dataframe")
+    columns = answer["dataframe_no_units_columns"]["value"]
+    assert list(made.to_dataframe(include_units=False).columns) == columns
+    if (delegates := answer.get("dataframe_delegate_debug")) is not None:
+        frame = made.to_dataframe(include_delegate_debug_data=True)
+        assert_same(recorded(frame), delegates["value"], "delegates")
+
+
+@pytest.mark.parametrize(("name", "what"), ANSWERED)
+def test_blocks_and_events(name: str, what: str) -> None:
+    blocks = inspector(name, what, compat=True).event_blocks
+    told = [
+        {
+            "name": block.name,
+            "bundled_input_index": block.bundled_input_index,
+            "n_events": len(block.events),
+            "run_output": as_recorded(block.run_output),
+            "events": [
+                {
+                    "name": event.name,
+                    "instruction_id": event._instruction_id,
+                    "debug_handles": event.debug_handles,
+                    "num_outputs": event.num_outputs,
+                    "op_types": event.op_types,
+                    "n_raw": None if event.perf_data is None else len(event.perf_data.raw),
+                    "delegate_debug_identifier": event.delegate_debug_identifier,
+                    "is_delegated_op": event.is_delegated_op,
+                    "delegate_backend_name": event.delegate_backend_name,
+                    "raw_delegate_debug_metadatas": as_recorded(event.raw_delegate_debug_metadatas[:3]),
+                    "start_time_first": event.start_time[0] if event.start_time else None,
+                    "debug_data": as_recorded(event.debug_data),
+                }
+                for event in block.events
+            ],
+        }
+        for block in blocks
+    ]
+    theirs = [
+        {key: value for key, value in block.items() if key != "reference_output"}
+        for block in oracle.answer(name, what)["blocks"]
+    ]
+    assert_same(told, theirs, "blocks")
+
+
+@pytest.mark.parametrize(("name", "what"), ANSWERED)
+def test_printed(name: str, what: str) -> None:
+    answer = oracle.answer(name, what)
+    made = inspector(name, what, compat=True)
+    file = io.StringIO()
+    made.print_data_tabular(file)
+    assert file.getvalue() == answer["print_data_tabular_file"]["value"]
+    if (delegates := answer.get("print_data_tabular_delegate_nounits")) is not None:
+        file = io.StringIO()
+        made.print_data_tabular(file, include_units=False, include_delegate_debug_data=True)
+        assert file.getvalue() == delegates["value"]
+    if (tsv := answer.get("save_data_to_tsv")) is not None:
+        file = io.StringIO()
+        made.save_data_to_tsv(file)
+        assert_same_text(file.getvalue(), tsv["value"])
+
+
+def assert_same_text(ours: str, theirs: str) -> None:
+    """The same cells; numbers, which stand there in full, but for their last digits."""
+    for our, their in zip(ours.split("\n"), theirs.split("\n"), strict=True):
+        for cell, expected in zip(our.split("\t"), their.split("\t"), strict=True):
+            assert cell == expected or math.isclose(float(cell), float(expected), rel_tol=1e-12), (cell, expected)
+
+
+@pytest.mark.parametrize(("name", "what"), ANSWERED)
+def test_totals_for_modules(name: str, what: str) -> None:
+    made = inspector(name, what, compat=True)
+    for module, expected in oracle.answer(name, what)["find_total_for_module"].items():
+        assert math.isclose(made.find_total_for_module(module), expected, rel_tol=1e-12), module
+
+
+SCALES = [("ns", "ms"), ("ns", "us"), ("ns", "ns"), ("ns", "s"), ("us", "ms"), ("us", "ns"), ("ms", "s"), ("s", "ns")]
+
+
+@pytest.mark.parametrize(("source", "target"), [*SCALES, ("cycles", "cycles")])
+@pytest.mark.parametrize("name", oracle.names("time_scales"))
+def test_time_scales(name: str, source: str, target: str) -> None:
+    answer = oracle.answer(name, "time_scales")[f"{source.upper()}->{target.upper()}"]
+    given = {"source_time_scale": TimeScale(source), "target_time_scale": target}
+    made = inspector(name, "with_etrecord", compat=True, **given)
+    frame = made.to_dataframe()[answer["dataframe"]["columns"]]
+    assert_same(recorded(frame), answer["dataframe"], name)
+    file = io.StringIO()
+    made.print_data_tabular(file)
+    assert file.getvalue() == answer["print"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in oracle.names("time_scales")
+        if "delegate_converter_ns_to_us_and_parser" in oracle.answer(name, "time_scales")
+    ],
+)
+def test_the_users_converter_and_parser(name: str) -> None:
+    def parse(logged: list[Any]) -> dict[str, Any]:
+        return {
+            "parsed_n": len(logged),
+            "first": logged[0].decode() if logged and not isinstance(logged[0], str) else str(logged[:1]),
+        }
+
+    given: dict[str, Any] = {
+        "delegate_time_scale_converter": lambda name, ticks: ticks / 1000.0,
+        "delegate_metadata_parser": parse,
+        "compat": True,
+    }
+    for frame in (
+        inspector(name, "with_etrecord", **given).to_dataframe(include_delegate_debug_data=True),
+        Inspector(**files(name, "with_etrecord"), **given).to_dataframe(include_delegate_debug_data=True),
+    ):
+        theirs = oracle.answer(name, "time_scales")["delegate_converter_ns_to_us_and_parser"]["dataframe"]["value"]
+        assert_same(recorded(frame), theirs, name)
+
+
+@pytest.mark.parametrize("name", ["convnet", "mlp_xnn"])
+def test_a_record_of_another_program(name: str) -> None:
+    answer = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
+    made = Inspector(str(CAPTURES / "mlp/mlp.etdp"), etrecord=str(CAPTURES / f"{name}/{name}.etrecord"), compat=True)
+    assert_same(recorded(made.to_dataframe()), answer["dataframe"]["value"], name)
+    for module, expected in answer["find_total_for_module"].items():
+        assert math.isclose(made.find_total_for_module(module), expected, rel_tol=1e-12), module

@@ -1,0 +1,103 @@
+"""The drop-in Inspector offers what executorch's does: every public name, with the same parameters.
+
+`inspector_api.json` is what `record_api.py` recorded in an environment with executorch.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq import EtqError, comparators, inspector
+from etq.inspector import Inspector
+from tests.conftest import CAPTURES
+from tests.parity.record_api import class_api, parameters
+
+API: dict[str, Any] = json.loads((Path(__file__).parent / "inspector_api.json").read_text())
+# What a comparator does with the Inspector's own tables is no part of it here.
+LEFT_OUT = {"compare"}
+# Their default is the standard output of when the class was made, ours that of the call.
+DEFAULTS = {"<<stdout>>": None}
+
+
+def found(name: str) -> Any:
+    return getattr(inspector, name, None) or getattr(comparators, name)
+
+
+def assert_same_parameters(ours: list[list[Any]], theirs: list[list[Any]]) -> None:
+    """The same, in their order; what we have beside goes by keyword and has a default."""
+    expected = [[name, kind, DEFAULTS.get(str(default), default)] for name, kind, default in theirs]
+    assert ours[: len(expected)] == expected
+    for name, kind, default in ours[len(expected) :]:
+        assert (kind, default != "(required)") == ("KEYWORD_ONLY", True), name
+
+
+@pytest.mark.parametrize("name", sorted(API))
+def test_every_public_name_is_there_with_its_parameters(name: str) -> None:
+    described, theirs = found(name), API[name]
+    if "parameters" in theirs:
+        assert_same_parameters(parameters(described), theirs["parameters"])
+    if "values" in theirs:
+        assert class_api(described)["values"] == theirs["values"]
+    if "names" not in theirs:
+        return
+    ours = class_api(described)["names"]
+    made = Inspector(CAPTURES / "mlp/mlp.etdp") if name == "Inspector" else None
+    for member, expected in theirs["names"].items():
+        if member in LEFT_OUT:
+            continue
+        if expected == "attribute":
+            assert member in ours or hasattr(made, member), member
+        else:
+            assert_same_parameters(ours[member], expected)
+
+
+def test_the_import_alone_changes() -> None:
+    assert etq.Inspector is Inspector
+    assert set(inspector.__all__) >= {name for name in API if hasattr(inspector, name)}
+
+
+# As they stand in ExecuTorch's documentation of the Inspector, but for the import and the folder.
+DOCUMENTED = """
+from etq import Inspector
+
+inspector = Inspector(etdump_path="{folder}/etdump.etdp", etrecord="{folder}/etrecord.bin")
+inspector.print_data_tabular()
+print(inspector.find_total_for_module("L__self___conv_layer"))
+for event_block in inspector.event_blocks:
+    for event in event_block.events:
+        if event.name == "Method::execute":
+            print(event.perf_data.raw)
+"""
+
+
+def test_the_documented_examples_run(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="tables of the drop-in Inspector need pandas")
+    (tmp_path / "etdump.etdp").write_bytes((CAPTURES / "mlp/mlp.etdp").read_bytes())
+    (tmp_path / "etrecord.bin").write_bytes((CAPTURES / "mlp/mlp.etrecord").read_bytes())
+    printed, scope = io.StringIO(), dict[str, Any]()
+    code = compile(ast.parse(DOCUMENTED.format(folder=tmp_path.as_posix())), "documentation", "exec")
+    with contextlib.redirect_stdout(printed):
+        exec(code, scope)
+    *table, total, executes = printed.getvalue().splitlines()
+    assert "native_call_addmm.out" in "".join(table) and float(total) == 0.0
+    assert len(ast.literal_eval(executes)) == 5
+
+
+def test_the_documented_program_needs_executorch() -> None:
+    made = Inspector(CAPTURES / "mlp/mlp.etdp", etrecord=str(CAPTURES / "mlp/mlp.etrecord"))
+    try:
+        import executorch.devtools.etrecord  # noqa: F401
+    except ImportError:
+        with pytest.raises(EtqError, match="pip install torch executorch"):
+            made.get_exported_program()
+    else:
+        assert "aten" in str(made.get_exported_program())
+    assert Inspector(CAPTURES / "mlp/mlp.etdp").get_exported_program() is None

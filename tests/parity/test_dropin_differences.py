@@ -1,0 +1,346 @@
+"""Where executorch's Inspector is wrong: each difference states its answer, which `compat=True` keeps, and ours."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+import types
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from etq import EtqError, FormatError
+from etq.inspector import Event, Inspector, frames
+from etq.looking import look_at
+from tests.conftest import CAPTURES
+from tests.parity import oracle
+from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, recorded
+
+MLP = CAPTURES / "mlp"
+
+
+def events(made: Inspector, name: str | None = None) -> list[Event]:
+    return [event for block in made.event_blocks for event in block.events if name in (None, event.name)]
+
+
+# Where a fault that is tested below shows in a DataFrame.
+FAULTY = {name for name, _ in ANSWERED if name.startswith("maploop")} | {"mlp_wrap32", "mlp_debug_nobin"}
+FAULTY_WITH_RECORD = {"mlp_block", "mlp_step"} | {name for name, _ in ANSWERED if "_xnn" in name}
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        (name, what)
+        for name, what in ANSWERED
+        if name not in FAULTY | {"scalars_debug"} and (what == BOTH[1] or name not in FAULTY_WITH_RECORD)
+    ],
+)
+def test_both_agree_where_nothing_is_wrong(name: str, what: str) -> None:
+    ours, theirs = (recorded(inspector(name, what, compat=compat).to_dataframe()) for compat in (False, True))
+    assert ours["columns"] == theirs["columns"]
+    for our, their in zip(ours["rows"], theirs["rows"], strict=True):
+        told = dict(zip(theirs["columns"], their, strict=True))
+        is_rounded = told["is_delegated_op"]
+        our[9] = frames.shortened(our[9])
+        timed = slice(2, 9)
+        if is_rounded:  # durations of delegated events are the subject of a test below
+            assert_near(our[2:9], their[2:9], 4 * math.ulp(max(told["start_time"]) * 1e-6))
+            our[timed] = their[timed]
+        assert_same(our, their, f"{name}: {told['event_name']}")
+
+
+def assert_near(ours: list[Any], theirs: list[Any], loss: float) -> None:
+    for our, their in zip([*ours[0], *ours[1:]], [*theirs[0], *theirs[1:]], strict=True):
+        assert math.isclose(our, their, rel_tol=1e-12, abs_tol=loss)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize("name", ["multimethod", "scalars", "mlp_alloc"])
+def test_1_2_5_records_and_dumps_that_the_inspector_cannot_open(name: str, compat: bool) -> None:
+    """Several methods, an output that is no tensor, allocations: there is an answer, whatever is asked for."""
+    assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
+    made = inspector(name, "with_etrecord", compat=compat)
+    kernels = [event for event in events(made) if event.name.startswith("native_call_")]
+    assert kernels and all(event.op_types and event.module_hierarchy for event in kernels)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_3_values_that_differ_between_runs_are_those_of_the_first(compat: bool) -> None:
+    theirs = oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]
+    assert theirs["error_type"] == "AssertionError"
+    made = Inspector(**files("mlp_debug5_diff", "without_etrecord"), compat=compat)
+    with pytest.warns(UserWarning, match="values differ between runs, those of the first are given"):
+        [block] = [block for block in made.event_blocks if block.name == "Execute"]
+    assert len(block.events[0].start_time or []) == 5
+    # From the raw file: the output that run 1, the first, logged, and those of the others.
+    warehouse, _ = look_at(MLP / "mlp_debug5_diff.etdp", ["debug_values"])
+    logged = warehouse.sql("SELECT byte_offset FROM debug_values WHERE is_output ORDER BY run_index").fetchall()
+    content = (MLP / "mlp_debug5_diff.bin").read_bytes()
+    outputs = [np.frombuffer(content, np.float32, 40, offset).reshape(4, 10) for (offset,) in logged]
+    [output] = block.run_output or []
+    assert np.array_equal(output, outputs[0]) and not np.array_equal(output, outputs[1])
+
+
+def test_4_a_half_written_record_is_told() -> None:
+    assert oracle.answer("cond", "with_etrecord")["construct"]["error_type"] == "TypeError"
+    with pytest.warns(UserWarning, match="half-written record: lacks debug_handle_map"):
+        made = Inspector(**files("cond", "with_etrecord"))
+    assert len(events(made)) == len(events(inspector("cond")))
+    assert not any(event.op_types for event in events(made))
+    with pytest.raises(EtqError, match="the record cond of cond is half-written"):
+        made.find_total_for_module("linear")
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_6_what_a_short_debug_buffer_lacks_is_unknown(compat: bool, tmp_path: Path) -> None:
+    assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
+    # Its 5,000 bytes hold none of the tensors; half of the whole buffer holds some.
+    shortest = events(inspector("mlp_debug_shortbin", compat=compat))
+    assert {value for event in shortest for value in event.debug_data} == {None}
+    half = tmp_path / "half.bin"
+    half.write_bytes((MLP / "mlp_debug.bin").read_bytes()[:111_112])
+    whole = events(inspector("mlp_debug"))
+    short = events(Inspector(MLP / "mlp_debug.etdp", debug_buffer_path=half, compat=compat))
+    given = [
+        (logged, read)
+        for one, other in zip(whole, short, strict=True)
+        for logged, read in zip(one.debug_data, other.debug_data, strict=True)
+    ]
+    known = [(logged, read) for logged, read in given if read is not None]
+    assert 0 < len(known) < len(given)
+    assert all(np.array_equal(logged, read) for logged, read in known)
+
+
+def test_7_every_iteration_of_a_loop_is_a_row() -> None:
+    theirs = inspector("maploop", compat=True).to_dataframe()
+    assert (len(theirs), sum(map(len, theirs["raw"]))) == (21, 97)
+    ours = inspector("maploop").to_dataframe()
+    assert (len(ours), sum(map(len, ours["raw"]))) == (81, 397)
+    loops = [event for event in events(inspector("maploop")) if event.name == "native_call_mul.out"]
+    assert max(event.occurrence for event in loops) == 5
+
+
+def test_7_every_iteration_of_a_loop_has_its_own_values() -> None:
+    made, before = (inspector("maploop_debug", compat=compat) for compat in (False, True))
+    assert any(event.occurrence for event in events(made))
+    for event in events(before):
+        iterations = [
+            each for each in events(made) if (each.name, each._instruction_id) == (event.name, event._instruction_id)
+        ]
+        own = [value for each in iterations for value in each.debug_data]
+        if len(iterations) > 1 and not event.name.startswith("DELEGATE"):
+            assert as_recorded(own) == as_recorded(event.debug_data)
+            assert {len(each.debug_data) for each in iterations} == {len(event.debug_data) // len(iterations)}
+
+
+def test_8_methods_alike_are_one_block_for_both_and_it_is_said() -> None:
+    with pytest.warns(UserWarning, match="method unknown: the methods big, forward of twins fit"):
+        made = Inspector(**files("twins", "with_etrecord"))
+    for each in (made, inspector("twins", compat=True)):
+        assert [(block.name, len(block.events[0].start_time or [])) for block in each.event_blocks] == [
+            ("Default", 2),
+            ("Execute", 10),
+        ]
+
+
+def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
+    theirs, ours = (inspector("demo_int", "with_etrecord", compat=compat) for compat in (True, False))
+    expected = oracle.answer("demo_int", "with_etrecord")["find_total_for_module"]["act"]
+    assert math.isclose(theirs.find_total_for_module("act"), expected, rel_tol=1e-12)
+    calls = [event.perf_data.avg for event in events(ours, "DELEGATE_CALL") if event.perf_data is not None]
+    # By its path or its key: the first call's time, and not the second's, nor what is within it once more.
+    assert [ours.find_total_for_module(name) for name in ("act", "L__self__act", "act2")] == [
+        pytest.approx(calls[0], rel=1e-12),
+        pytest.approx(calls[0], rel=1e-12),
+        pytest.approx(calls[1], rel=1e-12),
+    ]
+    assert ours.find_total_for_module("nosuchmodule") == theirs.find_total_for_module("nosuchmodule") == 0
+    assert inspector("demo_int").find_total_for_module("act") == 0
+
+
+def test_10_events_within_a_delegate_that_tells_nothing_have_ops() -> None:
+    theirs, ours = (inspector("mlp_xnn", "with_etrecord", compat=compat) for compat in (True, False))
+    within = [event for event in events(ours) if event.is_delegated_op and "GEMM" in event.name]
+    assert {tuple(event.op_types) for event in within} == {("aten.linear.default",)}
+    assert not any(event.op_types for event in events(theirs) if event.is_delegated_op)
+    [call] = [event for event in events(theirs, "DELEGATE_CALL") if len(event.op_types) > 4]
+    assert call.perf_data is not None
+    # Each module in the delegate has the time of the whole call, there.
+    for module in ("block1", "block1.up"):
+        assert theirs.find_total_for_module(module) == pytest.approx(call.perf_data.avg, rel=1e-12)
+    assert call.perf_data.avg is not None
+    assert 0 < ours.find_total_for_module("block1.up") < ours.find_total_for_module("block1") < call.perf_data.avg
+
+
+def test_11_framework_and_user_events_belong_to_no_op() -> None:
+    for name, event in (("mlp_block", "Runner::set_inputs"), ("mlp_step", "Method::step")):
+        theirs, ours = (events(inspector(name, "with_etrecord", compat=compat), event) for compat in (True, False))
+        assert theirs[0].op_types == ["aten.permute_copy.default", "aten.addmm.default"]
+        assert (ours[0].op_types, ours[0].debug_handles, ours[0].module_hierarchy) == ([], None, {})
+
+
+def test_12_another_programs_record_is_told() -> None:
+    given: dict[str, Any] = {"etdump_path": MLP / "mlp.etdp", "etrecord": CAPTURES / "convnet/convnet.etrecord"}
+    with pytest.warns(UserWarning, match="foreign record: the record convnet is another one"):
+        ours = Inspector(**given)
+    assert not any(event.op_types for event in events(ours))
+    assert any(event.op_types for event in events(Inspector(**given, compat=True)))
+
+
+class _Tensor:
+    """What torch.load gives, as far as it is asked."""
+
+    dtype = "torch.float32"
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def detach(self) -> _Tensor:
+        return self
+
+    def cpu(self) -> _Tensor:
+        return self
+
+    def numpy(self) -> Any:
+        return np.array(self.values, np.float32)
+
+
+def _with_references(record: Path, target: Path) -> Path:
+    """A record with reference outputs: with the torch of `torch_of`, that their bytes are there is all that counts."""
+    with zipfile.ZipFile(record) as source, zipfile.ZipFile(target, "w") as copy:
+        for member in source.namelist():
+            copy.writestr(member, source.read(member))
+        copy.writestr("reference_outputs", b"a torch archive")
+    return target
+
+
+def _torch_that_loads(outputs: Any) -> types.ModuleType:
+    torch = types.ModuleType("torch")
+    torch.__spec__ = types.SimpleNamespace()  # type: ignore[assignment]
+
+    def load(file: io.BytesIO, *, weights_only: bool) -> Any:
+        assert weights_only and file.read() == b"a torch archive"
+        return outputs
+
+    torch.load = load  # type: ignore[attr-defined]
+    return torch
+
+
+def test_13_which_reference_output_is_meant_is_not_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = oracle.answer("mlp_bundled_idx", "with_etrecord")["blocks"]
+    assert [block["bundled_input_index"] for block in theirs] == [-1, -1]
+    assert theirs[0]["reference_output"] == theirs[1]["reference_output"] != None  # noqa: E711
+    record = _with_references(MLP / "mlp.etrecord", tmp_path / "mlp.etrecord")
+    given: dict[str, Any] = {"etdump_path": MLP / "mlp.etdp", "etrecord": record}
+
+    def references(outputs: list[Any], **options: Any) -> list[Any]:
+        monkeypatch.setitem(sys.modules, "torch", _torch_that_loads({"forward": outputs}))
+        made = Inspector(**given, **options)
+        assert [block.bundled_input_index for block in made.event_blocks] == [-1 if options else None] * 2
+        return [as_recorded(block.reference_output) for block in made.event_blocks]
+
+    first, second = [_Tensor([1, 2])], [_Tensor([3])]
+    one, two = as_recorded([first[0].numpy()]), as_recorded([second[0].numpy()])
+    assert references([first, second], compat=True) == [two, two]
+    assert references([first, second]) == [None, None]
+    # There is but one; and loading has no outputs.
+    assert references([first]) == [None, one]
+
+
+def test_13_without_torch_there_are_no_reference_outputs(tmp_path: Path) -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        record = _with_references(MLP / "mlp.etrecord", tmp_path / "mlp.etrecord")
+        made = Inspector(MLP / "mlp.etdp", etrecord=str(record))
+        assert [block.reference_output for block in made.event_blocks] == [None, None]
+
+
+def test_14_without_a_debug_buffer_values_are_unknown() -> None:
+    theirs, ours = (events(inspector("mlp_debug_nobin", compat=compat))[2] for compat in (True, False))
+    assert theirs.name == ours.name == "native_call_permute_copy.out"
+    assert np.array_equal(theirs.debug_data, np.zeros((1, 64, 128)))
+    assert ours.debug_data == [None]
+
+
+def test_16_a_32_bit_clock_that_wraps_is_not_one_tick_short() -> None:
+    theirs, ours = (events(inspector("mlp_wrap32", compat=compat), "Method::execute") for compat in (True, False))
+    ticks = [[round(event.perf_data.raw[0] * 1e6) for event in found if event.perf_data] for found in (theirs, ours)]
+    assert ticks == [[4549518], [4549519]]
+
+
+def test_17_durations_of_delegated_events_are_exact() -> None:
+    theirs, ours = (
+        [event for event in events(inspector("demo_int", compat=compat)) if 15643144 in (event.start_time or [])]
+        for compat in (True, False)
+    )
+    raw = [event.perf_data.raw[0] for [event] in (theirs, ours) if event.perf_data is not None]
+    assert raw == [0.027000000000001023, 0.027]
+
+
+def test_17_a_converter_is_given_names_and_ticks_of_delegated_events() -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def converter(name: int | str, ticks: int | float) -> float:
+        asked.append((name, ticks))
+        return ticks / 500
+
+    made = inspector("demo_int", delegate_time_scale_converter=converter)
+    [event] = [event for event in events(made) if 15643144 in (event.start_time or [])]
+    assert event.perf_data is not None and event.perf_data.raw[0] == pytest.approx(54)
+    assert event.perf_data.max == max(event.perf_data.raw)
+    assert ("0", 15643144) in asked and ("0", 15643144 + 27000) in asked
+    plain = inspector("demo_int")
+    for one, other in zip(events(made), events(plain), strict=True):
+        assert one.is_delegated_op or one.perf_data == other.perf_data
+
+
+def test_18_an_output_that_is_no_tensor_is_an_output() -> None:
+    theirs, ours = (inspector("scalars_debug", compat=compat) for compat in (True, False))
+    [unnamed] = events(theirs, "")
+    assert unnamed.debug_data == [7, 2.5, True] and unnamed.perf_data is None
+    assert len(theirs.event_blocks[1].run_output or []) == 1
+    assert events(ours, "") == []
+    tensor, *rest = ours.event_blocks[1].run_output or []
+    assert isinstance(tensor, np.ndarray) and rest == [7, 2.5, True]
+    assert len(ours.to_dataframe()) == len(theirs.to_dataframe()) - 1
+
+
+def test_19_many_op_types_are_a_list_but_where_they_are_printed() -> None:
+    theirs, ours = (
+        inspector("mlp_xnn", "with_etrecord", compat=compat).to_dataframe()["op_types"] for compat in (True, False)
+    )
+    [text] = [each for each in theirs if isinstance(each, str)]
+    assert text == "['aten.linear.default', 'aten.relu.default' ... 'aten.add.Tensor'] (15 total)"
+    [full] = [each for each in ours if len(each) > 4]
+    assert isinstance(full, list) and len(full) == 15
+    for compat in (True, False):
+        file = io.StringIO()
+        inspector("mlp_xnn", "with_etrecord", compat=compat).print_data_tabular(file)
+        assert text in file.getvalue()
+
+
+def test_20_damaged_files_are_named() -> None:
+    theirs = oracle.answer("malformed", "")
+    damaged = CAPTURES / "malformed"
+    for name, told in (
+        ("mlp_concatenated", "several dumps: 2 ETDumps in one file"),
+        ("mlp_trailing", "trailing bytes: 24 bytes behind the last dump"),
+    ):
+        with pytest.warns(UserWarning, match=told):
+            ours = Inspector(damaged / f"{name}.etdp")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            before = Inspector(damaged / f"{name}.etdp", compat=True)
+        assert [[block.name, len(block.events)] for block in before.event_blocks] == theirs[f"{name}.etdp"]["value"]
+        assert len(ours.event_blocks) >= len(before.event_blocks)
+    assert theirs["mlp_trunc_minus1.etdp"]["ok"]
+    for compat in (False, True):
+        with pytest.raises(FormatError, match="the ETDump is truncated: its size prefix says 17244 bytes"):
+            Inspector(damaged / "mlp_trunc_minus1.etdp", compat=compat)

@@ -1,0 +1,91 @@
+"""`calculate_numeric_gap` of the drop-in Inspector, against executorch's answers. Needs torch."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from etq import EtqError, Inspector
+from etq.comparators import MSEComparator, NumericalComparatorBase
+from tests.conftest import CAPTURES
+from tests.parity import oracle
+
+COLUMNS = [
+    *("aot_debug_handle", "aot_ops", "aot_intermediate_output", "runtime_ops", "runtime_debug_handle"),
+    *("runtime_intermediate_output", "gap", "stacktraces"),
+]
+
+
+def inspector(model: str, **more: Any) -> Inspector:
+    folder = CAPTURES / model
+    given = {"etrecord": str(folder / f"{model}.etrecord"), "debug_buffer_path": str(folder / f"{model}_debug.bin")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Inspector(etdump_path=str(folder / f"{model}_debug.etdp"), **{**given, **more})
+
+
+def test_what_is_needed_is_told() -> None:
+    with pytest.raises(EtqError, match="give etrecord"):
+        inspector("mlp", etrecord=None).calculate_numeric_gap("MSE")
+    with pytest.raises(EtqError, match="give debug_buffer_path"):
+        inspector("mlp", debug_buffer_path=None).calculate_numeric_gap("MSE")
+
+
+torch = pytest.importorskip("torch", reason="running a program needs torch")
+
+
+@pytest.mark.parametrize("distance", ["MSE", "L1", "SNR", MSEComparator()], ids=["MSE", "L1", "SNR", "comparator"])
+@pytest.mark.parametrize("model", ["mlp", "convnet", "convnet_xnn"])
+def test_gaps(model: str, distance: Any) -> None:
+    frame = inspector(model).calculate_numeric_gap(distance)
+    metric = distance if isinstance(distance, str) else "MSE"
+    told = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/None"]["value"]
+    assert list(frame.columns) == [*COLUMNS, "problem"] and told["columns"] == COLUMNS
+    ours = {row.aot_debug_handle[-1]: row for row in frame.itertuples() if row.problem is None}
+    for row in told["rows"]:
+        expected = dict(zip(COLUMNS, row, strict=True))
+        found = ours[expected["runtime_debug_handle"][-1]]
+        assert list(found.runtime_debug_handle) == expected["runtime_debug_handle"]
+        assert set(found.aot_ops) == set(expected["aot_ops"])
+        assert found.runtime_ops == expected["runtime_ops"]
+        assert list(found.runtime_intermediate_output.shape) == expected["runtime_intermediate_output"]["shape"]
+        assert math.isclose(found.gap[0], expected["gap"][0], rel_tol=1e-9)
+        assert {name: found.stacktraces[name] for name in expected["stacktraces"]} == expected["stacktraces"]
+
+
+def test_a_row_that_cannot_be_compared_says_why() -> None:
+    frame = inspector("transformer").calculate_numeric_gap("SNR")
+    problems = frame[frame["problem"].notna()]
+    assert [row.aot_debug_handle[-1] for row in problems.itertuples()] == [16, 39]
+    assert all(math.isnan(gap) for [gap] in problems["gap"]) and set(problems["problem"]) == {"sizes differ"}
+    assert min(gap for [gap] in frame[frame["problem"].isna()]["gap"]) > 130
+
+
+class Largest(NumericalComparatorBase):
+    """A comparator of the user's, which looks at the pairs first."""
+
+    def preprocessing(self, mapping: Any) -> Any:
+        assert self.inspector is not None
+        return {key: (handles, 2 * value) for key, (handles, value) in mapping.items()}
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        if a.shape != b.shape:
+            raise ValueError("not these")
+        return float(np.max(np.abs(2 * a - b)))
+
+
+def test_ones_own_comparator() -> None:
+    frame = inspector("transformer").calculate_numeric_gap(Largest())
+    assert set(frame["problem"].dropna()) == {"not these"}
+    assert 0 < max(gap for [gap] in frame[frame["problem"].isna()]["gap"]) < 1e-5
+
+
+def test_distances_and_graphs_that_are_unknown() -> None:
+    with pytest.raises(EtqError, match="no distance 'COSINE'; known are MSE, L1, SNR, and one's own comparators"):
+        inspector("mlp").calculate_numeric_gap("cosine".upper())
+    with pytest.raises(EtqError, match="the reference graph is exported_program or edge_dialect_exported_program"):
+        inspector("mlp").calculate_numeric_gap("MSE", reference_graph="nope")

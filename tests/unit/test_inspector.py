@@ -1,0 +1,332 @@
+"""The objects of the drop-in Inspector: what they do beside repeating the recorded answers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import sys
+import types
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from etq import EtqError, comparators
+from etq.inspector import (
+    Event,
+    EventBlock,
+    Inspector,
+    PerfData,
+    TimeScale,
+    compare_results,
+    parse_vgf_neural_statistics_delegate_metadata,
+    parse_vgf_neural_statistics_metadata,
+)
+from etq.inspector.grid import fancy_grid
+from tests.builders import delegated, dump, execute, kernel, run
+from tests.conftest import CAPTURES
+
+MLP = CAPTURES / "mlp/mlp.etdp"
+DEMO = {
+    "etdump_path": str(CAPTURES / "demo_int/demo_int.etdp"),
+    "etrecord": str(CAPTURES / "demo_int/demo_int.etrecord"),
+}
+
+
+def inspected(*runs: Any, **options: Any) -> Inspector:
+    return Inspector(etdump_data=dump(*runs), **options)
+
+
+def test_performance_is_computed_from_raw_as_the_views_do() -> None:
+    data = PerfData([4.0, 1.0, 2.0, 3.0])
+    assert (data.min, data.max, data.avg, data.p50) == (1.0, 4.0, 2.5, 2.5)
+    assert data.p10 == pytest.approx(1.3) and data.p90 == pytest.approx(3.7)
+    assert data == PerfData([4.0, 1.0, 2.0, 3.0]) != PerfData([4.0])
+    # What is left out afterwards, as a first run often is, is left out of the statistics.
+    data.raw = data.raw[1:]
+    assert data.avg == 2.0
+    data.raw.append(6.0)
+    assert data.avg == 3.0 and data.max == 6.0
+    assert (PerfData([]).p50, PerfData([]).avg) == (None, None)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 127, 128, 129])
+def test_averages_are_numpys(count: int) -> None:
+    raw = [float(value) for value in np.random.default_rng(count).random(count)]
+    exact = count <= 128
+    average, expected = PerfData(raw).avg, float(np.mean(raw))
+    assert average == expected if exact else average == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_large_number_of_runs_is_read_whole() -> None:
+    made = inspected(*[run("Execute", kernel("add", 10 * at, 10 * at + 1 + at % 7)) for at in range(1000)])
+    [event] = made.event_blocks[0].events
+    assert event.perf_data is not None
+    assert event.perf_data.raw == [(1 + at % 7) / 1e6 for at in range(1000)]
+    assert event.start_time == [10 * at for at in range(1000)]
+
+
+def test_what_is_changed_in_the_blocks_shows() -> None:
+    pytest.importorskip("pandas")
+    made = Inspector(str(MLP))
+    before = made.to_dataframe()
+    made.event_blocks = [block for block in made.event_blocks if block.name == "Execute"]
+    made.event_blocks[0].events = [event for event in made.event_blocks[0].events if event.name == "Method::execute"]
+    after = made.to_dataframe()
+    assert (len(before), len(after)) == (51, 1)
+    assert list(after.columns) == list(before.columns)
+    assert after["event_name"].tolist() == ["Method::execute"]
+
+
+def test_objects_made_by_hand_are_shown() -> None:
+    pytest.importorskip("pandas")
+    block = EventBlock("Execute", [Event("a", PerfData([1.0, 3.0]), ["x"] * 5), Event("b")])
+    frame = block.to_dataframe(include_units=True)
+    assert frame["avg (ms)"].tolist() == [2.0, None]
+    assert frame["op_types"].tolist() == [["x"] * 5, []]
+    assert block.events[0].asdict()["raw"] == [[1.0, 3.0]]
+    assert block.events[0].to_dataframe(" (us)").columns[2] == "p10 (us)"
+    assert (block.source_time_scale, block.target_time_scale) == (TimeScale.NS, TimeScale.MS)
+
+
+def test_a_dump_without_events_is_an_empty_table() -> None:
+    pytest.importorskip("pandas")
+    made = inspected()
+    assert made.event_blocks == []
+    assert len(made.to_dataframe()) == 0
+    file = io.StringIO()
+    made.print_data_tabular(file)
+    assert "event_name" in file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "exactly one of etdump_path and etdump_data"),
+        ({"etdump_path": "x", "etdump_data": b""}, "exactly one of etdump_path and etdump_data"),
+        ({"etdump_path": str(MLP), "source_time_scale": "cycles"}, "cycles are no unit of time"),
+        ({"etdump_path": str(MLP), "target_time_scale": "minutes"}, "no time scale 'minutes'; known are ns, us"),
+        ({"etdump_path": str(MLP), "etrecord": 3}, "an ETRecord is given by its path, or as executorch's object"),
+        ({"etdump_path": "missing.etdp"}, "missing.etdp: can't be read: no such file"),
+        ({"etdump_path": str(MLP), "debug_buffer_path": "missing.bin"}, "missing.bin: can't be read: no such file"),
+    ],
+)
+def test_wrong_arguments_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(EtqError, match=message):
+        Inspector(**given)
+
+
+def test_an_etrecord_object_is_read_from_what_it_saves() -> None:
+    class Record:
+        edge_dialect_program = "the edge program"
+        graph_map = {"aten/forward": "another"}  # noqa: RUF012
+
+        def save(self, path: str) -> None:
+            Path(path).write_bytes((CAPTURES / "mlp/mlp.etrecord").read_bytes())
+
+    made = Inspector(str(MLP), etrecord=Record())
+    assert made.event_blocks[1].events[0].op_types == ["aten.permute_copy.default", "aten.addmm.default"]
+    assert made.get_exported_program() == "the edge program"
+    assert made.get_exported_program("aten/forward") == "another"
+    assert made.get_exported_program("missing") is None
+
+
+def test_nodes_of_another_graph_of_the_record() -> None:
+    given = {"etdump_path": str(MLP), "etrecord": str(CAPTURES / "mlp/mlp.etrecord")}
+    made = Inspector(**given, reference_graph_name="exported_program")  # type: ignore[arg-type]
+    assert made.event_blocks[1].events[0].op_types == ["aten.linear.default"]
+    with pytest.raises(EtqError, match="no graph 'nothing'; it has edge_dialect_graph_module, exported_program"):
+        Inspector(**given, reference_graph_name="nothing").event_blocks  # type: ignore[arg-type]  # noqa: B018
+
+
+def test_ops_of_a_block() -> None:
+    made = Inspector(**DEMO)  # type: ignore[arg-type]
+    ops = made.get_op_list("Execute")
+    assert [event.name for event in ops["aten.relu.default"]] == ["1", "DELEGATE_CALL", "0", "DELEGATE_CALL"]
+    assert {event.name for event in ops["aten.addmm.default"]} >= {"native_call_addmm.out", "OPERATOR_CALL"}
+    assert set(made.get_op_list("Execute", show_delegated_ops=False)) == {
+        "aten.permute_copy.default",
+        "aten.addmm.default",
+    }
+    assert made.get_op_list("Default") == {}
+    with pytest.raises(EtqError, match="no event block 'Nothing'; there are Default, Execute"):
+        made.get_op_list("Nothing")
+
+
+def test_a_parser_may_give_columns_or_lists_and_nothing_else() -> None:
+    pytest.importorskip("pandas")
+    lists = Inspector(**DEMO, delegate_metadata_parser=lambda logged: [len(logged)])  # type: ignore[arg-type]
+    frame = lists.to_dataframe(include_delegate_debug_data=True)
+    assert [each for each in frame["delegate_debug_metadata"] if isinstance(each, list)][0] == [5]
+    wrong = Inspector(**DEMO, delegate_metadata_parser=lambda logged: "text")  # type: ignore[arg-type]
+    with pytest.raises(EtqError, match="the parser of delegate metadata gave 'text'"):
+        wrong.to_dataframe(include_delegate_debug_data=True)
+
+
+def test_what_is_not_offered_says_what_is() -> None:
+    made = Inspector(str(MLP))
+    with pytest.raises(EtqError, match="etq graph"):
+        made.write_tensorboard_artifact("there")
+
+
+def test_without_pandas_objects_are_there_and_tables_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    made = Inspector(str(MLP))
+    assert len(made.event_blocks) == 2
+    for asked in (made.to_dataframe, made.print_data_tabular, made.event_blocks[0].to_dataframe):
+        with pytest.raises(EtqError, match=r"pip install etq\[pandas\]"):
+            asked()
+
+
+def test_a_converter_is_right_about_a_clock_that_wraps() -> None:
+    wrapped = run("Execute", delegated("a", 2**32 - 10, 20), execute(2**32 - 20, 40))
+    raws = [
+        [event.perf_data.raw for event in made.event_blocks[0].events if event.is_delegated_op and event.perf_data]
+        for made in (
+            inspected(wrapped, delegate_time_scale_converter=lambda name, ticks: ticks, compat=compat)
+            for compat in (False, True)
+        )
+    ]
+    assert raws == [[[30]], [[29]]]
+
+
+def test_a_notebook_displays_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    shown: list[Any] = []
+    notebook, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    notebook.get_ipython = lambda: "a kernel"  # type: ignore[attr-defined]
+    display.display = shown.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    Inspector(str(MLP)).print_data_tabular()
+    [frame] = shown
+    assert len(frame) == 27 and "raw" not in frame.columns
+
+
+def test_impossible_times_are_unknown() -> None:
+    with pytest.warns(UserWarning, match="impossible times: 1 events end before they start"):
+        made = inspected(run("Execute", kernel("add", 2**40, 5)), run("Execute", kernel("add", 5, 7)))
+    [event] = made.event_blocks[0].events
+    assert event.perf_data is not None and event.perf_data.raw == [None, 2e-6]
+    assert event.perf_data.max == 2e-6 and event.start_time == [2**40, 5]
+
+
+def test_the_grid_is_tabulates() -> None:
+    assert fancy_grid(["", "name", "x"], [[0, "a", 1.5], [1, "bcdefg", None], [2, "", 12.25]]) == (
+        "╒════╤════════╤═══════╕\n"
+        "│    │ name   │     x │\n"
+        "╞════╪════════╪═══════╡\n"
+        "│  0 │ a      │  1.5  │\n"
+        "├────┼────────┼───────┤\n"
+        "│  1 │ bcdefg │       │\n"
+        "├────┼────────┼───────┤\n"
+        "│  2 │        │ 12.25 │\n"
+        "╘════╧════════╧═══════╛"
+    )
+
+
+def test_outputs_are_compared_as_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    # By hand: squares of the reference sum to 25, of the difference to 1; 10 log10 25 = 13.98; cosine 27 / (5 * 5.47...).
+    reference, value = np.array([3.0, 4.0], np.float32), np.array([3.0, 5.0], np.float32)
+    results = compare_results([reference, 1], [value, 2])
+    assert results == {
+        "snr": [13.98, None],
+        "mse": [0.5, None],
+        "cosine_similarity": [round(29 / (5 * math.sqrt(34)), 2), None],
+    }
+    dashes = "-" * 20
+    assert capsys.readouterr().out == (
+        f"snr\n{dashes}\n0    13.98000\n1           -\n\n\n"
+        f"mse\n{dashes}\n0     0.50000\n1           -\n\n\n"
+        f"cosine_similarity\n{dashes}\n0     0.99000\n1           -\n\n\n"
+    )
+    assert compare_results([reference], [reference], metrics=["snr"], plot=True) == {"snr": [math.inf]}
+    with pytest.raises(EtqError, match="there is no reference output"):
+        compare_results(None, [value])
+    with pytest.raises(EtqError, match=r"shapes \(2,\) and \(3,\)"):
+        compare_results([reference], [np.zeros(3)])
+
+
+def test_comparators() -> None:
+    one, other = np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([[1.0, 0.0], [4.0, 0.0]])
+    mse, l1, snr = comparators.MSEComparator(), comparators.L1Comparator(), comparators.SNRComparator()
+    assert mse.element_compare(one, other) == 5 / 4
+    assert l1.element_compare(one, other) == 3
+    assert snr.element_compare(one, other) == pytest.approx(10 * math.log10(14 / 5))
+    assert snr.element_compare(1.0, 1.0) == math.inf
+    assert l1.element_compare(2, 5) == 3
+    pairs: comparators.IntermediateOutputMapping = {((1,), 1.0): ((1,), 2.0)}
+    assert mse.preprocessing(pairs) is pairs and mse.inspector is None
+    mse.inspector = made = Inspector(str(MLP))
+    assert mse.inspector is made
+    with pytest.raises(EtqError, match=r"shapes \(8, 1\) and \(8,\) can't be compared"):
+        mse.element_compare(np.zeros((8, 1)), np.zeros(8))
+    with pytest.raises(EtqError, match="not a list"):
+        mse.element_compare([1.0], 1.0)
+    with pytest.raises(EtqError, match="is no tensor and no number"):
+        mse.element_compare("text of many letters".encode, 1.0)
+    with pytest.raises(TypeError):
+        comparators.NumericalComparatorBase()  # type: ignore[abstract]
+
+
+def _statistics(**changed: Any) -> dict[str, Any]:
+    blob = {"available": True, "encoding": "base64", "data": base64.b64encode(b"\x01\x02").decode()}
+    segment = {"name": "s", "statistics_info": blob, "debug_database": {"available": False}}
+    record = {"schema": "executorch.vgf.neural_statistics", "schema_version": 1, "segments": [segment]}
+    return {**record, **changed}
+
+
+def test_vgf_statistics() -> None:
+    text = json.dumps(_statistics())
+    for metadata in (text, text.encode(), bytearray(text.encode())):
+        [segment] = parse_vgf_neural_statistics_metadata(metadata)["segments"]
+        assert segment["statistics_info"]["raw_data"] == b"\x01\x02"
+        assert segment["debug_database"] == {"available": False, "raw_data": b""}
+    others = [b"", "", None, b"\xff", b"[1]", json.dumps({"schema": "another"})]
+    assert len(parse_vgf_neural_statistics_delegate_metadata([*others, text])) == 1
+    made = inspected(
+        run("Execute", replace(delegated("a", 0, 1), delegate_debug_metadata=text.encode()), execute(0, 2))
+    )
+    assert [record["schema_version"] for record in made.get_vgf_neural_statistics()] == [1]
+    assert Inspector(str(MLP)).get_vgf_neural_statistics() == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (b"{", "are JSON"),
+        (json.dumps({"schema": "x"}), "expected the schema executorch.vgf.neural_statistics"),
+        (json.dumps(_statistics(schema_version=2)), "of version 2; known is 1"),
+        (json.dumps(_statistics()).replace("AQI=", "!"), "is no base64"),
+        (json.dumps(_statistics()).replace("base64", "zip"), "encoded as 'zip'"),
+        (json.dumps(_statistics())[:-2], "are JSON"),
+    ],
+)
+def test_damaged_vgf_statistics_are_named(metadata: Any, message: str) -> None:
+    for kind in (EtqError, ValueError):
+        with pytest.raises(kind, match=message):
+            parse_vgf_neural_statistics_metadata(metadata)
+    if "neural_statistics" in str(metadata):
+        with pytest.raises(EtqError, match=message):
+            parse_vgf_neural_statistics_delegate_metadata([metadata])
+
+
+def test_numbers_in_units_of_their_own_stay() -> None:
+    """A backend that logs bytes as an event's end: no time is made of them, but as the Inspector does it."""
+    logged = run("Execute", delegated("Memory (bytes)", 0, 4_000_000), execute(0, 2))
+    values = [
+        [event.perf_data.raw for event in inspected(logged, compat=compat).event_blocks[0].events if event.perf_data][0]
+        for compat in (False, True)
+    ]
+    assert values == [[4_000_000.0], [4.0]]
+
+
+def test_nothing_is_warned_of_where_nothing_is_wrong() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Inspector(str(MLP)).event_blocks
