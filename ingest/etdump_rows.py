@@ -184,6 +184,23 @@ def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) 
     )
 
 
+def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """The table `findings`, of rules and details."""
+    rules, details = zip(*found, strict=True)
+    return batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
+    """The one row of the table `captures`, of what the file says."""
+    return batch(
+        {
+            "format": texts([format]),
+            "clock_bits": integers([clock_bits]),
+            "profiling_level": texts([profiling_level]),
+        }
+    )
+
+
 def _known(values: Sequence[int]) -> pa.Array:
     """-1 is what a file says for none."""
     return integers(None if value == -1 else value for value in values)

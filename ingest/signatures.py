@@ -7,9 +7,10 @@ backends write; they are kept here, in one place.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from etq.ingest.event_slices import DEBUG, EventKey
+from etq.ingest.event_slices import DEBUG, PROFILE, EventKey
 
 OPERATOR_CALL: Final = "OPERATOR_CALL"
 DELEGATE_CALL: Final = "DELEGATE_CALL"
@@ -45,6 +46,16 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
     if key.name is not None and key.name.startswith(KERNEL_PREFIX) and key.chain_index != -1:
         return "kernel"
     return "user"
+
+
+def profiling_level(keys: Iterable[EventKey]) -> str | None:
+    """How much was traced, told from the events that there are: all, method_only, or None where nothing ran."""
+    profiled = [key for key in keys if key.type == PROFILE]
+    if any(event_kind(key) not in ("framework", "user") for key in profiled):
+        return "all"
+    if any(key.name in (EXECUTE, STEP) for key in profiled):
+        return "method_only"
+    return None
 
 
 def event_label(key: EventKey) -> str:
