@@ -17,12 +17,14 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.ingest.arrow import batch, integers, texts
-from etq.ingest.etdump import read_etdump
+from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
+# What a format puts between a file's name and its suffix, and is no part of the name.
+PROF_RESULT: Final = ".prof_result"
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ def insert(
 
 def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of all tables; in those of `captures`, what the file doesn't say."""
-    for table, rows in read_etdump(source.content, source.uri, options.clock_bits):
+    for table, rows in read_capture(source.content, source.uri, options.clock_bits):
         if table != "captures":
             yield table, rows
             continue
@@ -317,8 +319,9 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
     """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
     path = PurePath(source.uri)
+    stem = path.stem.removesuffix(PROF_RESULT)
     # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
-    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], path.stem)]
+    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
 
     def is_free(name: str) -> bool:
         return not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall()
@@ -327,8 +330,8 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
         if is_free(name := "/".join(parts[start:])):
             return name
     # The hash is asked for last: it may still be under way, beside the reading.
-    short = f"{path.stem}-{source.sha256[:12]}"
-    return short if is_free(short) else f"{path.stem}-{source.sha256}"
+    short = f"{stem}-{source.sha256[:12]}"
+    return short if is_free(short) else f"{stem}-{source.sha256}"
 
 
 def _microseconds(moment: datetime) -> int:
