@@ -17,7 +17,7 @@ PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
 # The same word means the same everywhere; a new parameter is a new word, and is thought about.
 PARAMETERS = {
-    "capture", "capture_key", "baseline", "unit", "quantiles", "by", "repeats",
+    "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
