@@ -60,22 +60,20 @@ class Block:
 
 
 def is_prof_result(data: Any) -> bool:
-    """Whether a file begins as a `prof_result.bin` does: with a header of version 1, or one that is evident.
+    """Whether a file begins as a `prof_result.bin` does: with a header.
 
-    The format has no identifier. A header of another version is evident where a text padded with zeros stands before
-    it, and no more slots are used than there are.
+    The format has no identifier, so that the header is told by what it says: version 1, and a text as name or no more
+    slots used than there are; of another version, to be refused by that, both.
     """
     head = bytes(data[: HEADER.size])
     # Logs and JSON hold no zeros; programs have an identifier.
     if len(head) < _VERSION_AT + 4 or b"\0" not in head or head[4:8] == b"ET12" or head.startswith(b"PK\x03\x04"):
         return False
-    if int.from_bytes(head[_VERSION_AT : _VERSION_AT + 4], "little") == VERSION:
-        return True
-    if len(head) < HEADER.size:
-        return False
-    name, _, *counts = HEADER.unpack(head)
-    is_text = name.rstrip(b"\0").isascii() and name.rstrip(b"\0").decode("ascii").isprintable() and name[0] > 0
-    return is_text and all(used <= slots for slots, used in zip(counts[::2], counts[1::2], strict=True))
+    name, version, *counts = HEADER.unpack(head.ljust(HEADER.size, b"\xff"))
+    text = name.rstrip(b"\0")
+    has_name = len(text) > 0 and text.isascii() and text.decode("ascii").isprintable()
+    has_room = all(used <= slots for slots, used in zip(counts[::2], counts[1::2], strict=True))
+    return (has_name or has_room) if version == VERSION else (has_name and has_room and len(head) == HEADER.size)
 
 
 def find_blocks(data: Any, path: str) -> list[Block]:
