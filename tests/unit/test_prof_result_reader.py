@@ -322,7 +322,7 @@ def test_damaged_bytes(data: st.DataObject) -> None:
         assert "\n" not in str(error)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_damaged_words_in_a_warehouse(data: st.DataObject) -> None:
     damaged = bytearray(SAMPLE)
