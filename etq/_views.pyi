@@ -120,6 +120,17 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def iterations(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def key_averages(
         self,
         capture: str | Capture,
@@ -208,6 +219,20 @@ class Views:
         self,
         program: str | Program,
         method: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def prof_result_memory(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def prof_result_profile(
+        self,
+        capture: str | Capture,
+        time_scale: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def prof_result_tax(
+        self,
+        capture: str | Capture,
+        time_scale: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def program_size(
         self,

@@ -25,6 +25,8 @@ from etq.sources import Source
 INSERT_MEMORY: Final = "128MB"
 # The tables that may have millions of rows of one capture.
 LAID: Final = ("event_ticks", "trace_events", "op_arguments")
+# What a format puts between a file's name and its suffix, and is no part of the name.
+PROF_RESULT: Final = ".prof_result"
 
 
 @dataclass(frozen=True)
@@ -322,8 +324,9 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
     """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
     path = PurePath(source.uri)
+    stem = path.stem.removesuffix(PROF_RESULT)
     # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
-    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], path.stem)]
+    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
 
     def is_free(name: str) -> bool:
         return not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall()
@@ -332,8 +335,8 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
         if is_free(name := "/".join(parts[start:])):
             return name
     # The hash is asked for last: it may still be under way, beside the reading.
-    short = f"{path.stem}-{source.sha256[:12]}"
-    return short if is_free(short) else f"{path.stem}-{source.sha256}"
+    short = f"{stem}-{source.sha256[:12]}"
+    return short if is_free(short) else f"{stem}-{source.sha256}"
 
 
 def _microseconds(moment: datetime) -> int:

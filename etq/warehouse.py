@@ -188,11 +188,13 @@ class Warehouse(Views):
         debug_buffer: str | os.PathLike[str] | bytes | None = None,
         keep_values: bool = False,
     ) -> Capture:
-        """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing.
+        """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing. Its format is
+        told by its first bytes: ETDump, also in a log, or prof_result.
 
         Content that is there already adds no rows: the options given are applied to it, and `is_new` is False.
 
-        name          unique name; by default the file's stem, with folders before it where other content has that
+        name          unique name; by default the file's stem (of x.prof_result.bin, x), with folders before it where
+                      other content has that
         labels        key=value pairs that tell captures apart
         captured_at   when it was measured; without a time zone in UTC; unknown by default, as files don't say
         time_scale    what one tick is; ns by default

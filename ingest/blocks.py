@@ -64,7 +64,7 @@ class Blocks:
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self.signatures: list[SignatureRow] = []
-        self._patterns: dict[tuple[str, int, bytes], Pattern] = {}
+        self._patterns: dict[tuple[str, int, bytes, bytes], Pattern] = {}
         self._blocks: dict[tuple[str, int, bytes], int] = {}
         self._signature_of: dict[tuple[int, int, int], int] = {}
 
@@ -76,18 +76,21 @@ class Blocks:
         start: Ticks,
         ends: Indexes,
         wrapped: npt.NDArray[np.bool_],
+        ended: Indexes | None = None,
     ) -> tuple[list[Pattern], Structure]:
         """The pattern of each of some consecutive runs, and what these say of every event.
 
         `codes` and `start` hold the events of all of the runs, of which run i's end at `ends[i]`; `wrapped` says which
-        runs' clock is a 32-bit counter that passed zero.
+        runs' clock is a 32-bit counter that passed zero. Where events were not logged when they ended, `ended` has, run
+        by run, the places in the run of its events in the order of their ends.
         """
         patterns: list[Pattern] = []
         begin = 0
         for name, bundled, end, wraps in zip(
             names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), strict=True
         ):
-            patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps))
+            by_end = None if ended is None else ended[begin:end]
+            patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
             begin = end
         structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
         begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
@@ -100,26 +103,31 @@ class Blocks:
             again[runs] |= _fill(structure, pattern, start, begins[runs], is_all=len(by_pattern) == 1)
         for run in np.flatnonzero(again).tolist():
             here = slice(int(begins[run]), int(ends[run]))
-            parent, _ = find_parents(self.keys, codes[here], start[here], bool(wrapped[run]))
+            by_end = None if ended is None else ended[here]
+            parent, _ = find_parents(self.keys, codes[here], start[here], bool(wrapped[run]), by_end)
             structure.parent[here] = parent
             structure.execute[here] = find_execute(self.keys, codes[here], parent)
         return patterns, structure
 
-    def _pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool) -> Pattern:
-        known = (name, bundled, codes.tobytes())
+    def _pattern(
+        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
+    ) -> Pattern:
+        known = (name, bundled, codes.tobytes(), b"" if ended is None else ended.tobytes())
         pattern = self._patterns.get(known)
         if pattern is None:
             if len(self._patterns) >= PATTERNS:
                 self._patterns.clear()
-            pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, wrapped)
+            pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, wrapped, ended)
         return pattern
 
-    def _new_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool) -> Pattern:
+    def _new_pattern(
+        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
+    ) -> Pattern:
         slots, in_slots = _slots(self.keys, codes)
         block = self._blocks.setdefault((name, bundled, in_slots.tobytes()), len(self._blocks))
         signature = self._signature_indexes(block, codes, slots)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
-        parent, order = find_parents(self.keys, codes, start, wrapped)
+        parent, order = find_parents(self.keys, codes, start, wrapped, ended)
         return Pattern(
             block,
             np.where(profile, signature, NOWHERE).astype(np.int32),

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest import etdump_rows, signatures
-from etq.ingest.arrow import batch, integers, texts
 from etq.ingest.blocks import Blocks, Structure
 from etq.ingest.dictionary import encode_strings
 from etq.ingest.dumps import Dump, dumps_in_log, find_dumps, is_etdump, is_text
@@ -27,9 +26,9 @@ from etq.ingest.etdump_schema import ALLOCATOR, ETDUMP, RUN_DATA
 from etq.ingest.event_keys import NOWHERE, Indexes, Keys
 from etq.ingest.event_slices import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.flatbuffer import REFERENCE, Buffer, Tables
+from etq.ingest.host_clock import WRAP, HostClock
 from etq.ingest.run_groups import decoded_groups
 
-WRAP: Final = 2**32
 # Runs whose tables are read at a time: these lie all over the file, and what is read of it stays in memory.
 RUNS: Final = 4096
 # Groups of runs after which a mapped file's pages are given back, about 35 MB of it.
@@ -76,10 +75,6 @@ def _what_it_is(data: Any) -> str:
 class _Facts:
     """What is known of a whole file only at its end."""
 
-    wraps: int = 0
-    has_wrapped: bool = False
-    backward: int = 0
-    is_beyond_32_bits: bool = False
     types: set[int] = field(default_factory=set)
     # For each signature of a delegate: events, events that start at 0, events that start outside of their call.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
@@ -87,7 +82,7 @@ class _Facts:
 
 class _Reader:
     def __init__(self, clock_bits: int | None) -> None:
-        self.clock_bits = clock_bits
+        self.clock = HostClock(clock_bits)
         self.keys = Keys()
         self.blocks = Blocks(self.keys)
         self.runs = Runs()
@@ -158,7 +153,7 @@ class _Reader:
         type = self.keys.column(Keys.TYPE)[codes]
         self.facts.types.update(np.flatnonzero(np.bincount(type)).tolist())
         ends = np.cumsum(counts)
-        wrapped = self._wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
+        wrapped = self.clock.wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
         runs = range(first_run, first_run + len(counts))
         patterns, structure = self.blocks.structure(
             [self.runs.name[run] for run in runs],
@@ -184,29 +179,6 @@ class _Reader:
                 yield "debug_values", etdump_rows.debug_values(place, at, keys, part.values)
             base += len(part.codes)
 
-    def _wrapped_runs(
-        self, start: Ticks, elapsed: Ticks, ends: Indexes, is_host: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.bool_]:
-        """Which runs have an event that ends after a 32-bit counter passed zero. Notes facts of the host's clock."""
-        wrapped = np.zeros(len(ends), np.bool_)
-        if not self.facts.is_beyond_32_bits and is_host.any():
-            end = start + elapsed
-            # Times of 2**63 and more are negative here.
-            lowest = min(int(start.min(where=is_host, initial=0)), int(end.min(where=is_host, initial=0)))
-            highest = max(int(start.max(where=is_host, initial=0)), int(end.max(where=is_host, initial=0)))
-            self.facts.is_beyond_32_bits = lowest < 0 or highest >= WRAP
-        if not len(elapsed) or elapsed.min() >= 0:
-            return wrapped
-        backward = np.flatnonzero(elapsed < 0)
-        wraps = backward[(start[backward] >= 0) & (start[backward] < WRAP) & (elapsed[backward] > -WRAP)]
-        self.facts.backward += len(backward)
-        self.facts.wraps += len(wraps)
-        on_host = wraps[is_host[wraps]]
-        self.facts.has_wrapped |= len(on_host) > 0
-        if self.clock_bits != 64:
-            wrapped[np.searchsorted(ends, on_host, side="right")] = True
-        return wrapped
-
     def _note_clocks(self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes) -> None:
         """Note for the signatures of delegates' events how their starts lie to their calls' times."""
         rows = len(self.blocks.signatures)
@@ -221,7 +193,7 @@ class _Reader:
         parent = structure.parent[delegate]
         call = before[delegate] + np.maximum(parent, 0)
         since, length = start[delegate] - start[call], elapsed[call]
-        if self.facts.has_wrapped:
+        if self.clock.has_wrapped:
             # A call that the counter's zero falls into, and what starts behind that.
             since = np.where((length < 0) & (since < 0), since + WRAP, since)
             length = np.where((length < 0) & (length > -WRAP), length + WRAP, length)
@@ -233,32 +205,9 @@ class _Reader:
     def _closing_tables(self) -> Iterator[Batch]:
         yield "runs", self.runs.rows()
         yield "signatures", etdump_rows.signature_rows(self.blocks.signatures, self.facts.clocks)
-        bits = self._clock_bits()
-        if self.facts.wraps and bits == 32:
-            self._find("wrapped clock", f"{self.facts.wraps} events end after the 32-bit counter passed zero")
-        impossible = self.facts.backward - (self.facts.wraps if bits == 32 else 0)
-        if impossible:
-            self._find("impossible times", f"{impossible} events end before they start; their duration is null")
-        if self.findings:
-            rules, details = zip(*self.findings, strict=True)
-            yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
-        level = self._profiling_level()
-        yield (
-            "captures",
-            batch({"format": texts(["etdump"]), "clock_bits": integers([bits]), "profiling_level": texts([level])}),
-        )
-
-    def _clock_bits(self) -> int:
-        if self.clock_bits is not None:
-            return self.clock_bits
-        return 32 if self.facts.has_wrapped and not self.facts.is_beyond_32_bits else 64
-
-    def _profiling_level(self) -> str | None:
-        if self.facts.types & {DEBUG, OUTPUT}:
-            return "debug"
-        profiled = [key for key in self.keys.keys if key.type == PROFILE]
-        if any(signatures.event_kind(key) not in ("framework", "user") for key in profiled):
-            return "all"
-        if any(key.name in (signatures.EXECUTE, signatures.STEP) for key in profiled):
-            return "method_only"
-        return None
+        findings = [*self.findings, *self.clock.findings()]
+        if findings:
+            yield "findings", etdump_rows.findings(findings)
+        is_debug = self.facts.types & {DEBUG, OUTPUT}
+        level = "debug" if is_debug else signatures.profiling_level(self.keys.keys)
+        yield "captures", etdump_rows.capture("etdump", self.clock.bits(), level)

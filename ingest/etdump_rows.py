@@ -1,4 +1,4 @@
-"""Rows of the base tables, as Arrow record batches, from what was decoded of an ETDump."""
+"""Rows of the base tables, as Arrow record batches, from what was decoded of an ETDump or a file like it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def event_ticks(
     slices: Sequence[EventSlice],
     chosen: Mask | None,
 ) -> pa.RecordBatch:
-    """The table `event_ticks`, of the chosen events (None: all)."""
+    """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata."""
 
     def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
         return numbers((values if chosen is None else values[chosen]).astype(dtype, copy=False))
@@ -103,7 +103,7 @@ def event_ticks(
         index(structure.execute),
         column(start, np.int64),
         column(elapsed, np.int64),
-        _metadata(slices, chosen),
+        _metadata(slices, chosen) if slices else pa.nulls(len(start), pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 
@@ -123,7 +123,7 @@ def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | 
     return batch(
         {
             "run_index": numbers(run_index.astype(np.int32)),
-            "allocator_id": numbers(allocator_id.astype(np.int32)),
+            "allocator_id": numbers(allocator_id),
             "name": texts(names),
         }
     )
@@ -183,6 +183,23 @@ def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) 
             "delegate_debug_str": texts([key.delegate_debug_str or None for key in keys]),
             "value_unit": texts(units),
             "clock": texts(clock),
+        }
+    )
+
+
+def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """The table `findings`, of rules and details."""
+    rules, details = zip(*found, strict=True)
+    return batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
+    """The one row of the table `captures`, of what the file says."""
+    return batch(
+        {
+            "format": texts([format]),
+            "clock_bits": integers([clock_bits]),
+            "profiling_level": texts([profiling_level]),
         }
     )
 

@@ -63,12 +63,13 @@ class Keys:
         role = self.OTHER
         if kind == "delegate":
             role = self.DELEGATE
-        elif kind in ("operator_call", "delegate_call", "control"):
+        # What is within a DELEGATE_CALL of its own instruction is no call itself.
+        elif kind in ("operator_call", "delegate_call", "control") and key.name != signatures.DELEGATE_EXECUTE:
             role = self.CALL
         elif key.chain_index == -1 or kind == "framework":
             role = self.CONTAINER
         root = {signatures.EXECUTE: 2, signatures.STEP: 1}.get(key.name or "", 0) if kind == "framework" else 0
-        wrapper = {"operator_call": 1, "delegate_call": 2}.get(kind, 0)
+        wrapper = {"operator_call": 1, "delegate_call": 2}.get(kind, 0) if role == self.CALL else 0
         return (
             key.type,
             self._groups.setdefault(group, len(self._groups)),

@@ -25,8 +25,11 @@ class Order:
         return np.asarray(is_early.all(axis=1))
 
 
-def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tuple[Indexes, Order]:
-    """Which event of a run contains each: events are logged when they end, so a parent is a later event.
+def find_parents(
+    keys: Keys, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None = None
+) -> tuple[Indexes, Order]:
+    """Which event of a run contains each: events are logged when they end, so a parent is a later event. Where they
+    are not, `ended` has the places of the run's events in the order of their ends.
 
     A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock says (where none
     follows, to the one before, if that starts no later); a kernel to the next OPERATOR_CALL or DELEGATE_CALL of its
@@ -34,6 +37,11 @@ def find_parents(keys: Keys, codes: Indexes, start: Ticks, wrapped: bool) -> tup
     the operator's event that they stand in. Also returns what of the times decided: another run of the same events, of
     which that holds, has the same parents. `wrapped` says that the run's clock is a 32-bit counter that passed zero.
     """
+    if ended is not None:
+        parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
+        found = np.empty(len(codes), np.int64)
+        found[ended] = np.append(ended, NOWHERE)[parent]
+        return found, Order(ended[order.early], ended[order.late], order.gap)
     count = len(codes)
     role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
     times = start

@@ -1,21 +1,25 @@
 """What an event is, told from its name and ids: kind, label, family, unit of its value.
 
-Facts of names come from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`, `program.cpp`) and from what its
-backends write; they are kept here, in one place.
+Facts of names come from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`, `program.cpp`), from what its
+backends write, and from the parser of the profiler that was before ETDump; they are kept here, in one place.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from etq.ingest.event_slices import DEBUG, EventKey
+from etq.ingest.event_slices import DEBUG, PROFILE, EventKey
 
 OPERATOR_CALL: Final = "OPERATOR_CALL"
 DELEGATE_CALL: Final = "DELEGATE_CALL"
 EXECUTE: Final = "Method::execute"
 STEP: Final = "Method::step"
-FRAMEWORK_NAMES: Final = frozenset({"Program::load_method", "Method::init", EXECUTE, STEP})
+# Within a DELEGATE_CALL, the delegate alone: only the profiler before ETDump has it.
+DELEGATE_EXECUTE: Final = "delegate_execute"
+# The scopes of the runtime's own classes: Program::load_method, Method::init, Method::execute, …
+FRAMEWORK_PREFIXES: Final = ("Program::", "Method::")
 CONTROL_NAMES: Final = frozenset({"JF_CALL", "MOVE_CALL", "FREE_CALL"})
 KERNEL_PREFIX: Final = "native_call_"
 
@@ -36,15 +40,25 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
         return "delegate"
     if key.name == OPERATOR_CALL:
         return "operator_call"
-    if key.name == DELEGATE_CALL:
+    if key.name in (DELEGATE_CALL, DELEGATE_EXECUTE):
         return "delegate_call"
     if key.name in CONTROL_NAMES:
         return "control"
-    if key.name in FRAMEWORK_NAMES:
+    if key.name is not None and key.name.startswith(FRAMEWORK_PREFIXES):
         return "framework"
     if key.name is not None and key.name.startswith(KERNEL_PREFIX) and key.chain_index != -1:
         return "kernel"
     return "user"
+
+
+def profiling_level(keys: Iterable[EventKey]) -> str | None:
+    """How much was traced, told from the events that there are: all, method_only, or None where nothing ran."""
+    profiled = [key for key in keys if key.type == PROFILE]
+    if any(event_kind(key) not in ("framework", "user") for key in profiled):
+        return "all"
+    if any(key.name in (EXECUTE, STEP) for key in profiled):
+        return "method_only"
+    return None
 
 
 def event_label(key: EventKey) -> str:

@@ -124,7 +124,7 @@ def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterato
         warehouse, found = opened(capture, views, said)
         with warehouse:
             yield warehouse, found.sha256
-    elif not os.path.exists(db) and (os.sep in capture or capture.endswith(".etdp")):
+    elif not os.path.exists(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
         raise EtqError(f"{capture}: no such file")
     else:
         if said != FileOptions():

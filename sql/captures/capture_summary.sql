@@ -1,7 +1,7 @@
 -- One capture, as a list of captures shows it, in the order of ingest.
 -- Columns:
 --   name: its name
---   format: what kind of file: etdump
+--   format: what kind of file: etdump, prof_result, reference
 --   runs: number of its runs
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL where nothing was executed

@@ -72,7 +72,8 @@ LEFT JOIN within AS w
     ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
 -- One event of one run: when, how long, and how long without the events
--- within it. In the order of the file, which is that of the events' ends.
+-- within it. In the order of the file: of the events' ends in an ETDump, of their
+-- begins in a prof_result.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events

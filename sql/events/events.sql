@@ -3,7 +3,7 @@
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
---   event_index: position in the run's list of events of every kind; events are logged when they end
+--   event_index: position in the run's list of events of every kind, in the order of the file
 --   signature_index: what event it is, in `signatures`
 --   block_index: the event block
 --   slot: position in the block's list of distinct events, in the Inspector's order

@@ -23,7 +23,7 @@ CREATE TABLE signatures (
 CREATE TABLE event_ticks (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
-    event_index INTEGER NOT NULL,  -- position in the run's list of events of every kind, from 0; events are logged when they end
+    event_index INTEGER NOT NULL,  -- position in the run's list of events of every kind, from 0; events of an ETDump are logged when they end, of a prof_result when they begin
     signature_index INTEGER NOT NULL,  -- what event it is: see `signatures`
     occurrence INTEGER NOT NULL,  -- how many of the same slot came before it in its run
     parent_index INTEGER,  -- event_index of the event that contains it; NULL where none does

@@ -17,8 +17,9 @@ PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
 # The same word means the same everywhere; a new parameter is a new word, and is thought about.
 PARAMETERS = {
-    "capture", "capture_key", "baseline", "unit", "quantiles", "by", "repeats",
-    "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes", "stack_depth", "etdump", "trace", "label", "category",
+    "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
+    "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
+    "stack_depth", "etdump", "trace", "label", "category",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
 THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces"]

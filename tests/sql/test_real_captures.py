@@ -190,9 +190,12 @@ OF_RECORDS = {
 )
 def test_views_of_many_captures_in_one_query(view: str) -> None:
     """The argument may be a column: which captures is then a question of SQL as any other."""
-    paths = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "mlp_xnn/mlp_xnn", "mlp/mlp_method_only")]
+    names = ["mlp/mlp_alloc.etdp", "mlp_xnn/mlp_xnn.etdp", "mlp/mlp_method_only.etdp"]
+    if view.startswith("prof_result_"):
+        names = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
     with etq.open() as warehouse:
-        alone = {path.stem: warehouse.ingest(path) for path in paths}
+        captures = [warehouse.ingest(CAPTURES / name) for name in names]
+        alone = {capture.name: capture for capture in captures}
         together = warehouse.sql(
             f"SELECT c.name, v.* FROM captures AS c, LATERAL (FROM {view}(c.name)) AS v"
         ).fetchall()

@@ -1,0 +1,135 @@
+"""Where the blocks of a `prof_result.bin` are, and what their headers say.
+
+The file is a sequence of blocks, each one iteration of the code that its name names: a header, then as many slots for
+entries, allocators and allocations as the header says, of which the first ones are used. All is little-endian and
+aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.errors import FormatError
+
+VERSION: Final = 1
+# name, version, then slots and used ones of entries, allocators and allocations; padded to 8 bytes.
+HEADER: Final = struct.Struct("<32s7I4x")
+# name, chain (-1: none), instruction (2**32 - 1: none) …
+KEY: Final = struct.Struct("<32sii")
+# … which are what iterations have in common, and the times that they don't.
+ENTRY: Final = np.dtype([("key", f"V{KEY.size}"), ("start", "<u8"), ("end", "<u8")])
+ALLOCATOR: Final = np.dtype([("name", "V32"), ("id", "<u8")])
+ALLOCATION: Final = np.dtype([("allocator_id", "<u4"), ("size_bytes", "<u4")])
+
+_NAME_SIZE: Final = 32
+_VERSION_AT: Final = 32
+_PARTS: Final = (("profile entries", ENTRY), ("allocators", ALLOCATOR), ("allocations", ALLOCATION))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The used slots of one kind in a block: `count` of them from byte `start` of the file."""
+
+    start: int
+    count: int
+    dtype: np.dtype[Any]
+
+    def read(self, data: Any) -> npt.NDArray[Any]:
+        """They as a structured array, a view of the file's bytes."""
+        return np.frombuffer(data, self.dtype, self.count, self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block. `iteration` counts the blocks of its name."""
+
+    name: str
+    iteration: int
+    start: int
+    entries: Part
+    allocators: Part
+    allocations: Part
+
+    def __str__(self) -> str:
+        return f"block {self.name!r}, iteration {self.iteration}"
+
+
+def is_prof_result(data: Any) -> bool:
+    """Whether a file begins as a `prof_result.bin` does: with a header.
+
+    The format has no identifier, so that the header is told by what it says: version 1, and a text as name or no more
+    slots used than there are; of another version, to be refused by that, both.
+    """
+    head = bytes(data[: HEADER.size])
+    # Logs and JSON hold no zeros; programs have an identifier.
+    if len(head) < _VERSION_AT + 4 or b"\0" not in head or head[4:8] == b"ET12" or head.startswith(b"PK\x03\x04"):
+        return False
+    name, version, *counts = HEADER.unpack(head.ljust(HEADER.size, b"\xff"))
+    text = name.rstrip(b"\0")
+    has_name = len(text) > 0 and text.isascii() and text.decode("ascii").isprintable()
+    has_room = all(used <= slots for slots, used in zip(counts[::2], counts[1::2], strict=True))
+    return (has_name or has_room) if version == VERSION else (has_name and has_room and len(head) == HEADER.size)
+
+
+def find_blocks(data: Any, path: str) -> list[Block]:
+    """The blocks of a file, in order, all of whose slots lie within the file.
+
+    Raises `FormatError`, naming the byte, for a block of another version, one that uses more slots than it has, and one
+    that breaks off, also where only unused slots are missing.
+    """
+    blocks: list[Block] = []
+    iterations: dict[str, int] = {}
+    at = 0
+    while at < len(data):
+        name, counts = _header(data, path, at)
+        iterations[name] = iterations.get(name, -1) + 1
+        start, parts = at + HEADER.size, []
+        for place, (what, dtype) in enumerate(_PARTS):
+            slots, used = counts[2 * place : 2 * place + 2]
+            if used > slots:
+                raise FormatError(
+                    path,
+                    f"block {name!r} says that {used} {what} of {slots} are used; expected no more than there are",
+                    at + _VERSION_AT + 4 * (2 * place + 2),
+                )
+            parts.append(Part(start, used, dtype))
+            start += slots * dtype.itemsize
+        if start > len(data):
+            room = ", ".join(f"{counts[2 * place]} {what}" for place, (what, _) in enumerate(_PARTS))
+            raise FormatError(
+                path,
+                f"block {name!r} is truncated, or its header is damaged: it says that there is room for {room}, "
+                f"{start - at - HEADER.size} bytes, of which the file has {len(data) - at - HEADER.size}; "
+                f"it breaks off at byte {len(data)}",
+                at,
+            )
+        blocks.append(Block(name, iterations[name], at, *parts))
+        at = start
+    return blocks
+
+
+def decoded_name(raw: bytes, path: str, what: str, at: int) -> str:
+    """A name of 32 bytes, without the zeros in it. Raises `FormatError` where it is not UTF-8 text."""
+    try:
+        return raw.decode().replace("\0", "")
+    except UnicodeDecodeError as error:
+        raise FormatError(path, f"{what} is not UTF-8 text: {raw!r}", at + error.start) from None
+
+
+def _header(data: Any, path: str, at: int) -> tuple[str, tuple[int, ...]]:
+    """The block's name; slots and used ones of entries, allocators and allocations."""
+    if len(data) - at < HEADER.size:
+        raise FormatError(
+            path,
+            f"the prof_result is truncated: expected a block's header of {HEADER.size} bytes, found {len(data) - at}",
+            at,
+        )
+    raw, version, *counts = HEADER.unpack_from(data, at)
+    if version != VERSION:
+        raise FormatError(path, f"a prof_result of version {version}; expected version {VERSION}", at + _VERSION_AT)
+    return decoded_name(raw, path, "a block's name", at), tuple(counts)

@@ -1,0 +1,146 @@
+-- A number rounded to 4 decimal places as Python's `round` does it: what the
+-- double is exactly decides, and halves go to the even digit. DuckDB's `round`
+-- multiplies before, so that what is next to a half may go the other way.
+CREATE MACRO _rounded(
+    value  -- a number
+) AS (
+    format('{:.4f}', value::DOUBLE)::DOUBLE
+);
+
+-- A whole number of ticks, divided, as the double that is nearest to the
+-- quotient: a text of digits and exponent is rounded once.
+CREATE MACRO _divided(
+    ticks,  -- a whole number, of any size
+    digits  -- the divisor is ten to the power of this
+) AS (
+    (ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE
+);
+
+-- One entry of one iteration of a block of a prof_result, with its times as
+-- ExecuTorch's old parser of that format tells them: ticks of ns and us become
+-- ms, divided by 1000000 and 1000, ms and cycles stay, and all are rounded to 4
+-- decimal places. `iterations` and `event_times` tell them in any unit, not
+-- rounded.
+-- Columns:
+--   block: the block's name
+--   entry: position of the entry in the block
+--   event_name: the entry's name
+--   chain_index: the chain; -1 for none
+--   instruction_id: the instruction; NULL for none
+--   iteration: position among the blocks of that name, from 0
+--   run_index: the run
+--   start: clock at the start, in unit
+--   duration: from start to end, in unit; below 0 where the clock ran backward
+--   start_ticks: clock at the start, as written
+--   elapsed_ticks: end - start, as written
+--   unit: unit of start and duration: ms, or cycles
+CREATE MACRO prof_result_profile(
+    capture,  -- name, hash prefix, @latest or selector of a prof_result
+    time_scale := NULL  -- what to take one tick for: ns, us, ms, cycles; NULL: what the capture says
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        p.capture_id,
+        CASE coalesce(time_scale, p.time_scale)
+            WHEN 'ns' THEN 6
+            WHEN 'us' THEN 3
+            WHEN 'ms' THEN 0
+            WHEN 'cycles' THEN 0
+            ELSE error(
+                'the old parser has no time scale '
+                || coalesce(time_scale, p.time_scale)
+                || '; it knows ns, us, ms, cycles'
+            )
+        END AS digits,
+        CASE coalesce(time_scale, p.time_scale)
+            WHEN 'cycles' THEN 'cycles'
+            ELSE 'ms'
+        END AS unit
+    FROM _prof_result(capture) AS p
+),
+-- The clock is unsigned: what is stored as negative stands for 2**63 and more.
+written AS (
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.signature_index,
+        (t.start_ticks::HUGEINT + 18446744073709551616)
+        % 18446744073709551616 AS start_ticks,
+        (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
+        % 18446744073709551616 AS end_ticks
+    FROM event_ticks AS t
+    JOIN asked AS a ON a.capture_id = t.capture_id
+)
+SELECT
+    r.name AS block,
+    w.event_index AS entry,
+    s.label AS event_name,
+    s.chain_index,
+    s.instruction_id,
+    r.iteration,
+    w.run_index,
+    _rounded(_divided(w.start_ticks, a.digits)) AS start,
+    _rounded(_divided(w.end_ticks - w.start_ticks, a.digits)) AS duration,
+    w.start_ticks,
+    w.end_ticks - w.start_ticks AS elapsed_ticks,
+    a.unit
+FROM asked AS a
+CROSS JOIN written AS w
+JOIN runs AS r
+    ON r.capture_id = a.capture_id AND r.run_index = w.run_index
+JOIN signatures AS s
+    ON s.capture_id = a.capture_id AND s.signature_index = w.signature_index
+ORDER BY
+    min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
+
+-- The framework tax of one iteration of a block of a prof_result, as
+-- ExecuTorch's old parser reckons it, from rounded durations. `framework_tax`
+-- reckons it from ticks, and tells kernels and delegates by what contains what.
+-- Where a block has several entries of Method::execute, the old parser takes
+-- the greater of their lists of durations, which their first iterations decide
+-- for all; this is the longest one of each iteration.
+-- Columns:
+--   block: the block's name; blocks without Method::execute, or without work, have no rows
+--   iteration: position among the blocks of that name, from 0
+--   run_index: the run
+--   execute: duration of the longest entry whose name contains Method::execute
+--   work: durations of all entries whose names contain native_call or delegate_execute
+--   tax_percent: what is left of execute beside work, in percent of it, rounded to 2 decimal places; NULL where execute is 0
+--   unit: unit of execute and work: ms, or cycles
+CREATE MACRO prof_result_tax(
+    capture,  -- name, hash prefix, @latest or selector of a prof_result
+    time_scale := NULL  -- what to take one tick for: ns, us, ms, cycles; NULL: what the capture says
+) AS TABLE
+WITH
+added AS (
+    SELECT
+        p.block,
+        p.iteration,
+        p.run_index,
+        p.unit,
+        max(p.duration) FILTER (
+            WHERE contains(p.event_name, 'Method::execute')
+        ) AS execute,
+        -- One after the other, as the old parser adds: sums of doubles depend on it.
+        list_reduce(
+            list(p.duration ORDER BY p.entry) FILTER (
+                WHERE contains(p.event_name, 'native_call')
+                    OR contains(p.event_name, 'delegate_execute')
+            ),
+            lambda sum, duration: sum + duration
+        ) AS work
+    FROM prof_result_profile(capture, time_scale) AS p
+    GROUP BY p.block, p.iteration, p.run_index, p.unit
+)
+SELECT
+    a.block,
+    a.iteration,
+    a.run_index,
+    a.execute,
+    a.work,
+    100 * _rounded((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
+    a.unit
+FROM added AS a
+WHERE a.execute IS NOT NULL AND a.work IS NOT NULL
+ORDER BY min(a.run_index) OVER (PARTITION BY a.block), a.run_index;

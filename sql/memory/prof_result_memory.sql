@@ -1,0 +1,40 @@
+-- What one allocator gave in the first iteration of a block of a prof_result:
+-- the totals of ExecuTorch's old parser, which takes all iterations for alike.
+-- `memory_totals` has those of all runs.
+-- Columns:
+--   block: the block's name
+--   allocator_id: the allocator
+--   allocator: its name; NULL where no block of the file names it
+--   total_bytes: sizes of its allocations together
+CREATE MACRO prof_result_memory(
+    capture  -- name, hash prefix, @latest or selector of a prof_result
+) AS TABLE
+WITH
+asked AS (
+    SELECT p.capture_id FROM _prof_result(capture) AS p
+),
+added AS (
+    SELECT
+        r.capture_id,
+        r.run_index,
+        r.name,
+        s.allocator_id,
+        sum(s.size_bytes)::BIGINT AS bytes,
+        min(s.event_index) AS first_index
+    FROM asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.iteration = 0
+    JOIN allocations AS s
+        ON s.capture_id = r.capture_id AND s.run_index = r.run_index
+    GROUP BY r.capture_id, r.run_index, r.name, s.allocator_id
+)
+SELECT
+    d.name AS block,
+    d.allocator_id,
+    t.name AS allocator,
+    d.bytes AS total_bytes
+FROM added AS d
+LEFT JOIN allocators AS t
+    ON t.capture_id = d.capture_id
+    AND t.run_index = d.run_index
+    AND t.allocator_id = d.allocator_id
+ORDER BY d.run_index, d.first_index;

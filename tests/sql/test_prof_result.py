@@ -1,0 +1,209 @@
+"""The views of a prof_result on blobs small enough to check by eye, and their rounding against Python's own."""
+
+from __future__ import annotations
+
+import textwrap
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq.output import _csv as as_csv
+from tests.builders import dump
+from tests.builders import execute as dumped_execute
+from tests.builders import run as dumped_run
+from tests.prof_result_builders import Entry, block, execute, kernel
+
+# Two iterations of a block, another block between them.
+TWO_ITERATIONS = (
+    block(
+        "run",
+        execute(1_000, 101_050),
+        kernel("add", 2_000, 42_150, 0),
+        Entry("delegate_execute", 0, 1, 50_000, 90_000),
+        allocators=[(0, "method"), (1, "planned")],
+        allocations=[(1, 64), (0, 8), (1, 32)],
+    )
+    + block("load", Entry("Method::init", start=200_000, end=207_000), allocations=[(0, 5)])
+    + block(
+        "run",
+        execute(301_000, 401_000),
+        kernel("add", 302_000, 342_000, 0),
+        Entry("delegate_execute", 0, 1, 350_000, 390_000),
+        allocators=[(0, "method"), (1, "planned")],
+        allocations=[(1, 64), (0, 8), (1, 32)],
+    )
+)
+
+
+def assert_query(query: str, expected: str, data: bytes = TWO_ITERATIONS) -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(data, name="test")
+        relation = warehouse.sql(query)
+        assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+
+
+def test_iterations() -> None:
+    assert_query(
+        "FROM iterations('test')",
+        """
+        block_index,block,event_index,event_name,kind,instruction_id,iteration,run_index,duration,unit
+        0,run,0,Method::execute,framework,,0,0,100.05,us
+        0,run,0,Method::execute,framework,,1,2,100.0,us
+        0,run,1,native_call_add.out,kernel,0,0,0,40.15,us
+        0,run,1,native_call_add.out,kernel,0,1,2,40.0,us
+        0,run,2,delegate_execute,delegate_call,1,0,0,40.0,us
+        0,run,2,delegate_execute,delegate_call,1,1,2,40.0,us
+        1,load,0,Method::init,framework,,0,1,7.0,us
+        """,
+    )
+
+
+def test_iterations_of_an_etdump_and_a_schedule() -> None:
+    assert_query(
+        "SELECT block, event_name, iteration, run_index, duration FROM iterations('test', unit := 'ns', skip_first := 1)",
+        """
+        block,event_name,iteration,run_index,duration
+        Execute,Method::execute,1,1,30.0
+        """,
+        dump(dumped_run("Execute", dumped_execute(0, 20)), dumped_run("Execute", dumped_execute(50, 80))),
+    )
+
+
+def test_framework_tax() -> None:
+    assert_query(
+        "SELECT run_index, execute, kernels, delegates, tax, round(tax_percent, 6) AS tax_percent, note FROM framework_tax('test', unit := 'ns')",
+        """
+        run_index,execute,kernels,delegates,tax,tax_percent,note
+        0,100050.0,40150.0,40000.0,19900.0,19.890055,includes tracing
+        2,100000.0,40000.0,40000.0,20000.0,20.0,includes tracing
+        """,
+    )
+
+
+def test_prof_result_profile() -> None:
+    assert_query(
+        """SELECT block, entry, event_name, chain_index, instruction_id, iteration, run_index, start, duration,
+           start_ticks, elapsed_ticks, unit FROM prof_result_profile('test')""",
+        """
+        block,entry,event_name,chain_index,instruction_id,iteration,run_index,start,duration,start_ticks,elapsed_ticks,unit
+        run,0,Method::execute,-1,,0,0,0.001,0.1001,1000,100050,ms
+        run,0,Method::execute,-1,,1,2,0.301,0.1,301000,100000,ms
+        run,1,native_call_add.out,0,0,0,0,0.002,0.0401,2000,40150,ms
+        run,1,native_call_add.out,0,0,1,2,0.302,0.04,302000,40000,ms
+        run,2,delegate_execute,0,1,0,0,0.05,0.04,50000,40000,ms
+        run,2,delegate_execute,0,1,1,2,0.35,0.04,350000,40000,ms
+        load,0,Method::init,-1,,0,1,0.2,0.007,200000,7000,ms
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("scale", "first"),
+    [
+        ("NULL", "0.1001,0.0801,19.98,ms"),
+        ("'ns'", "0.1001,0.0801,19.98,ms"),
+        ("'us'", "100.05,80.15,19.89,ms"),
+        ("'ms'", "100050.0,80150.0,19.89,ms"),
+        ("'cycles'", "100050.0,80150.0,19.89,cycles"),
+    ],
+)
+def test_prof_result_tax(scale: str, first: str) -> None:
+    """Rounded first, the same times give another tax; `load` executes nothing."""
+    assert_query(
+        f"""SELECT block, iteration, run_index, execute, work, round(tax_percent, 9) AS tax_percent, unit
+            FROM prof_result_tax('test', time_scale := {scale}) LIMIT 1""",
+        f"""
+        block,iteration,run_index,execute,work,tax_percent,unit
+        run,0,0,{first}
+        """,
+    )
+
+
+def test_the_time_scale_is_the_captures_own_unless_given() -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(TWO_ITERATIONS, name="test", time_scale="cycles")
+        rows = warehouse.sql("SELECT block, iteration, execute, unit FROM prof_result_tax('test')").fetchall()
+        assert rows == [("run", 0, 100050.0, "cycles"), ("run", 1, 100000.0, "cycles")]
+
+
+def test_prof_result_memory() -> None:
+    """In the order of the first allocations; `load` takes from an allocator that `run` names."""
+    assert_query(
+        "FROM prof_result_memory('test')",
+        """
+        block,allocator_id,allocator,total_bytes
+        run,1,planned,96
+        run,0,method,8
+        load,0,method,5
+        """,
+    )
+    assert_query(
+        "SELECT allocator, runs, allocations, total_bytes FROM memory_totals('test')",
+        """
+        allocator,runs,allocations,total_bytes
+        planned,2,4,192
+        method,3,3,21
+        """,
+    )
+
+
+@pytest.mark.parametrize("view", ["prof_result_profile", "prof_result_tax", "prof_result_memory"])
+def test_other_formats_are_not_the_old_parsers(view: str) -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(dumped_run("Execute")), name="test")
+        with pytest.raises(
+            (duckdb.Error, etq.QueryError),
+            match="test is of format etdump; this is asked of captures of format prof_result",
+        ):
+            warehouse.sql(f"FROM {view}('test')").fetchall()
+
+
+@pytest.mark.parametrize("scale", ["s", "minutes"])
+def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(TWO_ITERATIONS, name="test")
+        with pytest.raises(
+            (duckdb.Error, etq.QueryError), match=f"has no time scale {scale}; it knows ns, us, ms, cycles"
+        ):
+            warehouse.prof_result_tax("test", time_scale=scale).fetchall()
+
+
+# Durations next to a half of the last place that is kept, of which every other one goes another way in DuckDB's round.
+TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.tuples(TICKS, TICKS, TICKS, TICKS), min_size=1, max_size=30),
+    st.sampled_from([("ns", 10**6), ("us", 10**3), ("ms", 1), ("cycles", 1)]),
+)
+def test_rounding_is_pythons(made: list[tuple[int, int, int, int]], scale: tuple[str, int]) -> None:
+    name, divisor = scale
+
+    def shown(ticks: int) -> float:
+        return round(ticks / divisor, 4)
+
+    data = b"".join(
+        block("b", execute(start, start + a + 1), kernel("x", start, start + b), kernel("y", start, start + c))
+        for start, a, b, c in made
+    )
+    with etq.open() as warehouse:
+        warehouse.ingest(data, name="test")
+        profile = warehouse.prof_result_profile("test", time_scale=name).fetchall()
+        tax = warehouse.prof_result_tax("test", time_scale=name).fetchall()
+    assert [row[7:9] for row in profile] == [
+        (shown(start), shown(duration))
+        for lengths in (
+            [(s, a + 1) for s, a, _, _ in made],
+            [(s, b) for s, _, b, _ in made],
+            [(s, c) for s, _, _, c in made],
+        )
+        for start, duration in lengths
+    ]
+    expected = [(shown(a + 1), shown(b) + shown(c)) for _, a, b, c in made]
+    assert [row[3:6] for row in tax] == [
+        (whole, work, round((whole - work) / whole, 4) * 100 if whole else None) for whole, work in expected
+    ]

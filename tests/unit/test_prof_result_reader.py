@@ -1,0 +1,380 @@
+"""The reader of `prof_result.bin`: what it makes of random files, of damaged ones, and of what is odd."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq import FormatError
+from etq.ingest import prof_result
+from etq.ingest.captures import read_capture
+from etq.ingest.dumps import is_etdump
+from etq.ingest.prof_result_blocks import is_prof_result
+from tests.builders import dump, run
+from tests.conftest import CAPTURES
+from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
+
+Tables = dict[str, list[dict[str, Any]]]
+
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
+NAME = st.one_of(
+    st.sampled_from(
+        ["Method::execute", "native_call_add.out", "OPERATOR_CALL", "DELEGATE_CALL", "delegate_execute", ""]
+    ),
+    st.text(max_size=8),
+)
+entries = st.builds(
+    Entry,
+    NAME,
+    st.sampled_from([-1, 0, 1]) | st.integers(-(2**31), 2**31 - 1),
+    st.sampled_from([0, 1, NO_INSTRUCTION]) | U32,
+    U64 | st.integers(0, 100),
+    U64 | st.integers(0, 100),
+)
+blocks = st.tuples(
+    st.sampled_from(["load", "run"]),
+    st.lists(entries, max_size=6),
+    st.lists(st.tuples(st.integers(0, 2) | U64, NAME), max_size=3),
+    st.lists(st.tuples(st.integers(0, 3) | U32, U32), max_size=3),
+    st.tuples(*[st.integers(0, 2)] * 3),
+)
+Block = tuple[str, list[Entry], list[tuple[int, str]], list[tuple[int, int]], tuple[int, int, int]]
+
+
+def read(data: Any, path: str = "test.prof_result.bin", **options: Any) -> Tables:
+    """All rows of all tables."""
+    tables: Tables = defaultdict(list)
+    for table, batch in read_capture(data, path, **options):
+        tables[table] += batch.to_pylist()
+    return tables
+
+
+def written(made: list[Block]) -> bytes:
+    return b"".join(
+        block(name, *entries, allocators=allocators, allocations=allocations, spare=spare)
+        for name, entries, allocators, allocations, spare in made
+    )
+
+
+def events(tables: Tables) -> list[dict[str, Any]]:
+    """The rows of event_ticks with their signatures'."""
+    found = {row["signature_index"]: row for row in tables["signatures"]}
+    return [{**found[row["signature_index"]], **row} for row in tables["event_ticks"]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(blocks, min_size=1, max_size=5), st.sampled_from([1, 4, 65536]))
+def test_every_field_of_random_files(made: list[Block], group: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prof_result, "GROUP", group)
+        patch.setattr(prof_result, "SEQUENCES", 1)
+        tables = read(written(made))
+    names = [name for name, *_ in made]
+    assert [(row["run_index"], row["name"], row["iteration"], row["dump_index"]) for row in tables["runs"]] == [
+        (at, name, names[:at].count(name), 0) for at, name in enumerate(names)
+    ]
+    assert [
+        (
+            *(row[column] for column in ("run_index", "event_index", "name", "chain_index", "instruction_id")),
+            row["start_ticks"] % 2**64,
+            (row["start_ticks"] + row["elapsed_ticks"]) % 2**64,
+            row["delegate_debug_id"],
+            row["clock"],
+        )
+        for row in events(tables)
+    ] == [
+        (
+            *(at, index, str(entry.name).replace("\0", ""), entry.chain),
+            # An instruction is an i32 in every other file, and -1 is none.
+            None if entry.instruction == NO_INSTRUCTION else (entry.instruction + 2**31) % 2**32 - 2**31,
+            entry.start,
+            entry.end,
+            None,
+            "host",
+        )
+        for at, (_, found, *_) in enumerate(made)
+        for index, entry in enumerate(found)
+    ]
+    assert [tuple(row.values()) for row in tables["allocations"]] == [
+        (at, len(found) + index, id, size)
+        for at, (_, found, _, allocations, _) in enumerate(made)
+        for index, (id, size) in enumerate(allocations)
+    ]
+    of_file = {id: name.replace("\0", "") for _, _, allocators, _, _ in made for id, name in allocators}
+    expected = []
+    for at, (_, _, allocators, allocations, _) in enumerate(made):
+        used = {id: of_file[id] for id, _ in allocations if id in of_file}
+        own = {id: name.replace("\0", "") for id, name in allocators}
+        expected += [(at, id, name) for id, name in {**used, **own}.items()]
+    assert sorted((r["run_index"], r["allocator_id"] % 2**64, r["name"]) for r in tables["allocators"]) == sorted(
+        expected
+    )
+
+
+# --- blocks, kinds and parents -----------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_name_and_another_shape_are_other_blocks() -> None:
+    first, other = (kernel("add", 1, 2), kernel("mul", 3, 4, 1)), (kernel("mul", 1, 2), kernel("add", 3, 4, 1))
+    tables = read(block("a", *first) + block("b", *first) + block("a", *other) + block("a", *first))
+    assert [(r["name"], r["iteration"], r["block_index"], r["block_run"]) for r in tables["runs"]] == [
+        ("a", 0, 0, 0),
+        ("b", 0, 1, 0),
+        ("a", 1, 2, 0),
+        ("a", 2, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "chain", "kind"),
+    [
+        ("Method::execute", -1, "framework"),
+        ("Method::init", -1, "framework"),
+        ("Program::check_header", -1, "framework"),
+        ("OPERATOR_CALL", 0, "operator_call"),
+        ("native_call_add.out", 0, "kernel"),
+        ("DELEGATE_CALL", 0, "delegate_call"),
+        ("delegate_execute", 0, "delegate_call"),
+        ("load my inputs", -1, "user"),
+        ("", 0, "user"),
+    ],
+)
+def test_kinds(name: str, chain: int, kind: str) -> None:
+    assert [row["kind"] for row in read(block("b", Entry(name, chain, 0)))["signatures"]] == [kind]
+
+
+def test_entries_are_nested_by_their_times() -> None:
+    tables = read(
+        block(
+            "b",
+            Entry("Method::execute", start=0, end=100),
+            Entry("DELEGATE_CALL", 0, 0, 10, 40),
+            Entry("delegate_execute", 0, 0, 10, 40),
+            Entry("OPERATOR_CALL", 0, 1, 50, 90),
+            Entry("native_call_add.out", 0, 1, 51, 90),
+            Entry("mine", start=92, end=99),
+            Entry("mine within", start=92, end=99),
+            Entry("behind", start=100, end=120),
+        )
+    )
+    assert [row["parent_index"] for row in events(tables)] == [None, 0, 1, 0, 3, 0, 5, None]
+    assert [row["execute_index"] for row in events(tables)] == [0, 0, 0, 0, 0, 0, 0, None]
+
+
+def test_iterations_that_end_in_another_order_are_one_block() -> None:
+    def iteration(first: int, second: int) -> bytes:
+        return block("b", Entry("one", start=0, end=first), Entry("two", start=1, end=second))
+
+    tables = read(iteration(9, 5) + iteration(5, 9) + iteration(9, 5))
+    assert [row["block_index"] for row in tables["runs"]] == [0, 0, 0]
+    assert [row["parent_index"] for row in events(tables)] == [None, 0, None, None, None, 0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=10),
+    st.sampled_from([0, 2**32 - 12, 2**40]),
+)
+def test_parents_of_entries_by_plain_containment(spans: list[list[int]], origin: int) -> None:
+    """Also where a 32-bit counter passes zero on the way: which is evident, as the first entry spans it all."""
+    spans = [[0, 20], *spans]
+    size = 2**32 if origin < 2**32 else 2**64
+    made = [Entry(f"e{at}", start=(origin + s) % size, end=(origin + e) % size) for at, (s, e) in enumerate(spans)]
+    expected: list[int | None] = []
+    for at, (start, end) in enumerate(spans):
+        around = [n for n, (s, e) in enumerate(spans) if s <= start and e >= end and (n < at or [s, e] != [start, end])]
+        # The one that ends first; of those that end together, the last that began.
+        expected.append(min(around, key=lambda n: (spans[n][1], -spans[n][0], -n), default=None))
+    assert [row["parent_index"] for row in events(read(block("b", *made)))] == expected
+
+
+def test_a_clock_that_wrapped() -> None:
+    data = block("b", execute(2**32 - 10, 30), kernel("add", 2**32 - 5, 2), kernel("mul", 5, 9, 1))
+    tables = read(data)
+    assert [row["parent_index"] for row in events(tables)] == [None, 0, 0]
+    assert [row["clock_bits"] for row in tables["captures"]] == [32]
+    assert tables["findings"] == [
+        {"rule": "wrapped clock", "detail": "2 events end after the 32-bit counter passed zero"}
+    ]
+    assert read(data, clock_bits=64)["findings"] == [
+        {"rule": "impossible times", "detail": "2 events end before they start; their duration is null"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "level"),
+    [
+        ([execute(0, 9), kernel("add", 1, 2)], "all"),
+        ([execute(0, 9)], "method_only"),
+        ([Entry("mine")], None),
+    ],
+)
+def test_the_profiling_level(made: list[Entry], level: str | None) -> None:
+    assert read(block("b", *made))["captures"] == [
+        {"format": "prof_result", "clock_bits": 64, "profiling_level": level}
+    ]
+
+
+# --- what is odd ---------------------------------------------------------------------------------------------------------
+
+
+def finding(data: bytes) -> list[tuple[str, str]]:
+    return [(row["rule"], row["detail"]) for row in read(data)["findings"]]
+
+
+def test_of_each_rule_a_blocks_first_case_is_told() -> None:
+    one, two = block("b", Entry("one")), block("b", Entry("two"))
+    assert finding(one + two + block("c", Entry("two")) + one + one) == [
+        (
+            "iterations of other entries",
+            "block 'b', iteration 1: entry 0 is 'two', in the iteration before 'one' (2 such cases in this block)",
+        )
+    ]
+
+
+def test_entries_of_other_instructions_are_no_finding() -> None:
+    """The old parser compares names alone; event_blocks tells such runs apart."""
+    tables = read(block("b", kernel("add", 1, 2, 0)) + block("b", kernel("add", 1, 2, 7)))
+    assert tables["findings"] == []
+    assert [row["block_index"] for row in tables["runs"]] == [0, 1]
+
+
+def test_other_numbers_of_allocations() -> None:
+    table = [(0, "method")]
+    data = block("b", allocators=table, allocations=[(0, 8)]) + block(
+        "b", allocators=table, allocations=[(0, 8), (0, 9)]
+    )
+    assert finding(data) == [
+        (
+            "iterations of other allocations",
+            "block 'b', iteration 1: 2 allocations, 1 in the iteration before; allocation 1 is in one of them only",
+        )
+    ]
+
+
+def test_an_allocator_that_another_block_names() -> None:
+    tables = read(block("load", allocators=[(5, "planned")]) + block("run", allocations=[(5, 8)]))
+    assert [tuple(row.values()) for row in tables["allocators"]] == [(0, 5, "planned"), (1, 5, "planned")]
+    assert tables["findings"] == []
+
+
+def test_two_allocators_of_one_id() -> None:
+    data = block("b", allocators=[(5, "one"), (5, "two")], allocations=[(5, 8)])
+    assert [row["name"] for row in read(data)["allocators"]] == ["two"]
+    assert finding(data) == [("allocators of one id", "block 'b', iteration 0: 5 is 'one' and 'two'")]
+
+
+def test_zeros_are_taken_out_of_names() -> None:
+    tables = read(block(b"\0a\0b", Entry(b"n\0\0ame\0"), allocators=[(0, "x\0y")], allocations=[(0, 1)]))
+    assert tables["runs"][0]["name"] == "ab"
+    assert tables["signatures"][0]["name"] == "name"
+    assert tables["allocators"][0]["name"] == "xy"
+
+
+# --- hostile files -------------------------------------------------------------------------------------------------------
+
+SAMPLE = block(
+    "load", Entry("Method::init", start=5, end=50), allocators=[(0, "method")], allocations=[(0, 64)], spare=(1, 1, 1)
+) + block("run", execute(60, 99), kernel("add", 61, 70), allocations=[(0, 64), (0, 32)])
+
+
+def loads_or_is_refused(data: bytes) -> None:
+    try:
+        with etq.open() as warehouse:
+            try:
+                warehouse.ingest(data, name="damaged")
+            except FormatError:
+                assert warehouse.sql("FROM captures").fetchall() == [], "nothing half-read is stored"
+                raise
+            for view in ("prof_result_profile", "prof_result_tax", "prof_result_memory", "iterations", "framework_tax"):
+                if warehouse.sql("SELECT format FROM captures").fetchall() == [("prof_result",)]:
+                    warehouse.sql(f"FROM {view}('damaged')").fetchall()
+    except FormatError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("size", range(len(SAMPLE)))
+def test_every_truncation_is_refused(size: int) -> None:
+    """But for that behind a whole block, which nothing in the file tells."""
+    first = len(SAMPLE) - len(SAMPLE[SAMPLE.index(b"run\0") :])
+    if size == first:
+        assert len(read(SAMPLE[:size])["runs"]) == 1
+        return
+    with pytest.raises(FormatError, match="truncated|the file is empty|no ETDump"):
+        read(SAMPLE[:size])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_bytes(data: st.DataObject) -> None:
+    damaged = bytearray(SAMPLE)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(SAMPLE) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        read(bytes(damaged))
+    except FormatError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_damaged_words_in_a_warehouse(data: st.DataObject) -> None:
+    damaged = bytearray(SAMPLE)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(SAMPLE) // 4 - 1)) * 4
+        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1]) | U32)
+        damaged[place : place + 4] = word.to_bytes(4, "little")
+    loads_or_is_refused(bytes(damaged))
+
+
+@pytest.mark.parametrize("place", [36, 44, 52])
+def test_absurd_counts_are_refused(place: int) -> None:
+    data = bytearray(SAMPLE)
+    data[place : place + 4] = (2**32 - 1).to_bytes(4, "little")
+    with pytest.raises(
+        FormatError, match=r"^x: at byte 0: block 'load' is truncated, or its header is damaged: .*4294967295"
+    ):
+        read(bytes(data), "x")
+    data[place + 4 : place + 8] = (2**32 - 1).to_bytes(4, "little")
+    with pytest.raises(FormatError, match="there is room for .*4294967295"):
+        read(bytes(data), "x")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (block(b"b\xff"), "at byte 1: a block's name"),
+        (block("b", Entry("one"), Entry(b"tw\xffo")), "at byte 122: the name of entry 1"),
+        (block("b", allocators=[(0, "a")]).replace(b"a\0", b"\xff\0"), "at byte 64: the name of allocator 0"),
+    ],
+)
+def test_names_that_are_not_utf8_are_refused(data: bytes, what: str) -> None:
+    """As those of an ETDump are."""
+    with pytest.raises(FormatError, match=rf"^x: {what} is not UTF-8 text: b'"):
+        read(data, "x")
+
+
+# --- which reader --------------------------------------------------------------------------------------------------------
+
+
+def test_the_format_is_told_by_the_first_bytes() -> None:
+    assert is_prof_result(SAMPLE)
+    assert is_prof_result(block("b", version=7))
+    assert is_prof_result(block(b"\xff\xfe", version=1))
+    assert not is_prof_result(block("", version=2))
+    assert not is_prof_result(dump(run("Execute")))
+    assert not is_prof_result(b"just a log " * 20)
+    assert not is_prof_result(b"")
+    assert read(dump(run("Execute")))["captures"][0]["format"] == "etdump"
+
+
+def test_no_other_file_is_taken_for_one() -> None:
+    heads = {path.name: path.read_bytes()[:4096] for path in CAPTURES.glob("*/*.*")}
+    taken = {name for name, head in heads.items() if is_prof_result(head) and not is_etdump(head)}
+    assert taken == {name for name, head in heads.items() if ".prof_result.bin" in name and head}
