@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from etq.sources import Source
 INSERT_MEMORY: Final = "128MB"
 # The tables that may have millions of rows of one capture.
 LAID: Final = ("event_ticks", "trace_events", "op_arguments")
-# What a format puts between a file's name and its suffix, and is no part of the name.
-PROF_RESULT: Final = ".prof_result"
+# The endings of files that are more than a suffix, and no part of a name.
+ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.json\.gz$")
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
     """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
     path = PurePath(source.uri)
-    stem = path.stem.removesuffix(PROF_RESULT)
+    stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
     # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
 

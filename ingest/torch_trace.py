@@ -7,8 +7,10 @@ behind the point.
 from __future__ import annotations
 
 import gc
+import re
 import zlib
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +22,8 @@ from etq.ingest.trace_columns import TraceColumns
 from etq.ingest.trace_json import PlainEvent, Trace, TraceEvent
 from etq.ingest.trace_rows import trace_rows
 
+# As `torch.profiler.tensorboard_trace_handler` names files: worker and time.
+WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 GZIP: Final = b"\x1f\x8b"
 # A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
@@ -36,7 +40,8 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. A run is a profiler step; what is
     in no step, or all, where there are none, is a run of its own. Events without a duration, with impossible times or
-    of kinds that are no slices are told of in `findings`.
+    of kinds that are no slices are told of in `findings`. Rank and worker are labels, where the file or its name says
+    them.
 
     Raises `FormatError` for what is no JSON or no trace, for damaged or absurdly packed gzip.
     """
@@ -49,8 +54,11 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     finally:
         if collecting:
             gc.enable()
-    if rank is not None:
-        yield "labels", batch({"key": texts(["rank"]), "value": texts([str(rank)])})
+    labels = {} if rank is None else {"rank": str(rank)}
+    if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
+        labels["worker"] = named[1]
+    if labels:
+        yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
     yield from trace_rows(columns)
 
 

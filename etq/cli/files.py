@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from etq.warehouse import Program, Record, Warehouse
 
 
+# What profiling files are called.
+IN_FOLDERS: Final = ("*.etdp", "*.pt.trace.json", "*.pt.trace.json.gz", "*.prof_result.bin")
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -136,7 +138,8 @@ def ingest(
 ) -> None:
     """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
 
-    A file that can't be read is told, and the others go on; the exit status is then 1.
+    A file that can't be read is told, and the others go on; the exit status is then 1. Of a folder, all profiling files
+    in it and below are read: the traces of several ranks and workers, each a label.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
@@ -150,6 +153,7 @@ def ingest(
     if values and debug_buffer is None:
         raise click.UsageError("--values goes with --debug-buffer")
     failed = 0
+    files = tuple(each for file in files for each in _files_of(file))
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
@@ -181,6 +185,16 @@ def ingest(
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
         sys.exit(1)
+
+
+def _files_of(argument: str) -> list[str]:
+    """A file; of a folder the profiling files in it and below, by name."""
+    if not Path(argument).is_dir():
+        return [argument]
+    found = sorted(str(path) for pattern in IN_FOLDERS for path in Path(argument).rglob(pattern))
+    if not found:
+        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(IN_FOLDERS)})")
+    return found
 
 
 def _with_progress(files: tuple[str, ...]) -> Iterator[str]:
