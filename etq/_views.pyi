@@ -10,6 +10,17 @@ from etq.warehouse import Capture, Program, Record
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
     def _check_capture(self, capture: str | Capture | None) -> None: ...
+    def advice(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def block_methods(
         self,
         capture: str | Capture,

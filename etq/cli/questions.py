@@ -72,6 +72,13 @@ _view_command(
     "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
 )
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
+_view_command(
+    "advice",
+    "advice",
+    "Tell what to do about a capture: findings with evidence, cost and remedy, the worst first.",
+    """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
+    FROM {view} AS a""",
+)
 
 
 @main.command()

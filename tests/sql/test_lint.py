@@ -22,7 +22,15 @@ PARAMETERS = {
     "stack_depth", "etdump", "trace", "label", "category",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
-THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces"]
+# What the rules of advice take: the rows of other macros as a list.
+EVIDENCE = {
+    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0) AS r)",
+    "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
+    "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
+}
+EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
+EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
+THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces", "advice"]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
 
@@ -49,7 +57,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'"}
+    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'"} | EVIDENCE
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
@@ -90,7 +98,7 @@ def test_parameters_are_the_known_words(each: SqlObject) -> None:
 def test_columns_are_qualified(each: SqlObject) -> None:
     """A parameter captures an unqualified column of its name, silently; a qualified one never.
 
-    What stands unqualified must be a parameter, a lambda's, or an alias of the same SELECT.
+    What stands unqualified must be a parameter, a lambda's, an alias of the same SELECT, or a row of its FROM.
     """
     tree = body(each)
     parameters = {parameter.name for parameter in each.parameters}
@@ -101,6 +109,12 @@ def test_columns_are_qualified(each: SqlObject) -> None:
         aliases = {alias.alias for alias in select.selects if alias.alias} if select else set()
         in_lambda = column.find_ancestor(exp.Lambda)
         local = {name.name for name in in_lambda.expressions} if in_lambda else set()
+        # A whole row, as in `list(r)`: what stands in FROM, unless a parameter is called so.
+        local |= (
+            {source.alias for source in select.find_all(exp.Table) if source.alias not in parameters}
+            if select
+            else set()
+        )
         assert column.name in parameters | aliases | local, f"{column.name} is not qualified"
     for select in tree.find_all(exp.Select):
         # Where an alias has a parameter's name, the name means the parameter all the same: it looks like the alias.

@@ -1,0 +1,31 @@
+-- Rule: too few runs for percentiles. With fewer than ten, p10 and p90 are the
+-- fastest and the slowest run.
+-- Columns:
+--   rule: as in `advice`
+--   severity: as in `advice`
+--   finding: as in `advice`
+--   evidence: as in `advice`
+--   time_at_stake: as in `advice`
+--   share_percent: as in `advice`
+--   remedy: as in `advice`
+CREATE MACRO _advice_few_runs(
+    runs,  -- rows of `_advice_runs` as a list
+    least_runs := 10  -- number of runs that percentiles need
+) AS TABLE
+WITH
+given AS (
+    SELECT unnest(runs, recursive := true)
+)
+SELECT
+    'few runs' AS rule,
+    'low' AS severity,
+    'The capture has ' || _advice_count(count(*), 'run')
+    || ', warm-up included: too few for percentiles, or to tell noise from change.'
+        AS finding,
+    'runs ' || min(g.run_index) || ' to ' || max(g.run_index) AS evidence,
+    NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent,
+    'Record some 40 runs in a capture, and five captures or more where two builds '
+    || 'are to be compared.' AS remedy
+FROM given AS g
+HAVING count(*) BETWEEN 1 AND least_runs - 1;

@@ -1,0 +1,25 @@
+-- Rule: the runtime logged values, and copying them is in its times, so that
+-- rules about time look away.
+-- Columns:
+--   rule: as in `advice`
+--   severity: as in `advice`
+--   finding: as in `advice`
+--   evidence: as in `advice`
+--   time_at_stake: as in `advice`
+--   share_percent: as in `advice`
+--   remedy: as in `advice`
+CREATE MACRO _advice_logged_values(
+    capture_key  -- key of the capture
+) AS TABLE
+SELECT
+    'logged values' AS rule,
+    'medium' AS severity,
+    'The runtime logged values, so that the times of this capture include copying '
+    || 'them: they are not judged here.' AS finding,
+    'profiling_level debug in captures' AS evidence,
+    NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent,
+    'Take times from a capture that logs events alone, and values from this one.'
+        AS remedy
+FROM captures AS c
+WHERE c.capture_id = capture_key AND c.profiling_level = 'debug';

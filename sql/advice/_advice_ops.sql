@@ -1,0 +1,89 @@
+-- Evidence: the ops of a capture by name, from its `_advice_times`, with what to
+-- say of each.
+-- Columns:
+--   kind: kernel, delegate, delegate_call, ...
+--   op: its name
+--   is_copy: whether it computes nothing
+--   is_heavy: whether it is what backends are made for: convolutions and products of matrices
+--   of_constants: what of per_run reads no other op's result; NULL where no record tells
+--   instructions: number of instructions that call it
+--   calls: number of calls in one run, on average
+--   per_run: own time in one run, on average
+--   share_percent: that in percent of the executes
+--   unit: unit of per_run
+--   words: all that in words, with the instructions and the line that take most of it
+CREATE MACRO _advice_ops(
+    times  -- rows of `_advice_times` as a list
+) AS TABLE
+WITH
+given AS (
+    SELECT unnest(times, recursive := true)
+),
+placed AS (
+    SELECT
+        g.kind,
+        g.op,
+        g.is_copy,
+        g.instruction_id,
+        max_by(g.source, (g.per_run, g.source)) AS source,
+        any_value(g.unit) AS unit,
+        sum(g.calls) AS calls,
+        sum(g.per_run) AS per_run,
+        sum(g.share_percent) AS share_percent,
+        sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
+            FILTER (WHERE g.is_of_constant IS NOT NULL) AS of_constants
+    FROM given AS g
+    GROUP BY g.kind, g.op, g.is_copy, g.instruction_id
+),
+ranked AS (
+    SELECT
+        p.*,
+        row_number() OVER (
+            PARTITION BY p.kind, p.op
+            ORDER BY p.per_run DESC, p.instruction_id
+        ) AS place
+    FROM placed AS p
+),
+added AS (
+    SELECT
+        r.kind,
+        r.op,
+        r.is_copy,
+        r.kind = 'kernel' AND regexp_full_match(
+            r.op,
+            '(\w+::)?(\w*convolution|conv[123]d|addmm|baddbmm|bmm|mm|\w+_mm|matmul'
+            || '|linear|\w+_linear|scaled_dot_product\w+|\w*sdpa\w*)(\.\w+)?'
+        ) AS is_heavy,
+        sum(r.of_constants) AS of_constants,
+        count(DISTINCT r.instruction_id) AS instructions,
+        sum(r.calls) AS calls,
+        sum(r.per_run) AS per_run,
+        sum(r.share_percent) AS share_percent,
+        any_value(r.unit) AS unit,
+        string_agg(r.instruction_id, ', ' ORDER BY r.place)
+            FILTER (WHERE r.place <= 3) AS worst_instructions,
+        min_by(r.source, r.place) FILTER (WHERE r.source IS NOT NULL) AS worst_source
+    FROM ranked AS r
+    GROUP BY r.kind, r.op, r.is_copy
+)
+SELECT
+    d.kind,
+    d.op,
+    d.is_copy,
+    d.is_heavy,
+    d.of_constants,
+    d.instructions,
+    d.calls,
+    d.per_run,
+    d.share_percent,
+    d.unit,
+    d.op || ' ' || _advice_time(d.per_run, d.unit) || ' in '
+    || _advice_count(d.calls, 'call') || coalesce(
+        ' (' || CASE
+            WHEN d.instructions = 1 THEN 'instruction '
+            WHEN d.instructions <= 3 THEN 'instructions '
+            ELSE 'most in instructions '
+        END || d.worst_instructions || coalesce('; ' || d.worst_source, '') || ')',
+        ''
+    ) AS words
+FROM added AS d;

@@ -1,0 +1,54 @@
+-- A number for a sentence, with two or three digits that mean something.
+CREATE MACRO _advice_number(
+    value  -- any number
+) AS (
+    CASE
+        WHEN abs(value) >= 100 THEN format('{:,.0f}', value::DOUBLE)
+        WHEN abs(value) >= 10 THEN format('{:.1f}', value::DOUBLE)
+        WHEN abs(value) >= 0.1 THEN format('{:.2f}', value::DOUBLE)
+        ELSE format('{:.2g}', value::DOUBLE)
+    END
+);
+
+-- A time for a sentence: 12.3 us.
+CREATE MACRO _advice_time(
+    value,  -- a number
+    unit  -- its unit
+) AS (
+    _advice_number(value) || ' ' || unit
+);
+
+-- A share for a sentence: 12 %, 3.4 %; what is not all is never 100 %.
+CREATE MACRO _advice_percent(
+    share_percent  -- a share in percent
+) AS (
+    CASE
+        WHEN share_percent >= 99.5 AND share_percent < 100 THEN 'over 99 %'
+        WHEN share_percent >= 9.95 THEN format('{:.0f} %', share_percent::DOUBLE)
+        ELSE format('{:.1f} %', share_percent::DOUBLE)
+    END
+);
+
+-- A number of things, which may be an average: 1 run, 2 runs, 2.50 runs.
+CREATE MACRO _advice_count(
+    number,  -- how many
+    word  -- what, in the singular
+) AS (
+    CASE
+        WHEN number = round(number) THEN format('{:,}', number::BIGINT)
+        ELSE _advice_number(number)
+    END || ' ' || word || CASE WHEN number = 1 THEN '' ELSE 's' END
+);
+
+-- How much a finding weighs by its share of the executes: a fifth of the time
+-- is worth a change of the model or its lowering (high), a twentieth is what a
+-- comparison of two builds finds with five captures a side (medium).
+CREATE MACRO _advice_severity(
+    share_percent  -- share of the executes in percent
+) AS (
+    CASE
+        WHEN share_percent >= 20 THEN 'high'
+        WHEN share_percent >= 5 THEN 'medium'
+        ELSE 'low'
+    END
+);

@@ -1,0 +1,400 @@
+"""The rules of advice: each on a planted problem, with what it says worked out by hand, and silent where nothing is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import (
+    DebugEvent,
+    Event,
+    Run,
+    Tensor,
+    delegate_call,
+    delegated,
+    dump,
+    execute,
+    framework,
+    kernel,
+    operator_call,
+    run,
+)
+from tests.conftest import CAPTURES
+
+Advice = dict[str, dict[str, Any]]
+# Four ops of which none dominates, 5520 ns of work; prime, so that no clock seems coarse.
+WORK = (("mul", 1009), ("_softmax", 2003), ("sub", 1511), ("gelu", 997))
+
+
+def running(*work: tuple[str, int], gap: int = 7, name: str = "Execute", begin: int = 0) -> Run:
+    """A run of operators one after another; each OPERATOR_CALL takes `gap` ns more than its kernel."""
+    events: list[Event] = []
+    now = begin
+    for instruction, (op, duration) in enumerate(work):
+        events.append(kernel(op, now + gap, now + gap + duration, instruction))
+        now += gap + duration
+        events.append(operator_call(now - duration - gap, now, instruction))
+    return run(name, *events, execute(begin, now))
+
+
+def slower(by: int, *work: tuple[str, int]) -> tuple[tuple[str, int], ...]:
+    """The same work with `by` ns more in each op."""
+    return tuple((op, duration + by) for op, duration in work)
+
+
+def runs_of(*work: tuple[str, int], number: int = 12, **options: Any) -> list[Run]:
+    """Runs of the same work, each 1 ns an op slower than the one before."""
+    return [running(*slower(index, *work), **options) for index in range(number)]
+
+
+def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
+    """What is said of a capture of these runs, by rule."""
+    with etq.open() as warehouse:
+        return said(warehouse, warehouse.ingest(dump(*runs), name="test", **options).name, unit)
+
+
+def said(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
+    given: dict[str, Any] = {**options, **({"unit": unit} if unit else {})}
+    relation = warehouse.advice(capture, **given)
+    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    by_rule = {row["rule"]: row for row in rows}
+    assert len(by_rule) == len(rows)
+    return by_rule
+
+
+def test_nothing_is_said_of_a_clean_capture() -> None:
+    assert advice_on(runs_of(*WORK)) == {}
+
+
+def test_framework_tax_that_tracing_explains() -> None:
+    # Of 14 runs, the first is not counted: the others take 7 ns an op more than it, on average and in the middle.
+    # So the median run has 3 kernels of 108 ns and 3 gaps of 250: 750 of 1074 ns.
+    row = advice_on(runs_of(("mul", 101), ("sub", 101), ("gelu", 101), gap=250, number=14))["framework tax"]
+    assert row["severity"] == "medium" and row["time_at_stake"] == 750.0
+    assert row["share_percent"] == pytest.approx(100 * 750 / 1074)
+    assert row["finding"] == (
+        "Beside its kernels and delegates, the median run takes 750 ns of 1,074 ns (70 %), the cost of tracing included: "
+        "125 ns for each of the 6 events that it logs, of the order of what logging one costs: tracing is the likely "
+        "reason."
+    )
+
+
+def test_framework_tax_that_tracing_does_not_explain() -> None:
+    # 4 gaps of 5003 ns, 2501.5 ns for each of 8 events; the median run of 13 works 5520 + 4 * 7 ns.
+    row = advice_on(runs_of(*WORK, gap=5003, number=14), unit="us")["framework tax"]
+    assert (row["severity"], row["time_at_stake"], row["unit"]) == ("high", 20.012, "us")
+    assert row["share_percent"] == pytest.approx(100 * 20012 / 25560)
+    assert "2.50 us for each of the 8 events that it logs, more than logging one costs" in row["finding"]
+    cycles = advice_on(runs_of(*WORK, gap=5003, number=14), unit="cycles", time_scale="cycles")["framework tax"]
+    assert "this clock does not tell" in cycles["finding"] and cycles["severity"] == "high"
+
+
+def test_framework_tax_below_a_tenth_is_not_told() -> None:
+    # 4 gaps of 150: 600 of 6120 ns, 9.8 %; of 160: 640 of 6160, 10.4 %.
+    assert "framework tax" not in advice_on(runs_of(*WORK, gap=150))
+    assert advice_on(runs_of(*WORK, gap=160))["framework tax"]["severity"] == "medium"
+
+
+def test_nothing_delegated() -> None:
+    # The average of runs 1 to 13: addmm 3001 + 7, and other work of 5520 + 4 * 7.
+    row = advice_on(runs_of(("addmm", 3001), *WORK, gap=0, number=14))["nothing delegated"]
+    assert row["severity"] == "high" and row["time_at_stake"] == 3008.0
+    assert row["share_percent"] == pytest.approx(100 * 3008 / (8521 + 5 * 7))
+    assert row["evidence"] == "addmm 3,008 ns in 1 call (instruction 0)"
+    assert row["finding"] == (
+        "No delegate runs anything: convolutions and products of matrices (addmm), which backends are made for, take "
+        "3,008 ns of the average run (35 %) in kernels."
+    )
+    names = ("upsample_bilinear2d", "convert_element_type", "conv_like", "common")
+    assert advice_on(runs_of(*((name, 2003) for name in names))) == {}
+
+
+def with_delegate(index: int, *work: tuple[str, int], calls: int = 1, inner: Sequence[tuple[str, int]] = ()) -> Run:
+    """A run of kernels, then of delegate calls of 2003 ns with these events in them."""
+    events: list[Event] = list(running(*slower(index, *work), begin=1000).events[:-1])
+    now = 1000 + sum(duration + index + 7 for _, duration in work)
+    for instruction in range(10, 10 + calls):
+        at = now
+        for label, duration in inner:
+            events.append(delegated(label, at, at + duration + index, instruction))
+            at += duration + index
+        events.append(delegate_call(now, now + 2003 + index, instruction))
+        now += 2003 + index
+    return run("Execute", *events, execute(1000, now))
+
+
+def test_fallback_kernels_beside_a_delegate() -> None:
+    # The average of runs 1 to 13: kernels of 1016 and 510 ns, a call of 2010, gaps of 14.
+    runs = [with_delegate(index, ("mul", 1009), ("sub", 503)) for index in range(14)]
+    row = advice_on(runs)["fallback kernels"]
+    assert (row["severity"], row["time_at_stake"]) == ("high", 1526.0)
+    assert row["share_percent"] == pytest.approx(100 * 1526 / (1526 + 2010 + 14))
+    assert row["evidence"] == "mul 1,016 ns in 1 call (instruction 0), sub 510 ns in 1 call (instruction 1)"
+    assert row["finding"] == (
+        "Beside 1 delegate call, the average run has 2 kernels for what no delegate took: 1,526 ns (43 %), most of it in "
+        "mul."
+    )
+    assert advice_on([with_delegate(index) for index in range(14)]) == {}
+
+
+def test_copies_of_kernels_and_of_delegates() -> None:
+    # The average of runs 1 to 13: permute_copy 1008, quantize 206, dequantize 308, and the delegate's transpose 108.
+    work = (("permute_copy", 1001), ("quantize_per_tensor", 199), ("dequantize_per_tensor", 301), *WORK)
+    inner = (("Transpose (ND, X32) #1", 101), ("Convolution (NHWC, F32) IGEMM #1", 1801))
+    row = advice_on([with_delegate(index, *work, inner=inner) for index in range(14)])["copies"]
+    assert row["time_at_stake"] == 1008 + 206 + 308 + 108 and row["severity"] == "medium"
+    assert row["share_percent"] == pytest.approx(100 * 1630 / (1522 + 5520 + 28 + 7 * 7 + 2010))
+    assert row["evidence"].startswith("permute_copy 1,008 ns in 1 call (instruction 0), dequantize_per_tensor 308 ns")
+    assert "Quantize and dequantize pairs" in row["remedy"] and "layout that it computes in" in row["remedy"]
+    assert "weight" not in row["remedy"], "no record tells of weights"
+
+
+def test_which_ops_are_copies(warehouse: Warehouse) -> None:
+    copies = ["permute_copy", "clone", "_clone_dim_order", "_to_copy", "_to_dim_order_copy", "select_copy.int"]
+    copies += ["quantized_decomposed::quantize_per_tensor", "dequantize_per_channel", "copy"]
+    others = ["mul", "index_copy_add", "cat", "copysign", "embedding"]
+    query = "SELECT list_filter($names, lambda n: _is_copy('kernel', n))"
+    assert warehouse.sql(query, names=copies + others).fetchall() == [(copies,)]
+
+
+def test_the_first_run_warms_up() -> None:
+    # The first run takes 11048 ns, twice the median of the others (5520 + 28 + 4 * 6.5 = 5574).
+    runs = [running(*slower(0, *((op, 2 * duration) for op, duration in WORK))), *runs_of(*WORK, number=13)[1:]]
+    row = advice_on(runs)["first run"]
+    assert (row["rule"], row["severity"]) == ("first run", "medium")
+    assert row["time_at_stake"] == (11068 - 5574) / 13
+    assert row["share_percent"] == pytest.approx(100 * 5494 / (11068 + 12 * 5574))
+    assert row["finding"] == (
+        "The first run takes 11,068 ns, 1.99 times the median of the 12 runs like it (5,574 ns): it warms up."
+    )
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(*runs), name="test")
+        assert said(warehouse, "test", skip_first=1) == {}
+
+
+def test_runs_that_vary() -> None:
+    # 12 runs behind the first, alternately of 5548 and 8308 ns: p10 and p90 are these, the median between.
+    fast, slow = running(*WORK), running(*((op, 3 * duration // 2) for op, duration in WORK))
+    rows = advice_on([fast, *[fast, slow] * 6])
+    spread = (8306 - 5548) / ((8306 + 5548) / 2)
+    captures = 2 * (1.96 + 0.84) ** 2 * (0.15 * spread / 0.048790164169) ** 2
+    assert 23 < captures < 24
+    assert set(rows) == {"variance"} and rows["variance"]["severity"] == "low"
+    assert rows["variance"]["finding"] == (
+        "Runs that log the same events take from 5,548 ns (p10) to 8,306 ns (p90), a spread of 40 % around the median of "
+        "6,927 ns: to see a change of 5 % would take about 24 captures a side."
+    )
+
+
+def test_outlier_runs() -> None:
+    # One of 12 runs behind the first takes 10 times as long: 55228 ns against 5551.5 (the median of the others' and its).
+    runs = runs_of(*WORK, number=13)
+    runs[7] = running(*((op, 10 * duration) for op, duration in WORK))
+    row = advice_on(runs)["outlier runs"]
+    # Of runs 1 to 12 without 7, and 7 last: the middle two are the 6th and the 8th, 5548 + 4 * 6 and + 4 * 8.
+    middle = 5548 + 4 * 7
+    others = sum(5548 + 4 * index for index in range(13) if index != 7)
+    assert row["evidence"] == "run 7 55,228 ns" and row["severity"] == "high"
+    assert row["share_percent"] == pytest.approx(100 * (55228 - middle) / (others + 55228))
+    assert "1 of 13 runs took many times the median, the slowest 55,228 ns against 5,576 ns" in row["finding"]
+
+
+def test_shares_leave_the_outliers_out() -> None:
+    runs = runs_of(*WORK, number=13)
+    runs[7] = running(("mul", 1_000_003), *WORK[1:])
+    assert set(advice_on(runs)) == {"outlier runs"}, "mul dominates no run but one"
+
+
+def test_few_runs() -> None:
+    row = advice_on(runs_of(*WORK, number=9))["few runs"]
+    assert row["severity"] == "low" and row["evidence"] == "runs 0 to 8"
+    assert row["finding"].startswith("The capture has 9 runs")
+    assert "few runs" not in advice_on(runs_of(*WORK, number=10))
+
+
+def test_an_op_that_dominates() -> None:
+    # The average of runs 1 to 13: gelu 9001 + 7, 3 other ops of 4523 + 3 * 7, 4 gaps of 7.
+    row = advice_on(runs_of(("gelu", 9001), *WORK[:3], number=14))["dominating op"]
+    assert (row["severity"], row["time_at_stake"]) == ("medium", 9008.0)
+    assert row["share_percent"] == pytest.approx(100 * 9008 / (9001 + 4523 + 28 + 28))
+    assert row["finding"] == (
+        "The op gelu takes 9,008 ns of the average run (66 %): making all else faster gains at most 34 %."
+    )
+    assert advice_on(runs_of(("gelu", 9001), ("mul", 1009))) == {}, "of two ops, one is the larger"
+
+
+def test_many_small_delegate_calls() -> None:
+    # The average of runs 1 to 13: 6 calls of 2010 ns, of which 308 copy, 1016 compute and 686 are unaccounted.
+    inner = (("Copy (NC, X32) #1", 301), ("Convolution (NHWC, F32) IGEMM #1", 1009))
+    rows = advice_on([with_delegate(index, calls=6, inner=inner) for index in range(14)])
+    row = rows["small delegate calls"]
+    assert row["time_at_stake"] == pytest.approx(6 * (308 + 686)) and row["severity"] == "high"
+    assert row["share_percent"] == pytest.approx(100 * 994 / 2010)
+    assert row["finding"] == (
+        "The average run calls delegates 6 times, 2,010 ns each, 49 % of it copies, layout and what the delegates' events "
+        "leave unaccounted."
+    )
+    assert row["evidence"].startswith("DELEGATE_CALL 4,116 ns in 6 calls (most in instructions 10, 11, 12)")
+    unknown = advice_on([with_delegate(index, calls=6) for index in range(14)])["small delegate calls"]
+    assert (unknown["severity"], unknown["time_at_stake"]) == ("low", None)
+    assert unknown["finding"].endswith("and the delegates' events do not tell what of it is overhead.")
+
+
+def test_unaccounted_time_of_coarse_events_is_no_overhead() -> None:
+    """As with XNNPACK: events within calls count whole microseconds, most of them none."""
+    runs = [
+        with_delegate(index, calls=6, inner=(("Add (ND) #1", -index), ("Mul (ND) #2", 1000 - index)))
+        for index in range(14)
+    ]
+    rows = advice_on(runs)
+    assert rows["small delegate calls"]["time_at_stake"] is None
+    coarse = rows["coarse clock"]
+    assert coarse["severity"] == "medium" and coarse["evidence"] == "168 events over all runs, 84 of them 0"
+    assert coarse["finding"] == (
+        "The events within delegates are timed in steps of 1,000 ns: 50 % take no time at all."
+    )
+
+
+def test_a_coarse_clock_of_the_runtime() -> None:
+    # All times are multiples of 100 ns; kernels take 1 to 4 of these, the median of all durations is 300.
+    runs = [
+        running(*((op, 100 * (1 + (index + place) % 4)) for place, op in enumerate(("mul", "sub", "gelu"))), gap=0)
+        for index in range(13)
+    ]
+    row = advice_on(runs)["coarse clock"]
+    assert row["severity"] == "high"
+    assert row["finding"] == (
+        "Events are timed in steps of 100 ns, and half of them take no more than 300 ns: 0.0 % take no time at all."
+    )
+
+
+def test_loading_that_takes_longer_than_all_runs() -> None:
+    # 12 runs of 5548 to 5592 ns are 66840 together, 5570 the median; loading takes 100003.
+    load = run("Default", framework("Method::init", 101, 90101), framework("Program::load_method", 0, 100003))
+    row = advice_on([load, *runs_of(*WORK)])["loading"]
+    assert (row["severity"], row["time_at_stake"]) == ("low", None)
+    assert row["share_percent"] == pytest.approx(100 * 100003 / (100003 + 66840))
+    assert row["finding"] == (
+        "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of what this capture records."
+    )
+    assert row["evidence"] == "1 Program::load_method, of it Method::init 90,000 ns"
+
+
+def test_findings_of_the_file() -> None:
+    impossible = run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60))
+    row = advice_on([impossible])["impossible times"]
+    assert (row["severity"], row["share_percent"]) == ("high", None)
+    assert row["finding"] == "1 events end before they start; their duration is null."
+    wrapped = run("Execute", kernel("add", start=2**32 - 9, end=2**32 - 5), execute(start=2**32 - 10, end=5))
+    assert advice_on([wrapped])["wrapped clock"]["severity"] == "low"
+
+
+def test_times_with_logged_values_are_not_judged() -> None:
+    value = DebugEvent(Tensor(6, (1,), (0,), 0), instruction_id=0)
+    runs = [replace(each, events=(value, *each.events)) for each in runs_of(("addmm", 9001), *WORK)]
+    assert set(advice_on(runs)) == {"logged values"}
+
+
+def test_a_record_of_another_program_tells_nothing(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "convnet/convnet.etrecord"))
+    rows = said(warehouse, capture.name)
+    assert next(iter(rows)) == "foreign record" and rows["foreign record"]["severity"] == "high"
+    assert "models/" not in str(rows) and "dominating module" not in rows
+
+
+def test_nothing_is_said_of_pytorch_traces(warehouse: Warehouse, tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
+        for at in range(40)
+    ]
+    path = tmp_path / "run.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    capture = warehouse.ingest(path, name="trace")
+    assert capture.format == "torch_trace" and said(warehouse, "trace") == {}
+
+
+@pytest.fixture(scope="module")
+def linked() -> Any:
+    """Real captures with their records."""
+    with etq.open() as warehouse:
+        for model in ("mlp", "mlp_xnn", "convnet", "convnet_xnn", "transformer", "demo_int", "maploop", "cond"):
+            record = warehouse.ingest_record(CAPTURES / f"{model}/{model}.etrecord")
+            for stem in (model, f"{model}_100runs"):
+                warehouse.link(warehouse.ingest(CAPTURES / f"{model}/{stem}.etdp"), record)
+        yield warehouse
+
+
+@pytest.mark.parametrize(
+    ("capture", "rules"),
+    [
+        ("mlp_100runs", ["copies high", "nothing delegated high", "first run low"]),
+        (
+            "mlp_xnn_100runs",
+            ["framework tax medium", "first run medium", "coarse clock medium", "fallback kernels low"],
+        ),
+        ("convnet_100runs", ["nothing delegated high", "dominating op medium"]),
+        ("convnet_xnn_100runs", ["outlier runs high", "coarse clock medium", "variance medium", "first run low"]),
+        (
+            "transformer_100runs",
+            ["nothing delegated high", "copies high", "framework tax medium", "outlier runs medium", "first run low"],
+        ),
+        (
+            "demo_int_100runs",
+            ["outlier runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
+        ),
+        ("maploop_100runs", ["framework tax medium", "half-written medium", "first run low"]),
+    ],
+)
+def test_real_captures(linked: Warehouse, capture: str, rules: list[str]) -> None:
+    rows = said(linked, capture, unit=None)
+    assert sorted(f"{rule} {row['severity']}" for rule, row in rows.items()) == sorted(rules)
+
+
+def test_numbers_are_those_of_the_views(linked: Warehouse) -> None:
+    """These captures have no outliers, so that steady runs are those that --skip-first 1 leaves: 4."""
+    ops = linked.op_totals("transformer", skip_first=1, unit="ns").fetchall()
+    copies = ("permute_copy", "expand_copy", "split_with_sizes_copy", "_clone_dim_order", "view_copy")
+    row = said(linked, "transformer")["copies"]
+    assert row["time_at_stake"] == pytest.approx(sum(op[4] for op in ops if op[0] in copies) / 4)
+    assert row["share_percent"] == pytest.approx(sum(op[8] for op in ops if op[0] in copies))
+    tax = linked.sql("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', skip_first := 1)")
+    assert said(linked, "transformer")["framework tax"]["time_at_stake"] == tax.fetchall()[0][0]
+    coverage = linked.delegate_coverage("demo_int", skip_first=1, unit="ns").fetchall()
+    row = said(linked, "demo_int")["fallback kernels"]
+    assert row["time_at_stake"] == pytest.approx(sum(each[4] for each in coverage) / 4)
+    assert row["share_percent"] == pytest.approx(sum(each[5] for each in coverage))
+    assert coverage[0][7] in row["evidence"]
+    modules = linked.module_totals("demo_int", skip_first=1, unit="ns").fetchall()
+    [act] = [each for each in modules if each[0] == "act"]
+    row = said(linked, "demo_int")["dominating module"]
+    assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[4] / 4, act[6]))
+
+
+def test_transposed_weights_are_told_from_other_copies(linked: Warehouse) -> None:
+    """The mlp permutes nothing but weights; the transformer's attention permutes what other ops gave, too."""
+    assert "100 % of it on weights" in said(linked, "mlp")["copies"]["finding"]
+    finding = said(linked, "transformer")["copies"]["finding"]
+    assert "% of it on weights" in finding and "100 % of it" not in finding
+
+
+def test_every_real_capture_gets_sentences(all_captures: Warehouse) -> None:
+    names = [name for (name,) in all_captures.sql("SELECT name FROM captures ORDER BY name").fetchall()]
+    for name in names:
+        previous = 0
+        for row in said(all_captures, name, unit=None).values():
+            assert row["finding"].endswith(".") and row["remedy"].endswith(".") and row["evidence"], (name, row)
+            assert row["unit"] in ("us", "cycles")
+            assert row["share_percent"] is None or 0 <= row["share_percent"] <= 100
+            assert row["time_at_stake"] is None or row["time_at_stake"] >= 0
+            severity = ["high", "medium", "low"].index(row["severity"])
+            assert severity >= previous, "the worst first"
+            previous = severity
+    assert said(all_captures, "mlp_0runs") == {} and set(said(all_captures, "mlp_debug")) == {"logged values"}
