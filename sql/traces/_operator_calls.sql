@@ -1,0 +1,294 @@
+-- Whether a kernel uses tensor cores, by what the names of such kernels contain;
+-- the list of torch-tb-profiler, which is that of NVIDIA's PyProf.
+CREATE MACRO _uses_tensor_cores(
+    label  -- the kernel's name
+) AS (
+    regexp_matches(
+        label,
+        'h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2'
+        '|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group'
+        '|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm'
+        '|xmma_gemm|xmma_sparse_gemm|c1688'
+    )
+);
+
+-- Whether tensor cores could do an op, by its name; the list of
+-- torch-tb-profiler: the ops that autocast runs in half precision, and their
+-- backward ones.
+CREATE MACRO _could_use_tensor_cores(
+    label  -- the op's name
+) AS (
+    label IN (
+        'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',
+        'aten::conv_tbc', 'aten::conv_transpose1d', 'aten::conv_transpose2d',
+        'aten::conv_transpose3d', 'aten::convolution', 'aten::cudnn_convolution',
+        'aten::cudnn_convolution_transpose', 'aten::prelu', 'aten::addmm',
+        'aten::addmv', 'aten::addr', 'aten::matmul', 'aten::mm', 'aten::mv',
+        'aten::linear', 'aten::addbmm', 'aten::baddbmm', 'aten::bmm',
+        'aten::chain_matmul', 'aten::linalg_multi_dot',
+        'aten::_thnn_fused_lstm_cell', 'aten::_thnn_fused_gru_cell',
+        'aten::lstm_cell', 'aten::gru_cell', 'aten::rnn_tanh_cell',
+        'aten::rnn_relu_cell', 'CudnnConvolutionBackward', 'BmmBackward0',
+        'aten::cudnn_convolution_transpose_backward',
+        'CudnnConvolutionTransposeBackward', 'MmBackward',
+        'aten::cudnn_convolution_backward_weight', 'aten::addmm_', 'AddmvBackward',
+        'MvBackward', 'aten::cudnn_convolution_transpose_backward_weight',
+        'aten::cudnn_convolution_transpose_backward_input', 'AddmmBackward',
+        'aten::cudnn_convolution_backward_input', 'AddbmmBackward',
+        'aten::cudnn_convolution_backward'
+    )
+);
+
+-- The ops, modules and steps of a trace as trees, one of each thread, without
+-- the Python functions, annotations and runtime's calls between them.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+--   label: its label
+--   kind: Operator, Python, Step, Module, Annotation (of communication)
+--   is_data_loader: whether it waits for input data
+--   thread_index: its thread
+--   external_id: id that it shares with what it launched; NULL where it has none
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   parent_index: what it stands in; NULL where in none
+--   call_index: what it is one call with: ops that only call another of their name are; itself, else
+--   is_innermost: whether it is the innermost of that call
+CREATE MACRO _operator_tree(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH RECURSIVE
+nodes AS MATERIALIZED (
+    SELECT s.*
+    FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind IN ('Operator', 'Python', 'Step', 'Module')
+        OR s.kind = 'Annotation' AND s.is_communication
+),
+between AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index
+    FROM event_ticks AS e
+    ANTI JOIN nodes AS n ON n.event_index = e.event_index
+    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+),
+climbing AS (
+    SELECT n.event_index, n.parent_index AS above_index
+    FROM nodes AS n
+    WHERE n.parent_index IS NOT NULL
+    UNION ALL
+    SELECT c.event_index, b.parent_index
+    FROM climbing AS c
+    JOIN between AS b ON b.event_index = c.above_index
+),
+held AS MATERIALIZED (
+    SELECT
+        n.* EXCLUDE (parent_index),
+        p.event_index AS parent_index,
+        p.label = n.label AND p.kind = 'Operator' AND n.kind = 'Operator' AS is_alike
+    FROM nodes AS n
+    LEFT JOIN (
+        SELECT c.event_index AS child_index, m.event_index, m.label, m.kind
+        FROM climbing AS c
+        JOIN nodes AS m ON m.event_index = c.above_index
+    ) AS p ON p.child_index = n.event_index
+),
+inner_nodes AS MATERIALIZED (
+    SELECT max(h.event_index) AS event_index, h.parent_index
+    FROM held AS h
+    WHERE h.parent_index IS NOT NULL
+    GROUP BY h.parent_index
+    HAVING count(*) = 1 AND bool_and(h.is_alike)
+),
+joining AS (
+    SELECT i.event_index, i.parent_index AS call_index FROM inner_nodes AS i
+    UNION ALL
+    SELECT j.event_index, i.parent_index
+    FROM joining AS j
+    JOIN inner_nodes AS i ON i.event_index = j.call_index
+),
+joined AS (
+    SELECT j.event_index, j.call_index
+    FROM joining AS j
+    ANTI JOIN inner_nodes AS i ON i.event_index = j.call_index
+)
+SELECT
+    h.run_index,
+    h.event_index,
+    h.label,
+    h.kind,
+    h.is_data_loader,
+    h.thread_index,
+    h.external_id,
+    h.start_ticks,
+    h.end_ticks,
+    h.parent_index,
+    coalesce(j.call_index, h.event_index) AS call_index,
+    i.event_index IS NULL AS is_innermost
+FROM held AS h
+LEFT JOIN joined AS j ON j.event_index = h.event_index
+LEFT JOIN inner_nodes AS i ON i.parent_index = h.event_index;
+
+-- What each node of `_operator_tree` launched: calls of the runtime that share
+-- its external id, the first to have it, and what these ran on a device. An op
+-- that only calls another of its name has that one's alone, as torch counts it.
+-- Columns:
+--   node_index: the node
+--   call_index: the runtime's call
+--   call_ticks: ticks of the call
+--   device_index: an event that the call launched; NULL where it launched none
+--   kind: Kernel, Memcpy, Memset; NULL where it launched none
+--   label: the event's label; NULL where it launched none
+--   device_ticks: ticks of the event; 0 where it launched none
+CREATE MACRO _operator_launches(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+owners AS (
+    SELECT t.external_id, t.event_index, t.is_innermost
+    FROM _operator_tree(capture, categories) AS t
+    WHERE t.kind <> 'Module' AND t.external_id IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY t.external_id
+        ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
+    ) = 1
+)
+SELECT
+    o.event_index AS node_index,
+    r.event_index AS call_index,
+    r.end_ticks - r.start_ticks AS call_ticks,
+    l.event_index AS device_index,
+    l.kind,
+    l.label,
+    coalesce(l.end_ticks - l.start_ticks, 0) AS device_ticks
+FROM owners AS o
+JOIN _trace_slices(capture, categories) AS r
+    ON r.kind = 'Runtime' AND r.external_id = o.external_id
+LEFT JOIN _launches(capture, categories) AS l ON l.call_index = r.event_index
+WHERE o.is_innermost;
+
+-- The calls of ops, modules and steps of a trace, with their times on the host
+-- and on devices as torch-tb-profiler counts them.
+-- Columns:
+--   run_index: the run
+--   event_index: the call
+--   label: its label
+--   kind: as in `_operator_tree`
+--   parent_index: the node that it stands in; NULL where in none
+--   is_operator: whether it is an op: no DataLoader, no optimizer's step, no wrapper of data parallelism
+--   start_ticks: clock at the start
+--   host_ticks: from start to end
+--   host_self_ticks: the same without ops, modules and runtime's calls within it
+--   device_ticks: of what it and those within it launched
+--   device_self_ticks: of what it launched
+--   tensor_ticks: of kernels among them that use tensor cores
+--   tensor_self_ticks: of such kernels that it launched
+--   kernel_self_ticks: of all kernels that it launched
+--   is_eligible: whether tensor cores could do it, or one within it
+--   is_lowest_eligible: whether they could do it, and none within it
+CREATE MACRO _operator_calls(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+tree AS MATERIALIZED (
+    SELECT t.* FROM _operator_tree(capture, categories) AS t
+),
+launched AS (
+    SELECT
+        l.node_index,
+        sum(l.device_ticks) AS device_ticks,
+        sum(CASE WHEN l.kind = 'Kernel' THEN l.device_ticks ELSE 0 END)
+            AS kernel_ticks,
+        sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
+            AS tensor_ticks
+    FROM _operator_launches(capture, categories) AS l
+    GROUP BY l.node_index
+),
+within AS (
+    SELECT t.parent_index, sum(t.end_ticks - t.start_ticks) AS ticks
+    FROM tree AS t
+    WHERE t.parent_index IS NOT NULL
+    GROUP BY t.parent_index
+),
+calling AS (
+    SELECT c.node_index, sum(c.call_ticks) AS ticks
+    FROM (
+        SELECT DISTINCT l.node_index, l.call_index, l.call_ticks
+        FROM _operator_launches(capture, categories) AS l
+    ) AS c
+    GROUP BY c.node_index
+),
+own AS MATERIALIZED (
+    SELECT
+        o.*,
+        o.end_ticks - o.start_ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0)
+            AS host_self_ticks,
+        coalesce(l.device_ticks, 0) AS device_self_ticks,
+        coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
+        coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,
+        _could_use_tensor_cores(o.label)
+            OR o.kind = 'Operator' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
+    FROM tree AS i
+    JOIN tree AS o ON o.event_index = i.call_index
+    LEFT JOIN within AS w ON w.parent_index = i.event_index
+    LEFT JOIN calling AS c ON c.node_index = i.event_index
+    LEFT JOIN launched AS l ON l.node_index = i.event_index
+    WHERE i.is_innermost
+),
+-- In the order of the trees: what is within a call stands directly behind it.
+ordered AS MATERIALIZED (
+    SELECT
+        o.*,
+        sum(o.device_self_ticks) OVER so_far AS device_so_far,
+        sum(o.tensor_self_ticks) OVER so_far AS tensor_so_far,
+        sum(o.is_named::BIGINT) OVER so_far AS named_so_far
+    FROM own AS o
+    WINDOW so_far AS (
+        PARTITION BY o.thread_index
+        ORDER BY o.start_ticks, o.end_ticks DESC, o.event_index
+        ROWS UNBOUNDED PRECEDING
+    )
+),
+reached AS (
+    SELECT
+        o.thread_index,
+        o.start_ticks,
+        max(o.device_so_far) AS device,
+        max(o.tensor_so_far) AS tensor,
+        max(o.named_so_far) AS named
+    FROM ordered AS o
+    GROUP BY o.thread_index, o.start_ticks
+),
+totalled AS (
+    SELECT
+        o.*,
+        greatest(u.device - o.device_so_far, 0) AS device_within,
+        greatest(u.tensor - o.tensor_so_far, 0) AS tensor_within,
+        greatest(u.named - o.named_so_far, 0) AS named_within
+    FROM ordered AS o
+    ASOF LEFT JOIN reached AS u
+        ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+)
+SELECT
+    o.run_index,
+    o.event_index,
+    o.label,
+    o.kind,
+    o.parent_index,
+    o.kind = 'Operator'
+    AND NOT o.is_data_loader
+    AND NOT starts_with(o.label, 'Optimizer.')
+    AND o.label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
+        AS is_operator,
+    o.start_ticks,
+    o.end_ticks - o.start_ticks AS host_ticks,
+    o.host_self_ticks,
+    o.device_self_ticks + o.device_within AS device_ticks,
+    o.device_self_ticks,
+    o.tensor_self_ticks + o.tensor_within AS tensor_ticks,
+    o.tensor_self_ticks,
+    o.kernel_self_ticks,
+    o.is_named OR o.kind = 'Operator' AND o.named_within > 0 AS is_eligible,
+    o.is_named AND o.named_within = 0 AS is_lowest_eligible
+FROM totalled AS o;
