@@ -39,6 +39,19 @@ CREATE MACRO _could_use_tensor_cores(
     )
 );
 
+-- Whether a node is an op: no DataLoader, no optimizer's step, no wrapper of data
+-- parallelism.
+CREATE MACRO _is_operator(
+    kind,  -- as in `_operator_tree`
+    label,  -- its label
+    is_data_loader  -- whether it waits for input data
+) AS (
+    kind = 'Operator'
+    AND NOT is_data_loader
+    AND NOT starts_with(label, 'Optimizer.')
+    AND label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
+);
+
 -- The ops, modules and steps of a trace as trees, one of each thread, without
 -- the Python functions, annotations and runtime's calls between them.
 -- Columns:
@@ -133,6 +146,7 @@ LEFT JOIN inner_nodes AS i ON i.parent_index = h.event_index;
 -- that only calls another of its name has that one's alone, as torch counts it.
 -- Columns:
 --   node_index: the node
+--   is_operator: whether it is an op
 --   call_index: the runtime's call
 --   call_ticks: ticks of the call
 --   device_index: an event that the call launched; NULL where it launched none
@@ -145,7 +159,11 @@ CREATE MACRO _operator_launches(
 ) AS TABLE
 WITH
 owners AS (
-    SELECT t.external_id, t.event_index, t.is_innermost
+    SELECT
+        t.external_id,
+        t.event_index,
+        t.is_innermost,
+        _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator
     FROM _operator_tree(capture, categories) AS t
     WHERE t.kind <> 'Module' AND t.external_id IS NOT NULL
     QUALIFY row_number() OVER (
@@ -155,6 +173,7 @@ owners AS (
 )
 SELECT
     o.event_index AS node_index,
+    o.is_operator,
     r.event_index AS call_index,
     r.end_ticks - r.start_ticks AS call_ticks,
     l.event_index AS device_index,
@@ -172,10 +191,11 @@ WHERE o.is_innermost;
 -- Columns:
 --   run_index: the run
 --   event_index: the call
+--   innermost_index: the innermost node of the call
 --   label: its label
 --   kind: as in `_operator_tree`
 --   parent_index: the node that it stands in; NULL where in none
---   is_operator: whether it is an op: no DataLoader, no optimizer's step, no wrapper of data parallelism
+--   is_operator: whether it is an op, as `_is_operator`
 --   start_ticks: clock at the start
 --   host_ticks: from start to end
 --   host_self_ticks: the same without ops, modules and runtime's calls within it
@@ -194,6 +214,9 @@ WITH
 tree AS MATERIALIZED (
     SELECT t.* FROM _operator_tree(capture, categories) AS t
 ),
+launches AS MATERIALIZED (
+    SELECT l.* FROM _operator_launches(capture, categories) AS l
+),
 launched AS (
     SELECT
         l.node_index,
@@ -202,7 +225,7 @@ launched AS (
             AS kernel_ticks,
         sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
             AS tensor_ticks
-    FROM _operator_launches(capture, categories) AS l
+    FROM launches AS l
     GROUP BY l.node_index
 ),
 within AS (
@@ -215,13 +238,14 @@ calling AS (
     SELECT c.node_index, sum(c.call_ticks) AS ticks
     FROM (
         SELECT DISTINCT l.node_index, l.call_index, l.call_ticks
-        FROM _operator_launches(capture, categories) AS l
+        FROM launches AS l
     ) AS c
     GROUP BY c.node_index
 ),
 own AS MATERIALIZED (
     SELECT
         o.*,
+        i.event_index AS innermost_index,
         o.end_ticks - o.start_ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0)
             AS host_self_ticks,
         coalesce(l.device_ticks, 0) AS device_self_ticks,
@@ -273,14 +297,11 @@ totalled AS (
 SELECT
     o.run_index,
     o.event_index,
+    o.innermost_index,
     o.label,
     o.kind,
     o.parent_index,
-    o.kind = 'Operator'
-    AND NOT o.is_data_loader
-    AND NOT starts_with(o.label, 'Optimizer.')
-    AND o.label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
-        AS is_operator,
+    _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator,
     o.start_ticks,
     o.end_ticks - o.start_ticks AS host_ticks,
     o.host_self_ticks,
