@@ -10,6 +10,18 @@ from etq.warehouse import Capture, Program, Record
 class Views:
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation: ...
     def _check_capture(self, capture: str | Capture | None) -> None: ...
+    def average_step(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def block_methods(
         self,
         capture: str | Capture,
@@ -108,11 +120,33 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def gpu_metrics(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def gpu_utilization(
+        self,
+        capture: str | Capture,
+        categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
         capture: str | Capture,
         unit: str | None = ...,
         repeats: str = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def kernel_table(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -142,6 +176,11 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def memory_timeline(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def memory_totals(
         self,
         capture: str | Capture,
@@ -150,6 +189,18 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def module_tree(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -179,6 +230,19 @@ class Views:
         capture: str | Capture,
         by: str = ...,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def operator_table(
+        self,
+        capture: str | Capture,
+        by: str = ...,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -217,6 +281,31 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def step_breakdown(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trace_memory_stats(
+        self,
+        capture: str | Capture,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trace_recommendations(
+        self,
+        capture: str | Capture,
+        categories: str = ...,
+        data_loader_percent: int = ...,
+        communication_percent: int = ...,
+        utilization_percent: int = ...,
+        memory_percent: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

@@ -168,3 +168,22 @@ SELECT
 FROM slices AS d
 JOIN calls AS c ON c.correlation_id = d.correlation_id
 WHERE d.kind <> 'Runtime';
+
+-- When the recording of a trace began and ended, by its events; annotations
+-- count where they are steps or communication.
+-- Columns:
+--   start_ticks: clock at the first event's start
+--   end_ticks: clock at the last event's end
+CREATE MACRO _recording(
+    capture  -- as everywhere
+) AS TABLE
+SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
+FROM _capture(capture, NULL) AS a
+JOIN events AS e ON e.capture_id = a.capture_id
+WHERE e.end_ticks >= e.start_ticks
+    AND CASE
+        WHEN e.category IN ('user_annotation', 'gpu_user_annotation')
+            THEN starts_with(e.label, 'ProfilerStep#')
+                OR _is_communication(e.label, 'older')
+        ELSE e.category IS NOT NULL
+    END;

@@ -18,21 +18,18 @@ asked AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 -- The recording: what the profiler marks as its own, or else all events.
-bounds AS (
-    SELECT
-        coalesce(
-            min(CASE WHEN e.label = 'PyTorch Profiler (0)' THEN e.start_ticks END),
-            min(e.start_ticks)
-        ) AS start_ticks,
-        coalesce(
-            max(CASE WHEN e.label = 'PyTorch Profiler (0)' THEN e.end_ticks END),
-            max(e.end_ticks)
-        ) AS end_ticks
+marked AS (
+    SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
     FROM asked AS a
     JOIN events AS e ON e.capture_id = a.capture_id
-    WHERE e.category IS NOT NULL
-        AND e.end_ticks >= e.start_ticks
-        AND coalesce(e.category, '') NOT IN ('user_annotation', 'gpu_user_annotation')
+    WHERE e.category = 'Trace' AND e.label = 'PyTorch Profiler (0)'
+),
+bounds AS (
+    SELECT
+        coalesce(m.start_ticks, r.start_ticks) AS start_ticks,
+        coalesce(m.end_ticks, r.end_ticks) AS end_ticks
+    FROM marked AS m
+    CROSS JOIN _recording(capture) AS r
 ),
 sized AS MATERIALIZED (
     SELECT
@@ -97,7 +94,7 @@ told AS (
         s.start_ticks - z.start_ticks,
         s.ticks,
         s.ticks * s.sm_efficiency
-    FROM stretches AS s
+    FROM _device_stretches(capture, []::BIGINT[]) AS s
     CROSS JOIN sized AS z
     WHERE s.sized > 0
 )

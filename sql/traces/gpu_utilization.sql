@@ -22,8 +22,8 @@ JOIN device_events AS d
     AND d.event_index = s.event_index
 WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 
--- The stretches of time between starts and ends of kernels, and the moments in
--- `also`, device by device.
+-- The stretches of time between starts and ends of kernels, and the moments
+-- asked for, device by device.
 -- Columns:
 --   device: number of the device
 --   start_ticks: clock at the start of the stretch
@@ -33,7 +33,7 @@ WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 --   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
 CREATE MACRO _device_stretches(
     capture,  -- as everywhere
-    also  -- a list of further ticks to part stretches at
+    part_at  -- a list of further ticks to part stretches at
 ) AS TABLE
 WITH
 kernels AS MATERIALIZED (
@@ -56,7 +56,7 @@ edges AS (
         -coalesce(k.blocks_per_sm, 0)
     FROM kernels AS k
     UNION ALL
-    SELECT k.device, unnest(also), 0, 0, 0
+    SELECT k.device, unnest(part_at), 0, 0, 0
     FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
 ),
 moments AS (
@@ -177,7 +177,7 @@ SELECT
         AS sm_efficiency_percent,
     o.occupancy_percent,
     CASE
-        WHEN EXISTS (FROM launched)
+        WHEN (SELECT count(*) FROM launched) > 0
             THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
     END AS tensor_cores_percent
 FROM occupied AS o

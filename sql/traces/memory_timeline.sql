@@ -20,12 +20,7 @@ asked AS (
 ),
 started AS (
     SELECT least(
-        (
-            SELECT min(e.start_ticks)
-            FROM asked AS a
-            JOIN events AS e ON e.capture_id = a.capture_id
-            WHERE e.category NOT IN ('user_annotation', 'gpu_user_annotation')
-        ),
+        (SELECT r.start_ticks FROM _recording(capture) AS r),
         (
             SELECT min(m.at_ticks)
             FROM asked AS a

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2] / "sql"
 PARAMETERS = {
     "capture", "capture_key", "baseline", "unit", "quantiles", "by", "repeats",
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes", "stack_depth", "label", "category",
+    "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
 THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces"]
@@ -48,7 +49,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'"}
+    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'", "part_at": "[0]"}
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
