@@ -91,6 +91,41 @@ SELECT
 FROM stretches AS s
 WHERE s.ticks > 0;
 
+-- How busy each device was from the first step of a trace to the end of the last.
+-- Columns:
+--   device: number of the device
+--   start_ticks: clock at the start of the first step
+--   end_ticks: clock at the end of the last
+--   utilization_percent: share of that time in which it ran a kernel
+--   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
+CREATE MACRO _device_utilization(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+bounds AS MATERIALIZED (
+    SELECT
+        min(d.start_ticks) AS start_ticks,
+        arg_max(d.end_ticks, d.start_ticks) AS end_ticks
+    FROM _device_steps(capture, categories) AS d
+)
+SELECT
+    s.device,
+    b.start_ticks,
+    b.end_ticks,
+    100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
+        / (b.end_ticks - b.start_ticks) AS utilization_percent,
+    CASE
+        WHEN bool_or(s.sized > 0)
+            THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
+    END AS sm_efficiency_percent
+FROM _device_stretches(
+    capture,
+    (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
+) AS s
+JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
+GROUP BY s.device, b.start_ticks, b.end_ticks;
+
 -- How busy each device was in the steps of a trace, as the overview of
 -- torch-tb-profiler tells it: the share of the time, from the first step to the
 -- end of the last, in which at least one kernel ran; the estimated share of its
@@ -114,26 +149,8 @@ WITH
 kernels AS MATERIALIZED (
     SELECT k.* FROM _device_kernels(capture) AS k
 ),
-bounds AS MATERIALIZED (
-    SELECT
-        min(d.start_ticks) AS start_ticks,
-        arg_max(d.end_ticks, d.start_ticks) AS end_ticks
-    FROM _device_steps(capture, categories) AS d
-),
-busy AS (
-    SELECT
-        s.device,
-        sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::BIGINT AS ticks,
-        CASE
-            WHEN bool_or(s.sized > 0) THEN fsum(s.ticks * s.sm_efficiency)
-        END AS efficient_ticks
-    FROM _device_stretches(
-        capture,
-        (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
-    ) AS s
-    CROSS JOIN bounds AS b
-    WHERE s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
-    GROUP BY s.device
+busy AS MATERIALIZED (
+    SELECT u.* FROM _device_utilization(capture, categories) AS u
 ),
 occupied AS (
     SELECT
@@ -153,7 +170,7 @@ occupied AS (
             END
         ), 0) AS occupancy_percent
     FROM kernels AS k
-    CROSS JOIN bounds AS b
+    JOIN busy AS b ON b.device = k.device
     GROUP BY k.device
 ),
 launched AS MATERIALIZED (
@@ -171,17 +188,14 @@ launched AS MATERIALIZED (
 SELECT
     o.device,
     o.kernels,
-    100 * coalesce(u.ticks, 0)::DOUBLE / nullif(b.end_ticks - b.start_ticks, 0)
-        AS utilization_percent,
-    100 * u.efficient_ticks / nullif(b.end_ticks - b.start_ticks, 0)
-        AS sm_efficiency_percent,
+    b.utilization_percent,
+    b.sm_efficiency_percent,
     o.occupancy_percent,
     CASE
         WHEN (SELECT count(*) FROM launched) > 0
             THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
     END AS tensor_cores_percent
 FROM occupied AS o
-CROSS JOIN bounds AS b
-LEFT JOIN busy AS u ON u.device = o.device
+JOIN busy AS b ON b.device = o.device
 LEFT JOIN launched AS l ON l.device = o.device
 ORDER BY o.device;

@@ -1,7 +1,9 @@
 -- The ticks of each step by what it did, where each moment counts for the first
--- that applies, in the order of `step_breakdown`; only categories that took any.
+-- that applies, in the order of `step_breakdown`.
 -- Columns:
 --   run_index: the run
+--   step: number of the step
+--   step_ticks: ticks of the step
 --   place: number of the category in that order, from 1; 8 is Other
 --   ticks: its ticks
 CREATE MACRO _step_ticks(
@@ -81,12 +83,23 @@ stretches AS (
         END AS place
     FROM moments AS m
     WINDOW so_far AS (ORDER BY m.ticks)
+),
+counted AS (
+    SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
+    FROM stretches AS t
+    ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
+    WHERE t.ticks < s.end_ticks
+    GROUP BY s.run_index, t.place
 )
-SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
-FROM stretches AS t
-ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
-WHERE t.ticks < s.end_ticks
-GROUP BY s.run_index, t.place;
+SELECT
+    s.run_index,
+    s.step,
+    s.end_ticks - s.start_ticks AS step_ticks,
+    p.place,
+    coalesce(c.ticks, 0) AS ticks
+FROM steps AS s
+CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
+LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 
 -- What the steps of a trace were spent on, as the overview of torch-tb-profiler
 -- tells it. Each moment of a step counts once, for the first that applies of
@@ -112,27 +125,19 @@ CREATE MACRO step_breakdown(
     categories := 'all'  -- all: what any torch writes; older: only the categories and names that torch-tb-profiler knows
 ) AS TABLE
 SELECT
-    s.run_index,
-    s.step,
-    c.name AS category,
-    coalesce(t.ticks, 0) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS time,
-    100 * coalesce(t.ticks, 0)::DOUBLE / nullif(s.end_ticks - s.start_ticks, 0)
-        AS share_percent,
+    t.run_index,
+    t.step,
+    [
+        'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
+        'CPU Exec', 'Other'
+    ][t.place] AS category,
+    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS time,
+    100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
 FROM _capture(capture, unit) AS a
-CROSS JOIN _device_steps(capture, categories) AS s
-CROSS JOIN (
-    SELECT
-        unnest([
-            'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
-            'CPU Exec', 'Other'
-        ]) AS name,
-        unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place
-) AS c
-LEFT JOIN _step_ticks(capture, categories) AS t
-    ON t.run_index = s.run_index AND t.place = c.place
-ORDER BY s.run_index, c.place;
+CROSS JOIN _step_ticks(capture, categories) AS t
+ORDER BY t.run_index, t.place;
 
 -- The average step of a trace, as the overview of torch-tb-profiler tells it:
 -- the mean of each category of `step_breakdown` over the steps, and of all.

@@ -127,7 +127,7 @@ told AS (
         'the device is mostly idle',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'a larger batch, if the model converges as well with it'
-    FROM gpu_utilization(capture, categories := categories) AS g
+    FROM _device_utilization(capture, categories) AS g
     WHERE g.utilization_percent < utilization_percent
     UNION ALL
     SELECT
