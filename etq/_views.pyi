@@ -21,6 +21,18 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def average_step(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def block_methods(
         self,
         capture: str | Capture,
@@ -119,6 +131,16 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def gpu_metrics(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def gpu_utilization(
+        self,
+        capture: str | Capture,
+        categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
         capture: str | Capture,
@@ -135,6 +157,18 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def kernel_table(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -164,6 +198,11 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def memory_timeline(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def memory_totals(
         self,
         capture: str | Capture,
@@ -178,6 +217,18 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def module_tree(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -207,6 +258,19 @@ class Views:
         capture: str | Capture,
         by: str = ...,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def operator_table(
+        self,
+        capture: str | Capture,
+        by: str = ...,
+        unit: str | None = ...,
+        categories: str = ...,
         skip_first: int = ...,
         wait: int = ...,
         warmup: int = ...,
@@ -259,6 +323,31 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def step_breakdown(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trace_memory_stats(
+        self,
+        capture: str | Capture,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trace_recommendations(
+        self,
+        capture: str | Capture,
+        categories: str = ...,
+        data_loader_percent: int = ...,
+        communication_percent: int = ...,
+        utilization_percent: int = ...,
+        memory_percent: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

@@ -19,6 +19,7 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
 from etq.ingest.trace_columns import TraceColumns
+from etq.ingest.trace_devices import device_rows
 from etq.ingest.trace_json import PlainEvent, Trace, TraceEvent
 from etq.ingest.trace_rows import trace_rows
 
@@ -50,15 +51,19 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     # Of a trace's objects none refer to each other in a cycle.
     gc.disable()
     try:
-        columns, rank = _decoded(content, path)
+        columns, trace = _decoded(content, path)
     finally:
         if collecting:
             gc.enable()
-    labels = {} if rank is None else {"rank": str(rank)}
+    info = trace.distributedInfo
+    labels = {} if info is None or info.rank is None else {"rank": str(info.rank)}
     if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
         labels["worker"] = named[1]
     if labels:
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
+    devices = _devices(trace, columns)
+    if devices is not None:
+        yield "trace_devices", devices
     yield from trace_rows(columns)
 
 
@@ -83,16 +88,26 @@ def _unpacked(data: Any, path: str) -> Any:
     return b"".join(parts)
 
 
-def _decoded(content: Any, path: str) -> tuple[TraceColumns, int | None]:
+def _decoded(content: Any, path: str) -> tuple[TraceColumns, Trace]:
     columns = TraceColumns()
-    entries, rank = _entries(content, path)
+    trace = _trace(content, path)
+    entries = trace.traceEvents
     for start in range(0, len(entries), AT_ONCE):
         part = entries[start : start + AT_ONCE]
         try:
             columns.add(start, list(map(_event.decode, part)))
         except (msgspec.DecodeError, UnicodeDecodeError):
             columns.add(start, [_one(entry, columns) for entry in part])
-    return columns, rank
+    entries.clear()
+    return columns, trace
+
+
+def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
+    try:
+        return device_rows(trace.deviceProperties)
+    except msgspec.DecodeError as error:
+        columns.find("devices left out", f"deviceProperties is no list of devices: {error}")
+        return None
 
 
 def _one(entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent | None:
@@ -112,15 +127,13 @@ def _one(entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent |
     return None
 
 
-def _entries(content: Any, path: str) -> tuple[list[msgspec.Raw], int | None]:
-    """The entries of a trace as they are written, and its rank; a bare list of entries is a trace, too."""
+def _trace(content: Any, path: str) -> Trace:
+    """A trace with its entries as they are written; a bare list of entries is one, too."""
     is_list = bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
     start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
     try:
         if is_list:
-            return msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]), None
-        trace = msgspec.json.decode(memoryview(content)[start:], type=Trace)
+            return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
+        return msgspec.json.decode(memoryview(content)[start:], type=Trace)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, f"no trace: expected JSON with traceEvents: {error}") from error
-    info = trace.distributedInfo
-    return trace.traceEvents, None if info is None else info.rank

@@ -100,8 +100,20 @@ class DistributedInfo(msgspec.Struct, gc=False):
     world_size: int | None = None
 
 
+class DeviceProperties(msgspec.Struct, gc=False):
+    """A device of the machine; names are the file's own."""
+
+    id: int | None = None
+    name: str | None = None
+    totalGlobalMem: int | None = None  # noqa: N815
+    computeMajor: int | None = None  # noqa: N815
+    computeMinor: int | None = None  # noqa: N815
+    numSms: int | None = None  # noqa: N815
+
+
 class Trace(msgspec.Struct, gc=False):
     """A trace; its events are as they are written, for those who decode some at a time."""
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
     distributedInfo: DistributedInfo | None = None  # noqa: N815
+    deviceProperties: msgspec.Raw = UNWRITTEN  # noqa: N815

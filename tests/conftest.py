@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,16 @@ import etq
 from etq.warehouse import Warehouse
 
 CAPTURES = Path(__file__).parent / "captures"
+
+
+def shared_file(path: str) -> Path:
+    """A capture that others published: read where it lies, beside the checkout or in `$ETQ_SHARED`, never kept here."""
+    found = Path(os.environ.get("ETQ_SHARED") or Path(__file__).parents[2] / "shared") / path
+    if not found.exists():
+        pytest.skip(
+            f"other people's captures are not kept here: shared/{path} is missing; ETQ_SHARED tells where it is"
+        )
+    return found
 
 
 @pytest.fixture

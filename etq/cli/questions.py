@@ -71,6 +71,10 @@ _view_command(
     "Show the time of each line of the model's source; needs a linked record.",
     "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
 )
+_view_command(
+    "steps", "step_breakdown", "Show what each step of a PyTorch Profiler trace was spent on.", schedule=False
+)
+_view_command("kernels", "kernel_table", "Show the kernels that devices ran in a PyTorch Profiler trace.")
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
 _view_command(
     "advice",

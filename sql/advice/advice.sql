@@ -2,8 +2,9 @@
 -- a finding, what it rests on, what it is worth and what to do about it, the
 -- worst first. Each rule is a macro of its own, `_advice_...`, with its
 -- thresholds and their reasons. Shares of ops and modules are of the steady
--- runs: without first runs and without outliers, which have rules themselves.
--- No row: no rule found anything. PyTorch traces get none of these.
+-- runs: without first runs and without outliers, which have rules themselves. Of a
+-- PyTorch trace it is what `trace_recommendations` says. No row: no rule found
+-- anything.
 -- Columns:
 --   rule: what kind of finding
 --   severity: high (from a fifth of the time of the executes, or numbers that mislead), medium (from a twentieth), low; by other measures where the rule says so
@@ -84,7 +85,9 @@ told AS (
     )
     UNION ALL
     FROM _advice_coarse_clock((SELECT c.given FROM all_clocks AS c))
-    -- Rules about PyTorch traces belong here, by evidence of their own.
+    UNION ALL
+    SELECT r.rule, 'medium', r.finding, r.evidence, NULL, NULL, r.remedy
+    FROM trace_recommendations(capture) AS r
 )
 SELECT
     t.rule,

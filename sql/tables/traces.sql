@@ -64,3 +64,14 @@ CREATE TABLE trace_memory (
     total_allocated BIGINT,  -- bytes allocated on the device then
     total_reserved BIGINT  -- bytes reserved on the device then
 );
+
+-- A device of the machine that a trace was recorded on, used or not.
+CREATE TABLE trace_devices (
+    capture_id INTEGER NOT NULL,  -- the capture
+    device INTEGER NOT NULL,  -- number of the device
+    name VARCHAR,  -- its name
+    memory_bytes BIGINT,  -- its memory
+    compute_major INTEGER,  -- compute capability, before the point
+    compute_minor INTEGER,  -- compute capability, behind the point
+    multiprocessors INTEGER  -- number of its streaming multiprocessors
+);

@@ -20,6 +20,7 @@ PARAMETERS = {
     "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
+    "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
@@ -57,7 +58,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'"} | EVIDENCE
+    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'", "part_at": "[0]"} | EVIDENCE
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()

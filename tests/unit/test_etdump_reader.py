@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from etq.ingest.etdump_schema import VALUE_KINDS
 from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
 from tests.builders import run as a_run
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 
 U64 = st.integers(0, 2**64 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -295,8 +294,6 @@ def test_what_is_no_dump_is_told_by_its_kind(content: bytes, message: str) -> No
 
 
 def test_upstream_tutorial_dump() -> None:
-    path = Path(__file__).parents[3] / "shared/captures/upstream/tutorial.etdp"
-    if not path.exists():
-        pytest.skip("other people's captures are not kept here: shared/captures/upstream is missing")
+    path = shared_file("captures/upstream/tutorial.etdp")
     data = path.read_bytes()
     assert_same(read(data), reference_reader.read(data))

@@ -22,7 +22,7 @@ import etq
 from etq import FormatError
 from etq.ingest.etrecord import read_etrecord
 from etq.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 
 EDGE = "edge_dialect_exported_program/forward"
 SMALLEST = (CAPTURES / "nones/nones.etrecord").read_bytes()
@@ -440,9 +440,7 @@ def test_names_that_come_again_and_nested_graphs() -> None:
 
 
 def test_the_older_layout() -> None:
-    path = Path(__file__).parents[3] / "shared/captures/upstream/example.etrecord"
-    if not path.exists():
-        pytest.skip("other people's captures are not kept here: shared/captures/upstream is missing")
+    path = shared_file("captures/upstream/example.etrecord")
     tables = read(path.read_bytes())
     assert [tuple(row.values()) for row in tables["graphs"]] == [
         (0, "aten_dialect_output", "forward", "aten_dialect_output/forward", None),

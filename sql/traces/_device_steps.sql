@@ -1,0 +1,113 @@
+-- The steps of a trace as the plug-in sees them: from where the step before
+-- ends to where the last of what the step launched ends on a device. Without
+-- steps, one from the first op to the last. Steps at the end whose kernels were
+-- not all recorded are left out: those that launched nothing, and the last if it
+-- launched less than 0.8 of the one before.
+-- Columns:
+--   run_index: the run
+--   step: number of the step as the trace has it; 0 where the trace has no steps
+--   start_ticks: clock at its start
+--   end_ticks: clock at its end
+CREATE MACRO _device_steps(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.* FROM _trace_slices(capture, categories) AS s
+),
+launches AS MATERIALIZED (
+    SELECT l.* FROM _launches(capture, categories) AS l
+),
+written AS (
+    SELECT
+        s.run_index,
+        try_cast(string_split(s.label, '#')[2] AS INTEGER) AS step,
+        s.start_ticks,
+        s.end_ticks
+    FROM slices AS s
+    WHERE s.kind = 'Step'
+    UNION ALL
+    SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
+    FROM slices AS s
+    WHERE s.kind IN ('Operator', 'Python')
+        AND NOT EXISTS (FROM slices AS w WHERE w.kind = 'Step')
+    HAVING count(*) > 0
+),
+launched AS (
+    SELECT
+        l.*,
+        CASE WHEN l.call_end_ticks <= w.end_ticks THEN w.run_index END AS step_run_index
+    FROM launches AS l
+    ASOF LEFT JOIN written AS w ON l.call_start_ticks >= w.start_ticks
+),
+by_step AS (
+    SELECT
+        l.step_run_index,
+        count(*) AS launched,
+        min(l.start_ticks) AS first_ticks,
+        max(l.end_ticks) AS last_ticks
+    FROM launched AS l
+    WHERE l.step_run_index IS NOT NULL
+    GROUP BY l.step_run_index
+),
+-- What was launched before the steps and still ran as they began.
+before AS (
+    SELECT max(s.end_ticks) AS ticks
+    FROM slices AS s
+    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+        AND s.event_index NOT IN (
+            SELECT l.event_index FROM launched AS l WHERE l.step_run_index IS NOT NULL
+        )
+        AND s.end_ticks < (
+            SELECT b.first_ticks
+            FROM by_step AS b
+            WHERE b.step_run_index = (
+                SELECT arg_min(w.run_index, w.start_ticks) FROM written AS w
+            )
+        )
+),
+joined AS (
+    SELECT
+        w.*,
+        coalesce(b.launched, 0) AS launched,
+        greatest(w.start_ticks, w.end_ticks, b.last_ticks, f.ticks) AS reached_ticks,
+        coalesce(f.ticks, w.start_ticks) AS before_ticks,
+        EXISTS (FROM by_step) AS has_device,
+        row_number() OVER in_order AS place
+    FROM written AS w
+    CROSS JOIN before AS f
+    LEFT JOIN by_step AS b ON b.step_run_index = w.run_index
+    WINDOW in_order AS (ORDER BY w.start_ticks, w.run_index)
+),
+moved AS (
+    SELECT
+        j.*,
+        greatest(
+            j.start_ticks,
+            j.before_ticks,
+            max(j.reached_ticks) OVER (
+                ORDER BY j.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS moved_start_ticks,
+        max(j.reached_ticks) OVER (ORDER BY j.place) AS moved_end_ticks,
+        lag(j.launched) OVER (ORDER BY j.place) AS launched_before
+    FROM joined AS j
+),
+last_step AS (
+    SELECT
+        max(m.place) AS place,
+        arg_max(m.place > 1 AND m.launched_before * 0.8 > m.launched, m.place)
+            AS is_cut
+    FROM moved AS m
+    WHERE m.launched > 0
+)
+SELECT
+    m.run_index,
+    m.step,
+    CASE WHEN m.has_device THEN m.moved_start_ticks ELSE m.start_ticks END
+        AS start_ticks,
+    CASE WHEN m.has_device THEN m.moved_end_ticks ELSE m.end_ticks END AS end_ticks
+FROM moved AS m
+CROSS JOIN last_step AS l
+WHERE NOT m.has_device OR m.place <= l.place - l.is_cut::INTEGER;

@@ -1,0 +1,101 @@
+-- Whether a node is an op: no DataLoader, no optimizer's step, no wrapper of data
+-- parallelism.
+CREATE MACRO _is_operator(
+    kind,  -- as in `_operator_tree`
+    label,  -- its label
+    is_data_loader  -- whether it waits for input data
+) AS (
+    kind = 'Operator'
+    AND NOT is_data_loader
+    AND NOT starts_with(label, 'Optimizer.')
+    AND label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
+);
+
+-- The ops, modules and steps of a trace as trees, one of each thread, without
+-- the Python functions, annotations and runtime's calls between them.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+--   label: its label
+--   kind: Operator, Python, Step, Module, Annotation (of communication)
+--   is_data_loader: whether it waits for input data
+--   thread_index: its thread
+--   external_id: id that it shares with what it launched; NULL where it has none
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   parent_index: what it stands in; NULL where in none
+--   call_index: what it is one call with: ops that only call another of their name are; itself, else
+--   is_innermost: whether it is the innermost of that call
+CREATE MACRO _operator_tree(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH RECURSIVE
+nodes AS MATERIALIZED (
+    SELECT s.*
+    FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind IN ('Operator', 'Python', 'Step', 'Module')
+        OR s.kind = 'Annotation' AND s.is_communication
+),
+passed AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index
+    FROM event_ticks AS e
+    ANTI JOIN nodes AS n ON n.event_index = e.event_index
+    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+),
+climbing AS (
+    SELECT n.event_index, n.parent_index AS above_index
+    FROM nodes AS n
+    WHERE n.parent_index IS NOT NULL
+    UNION ALL
+    SELECT c.event_index, b.parent_index
+    FROM climbing AS c
+    JOIN passed AS b ON b.event_index = c.above_index
+),
+held AS MATERIALIZED (
+    SELECT
+        n.* EXCLUDE (parent_index),
+        p.event_index AS parent_index,
+        p.label = n.label AND p.kind = 'Operator' AND n.kind = 'Operator' AS is_alike
+    FROM nodes AS n
+    LEFT JOIN (
+        SELECT c.event_index AS child_index, m.event_index, m.label, m.kind
+        FROM climbing AS c
+        JOIN nodes AS m ON m.event_index = c.above_index
+    ) AS p ON p.child_index = n.event_index
+),
+inner_nodes AS MATERIALIZED (
+    SELECT max(h.event_index) AS event_index, h.parent_index
+    FROM held AS h
+    WHERE h.parent_index IS NOT NULL
+    GROUP BY h.parent_index
+    HAVING count(*) = 1 AND bool_and(h.is_alike)
+),
+joining AS (
+    SELECT i.event_index, i.parent_index AS call_index FROM inner_nodes AS i
+    UNION ALL
+    SELECT j.event_index, i.parent_index
+    FROM joining AS j
+    JOIN inner_nodes AS i ON i.event_index = j.call_index
+),
+joined AS (
+    SELECT j.event_index, j.call_index
+    FROM joining AS j
+    ANTI JOIN inner_nodes AS i ON i.event_index = j.call_index
+)
+SELECT
+    h.run_index,
+    h.event_index,
+    h.label,
+    h.kind,
+    h.is_data_loader,
+    h.thread_index,
+    h.external_id,
+    h.start_ticks,
+    h.end_ticks,
+    h.parent_index,
+    coalesce(j.call_index, h.event_index) AS call_index,
+    i.event_index IS NULL AS is_innermost
+FROM held AS h
+LEFT JOIN joined AS j ON j.event_index = h.event_index
+LEFT JOIN inner_nodes AS i ON i.parent_index = h.event_index;

@@ -1,0 +1,40 @@
+-- Whether a kernel uses tensor cores, by what the names of such kernels contain;
+-- the list of torch-tb-profiler, which is that of NVIDIA's PyProf.
+CREATE MACRO _uses_tensor_cores(
+    label  -- the kernel's name
+) AS (
+    regexp_matches(
+        label,
+        'h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2'
+        '|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group'
+        '|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm'
+        '|xmma_gemm|xmma_sparse_gemm|c1688'
+    )
+);
+
+-- Whether tensor cores could do an op, by its name; the list of
+-- torch-tb-profiler: the ops that autocast runs in half precision, and their
+-- backward ones.
+CREATE MACRO _could_use_tensor_cores(
+    label  -- the op's name
+) AS (
+    label IN (
+        'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',
+        'aten::conv_tbc', 'aten::conv_transpose1d', 'aten::conv_transpose2d',
+        'aten::conv_transpose3d', 'aten::convolution', 'aten::cudnn_convolution',
+        'aten::cudnn_convolution_transpose', 'aten::prelu', 'aten::addmm',
+        'aten::addmv', 'aten::addr', 'aten::matmul', 'aten::mm', 'aten::mv',
+        'aten::linear', 'aten::addbmm', 'aten::baddbmm', 'aten::bmm',
+        'aten::chain_matmul', 'aten::linalg_multi_dot',
+        'aten::_thnn_fused_lstm_cell', 'aten::_thnn_fused_gru_cell',
+        'aten::lstm_cell', 'aten::gru_cell', 'aten::rnn_tanh_cell',
+        'aten::rnn_relu_cell', 'CudnnConvolutionBackward', 'BmmBackward0',
+        'aten::cudnn_convolution_transpose_backward',
+        'CudnnConvolutionTransposeBackward', 'MmBackward',
+        'aten::cudnn_convolution_backward_weight', 'aten::addmm_', 'AddmvBackward',
+        'MvBackward', 'aten::cudnn_convolution_transpose_backward_weight',
+        'aten::cudnn_convolution_transpose_backward_input', 'AddmmBackward',
+        'aten::cudnn_convolution_backward_input', 'AddbmmBackward',
+        'aten::cudnn_convolution_backward'
+    )
+);

@@ -1,0 +1,189 @@
+-- What an event of a trace is to torch-tb-profiler, the TensorBoard plug-in for
+-- PyTorch's profiler: Kernel, Memcpy, Memset, Runtime, Operator, Python, Step,
+-- Annotation, Module; NULL for what is none of these. Steps that a device shows
+-- again are none.
+CREATE MACRO _slice_kind(
+    category,  -- the event's category
+    label,  -- its label
+    categories  -- all, or older, as in `step_breakdown`
+) AS (
+    CASE
+        WHEN starts_with(label, 'ProfilerStep#') THEN CASE
+            WHEN lower(category) IN ('cpu_op', 'operator', 'user_annotation')
+                THEN 'Step'
+        END
+        WHEN lower(category) = 'kernel' THEN 'Kernel'
+        WHEN lower(category) IN ('memcpy', 'gpu_memcpy') THEN 'Memcpy'
+        WHEN lower(category) IN ('memset', 'gpu_memset') THEN 'Memset'
+        WHEN lower(category) = 'runtime' THEN 'Runtime'
+        WHEN categories = 'all'
+            AND category IN ('cuda_runtime', 'cuda_driver', 'privateuse1_runtime')
+            THEN 'Runtime'
+        WHEN lower(category) IN ('cpu_op', 'operator') THEN 'Operator'
+        WHEN lower(category) = 'python' THEN 'Python'
+        WHEN lower(category) IN ('user_annotation', 'gpu_user_annotation')
+            THEN 'Annotation'
+        WHEN category = 'python_function' AND starts_with(label, 'nn.Module: ')
+            THEN 'Module'
+    END
+);
+
+-- Whether an event waits for input data: the next element of a DataLoader.
+CREATE MACRO _is_data_loader(
+    label  -- the event's label
+) AS (
+    (
+        starts_with(label, 'enumerate(DataLoader)#')
+        AND ends_with(label, '.__next__')
+    ) OR starts_with(label, 'enumerate(DataPipe)#')
+);
+
+-- Whether an event of the host is one of communication between processes.
+CREATE MACRO _is_communication(
+    label,  -- the event's label
+    categories  -- all: any of nccl or gloo; older: the five that the plug-in knows of each
+) AS (
+    CASE
+        WHEN categories = 'all'
+            THEN starts_with(label, 'nccl:') OR starts_with(label, 'gloo:')
+        ELSE label IN (
+            'nccl:broadcast', 'nccl:reduce', 'nccl:all_reduce', 'nccl:all_gather',
+            'nccl:reduce_scatter', 'gloo:broadcast', 'gloo:reduce', 'gloo:all_reduce',
+            'gloo:all_gather', 'gloo:reduce_scatter'
+        )
+    END
+);
+
+-- The events of a trace that the plug-in knows, with what they are to it.
+-- Columns:
+--   run_index: the run
+--   event_index: the event, which is one of its capture alone
+--   label: its label
+--   kind: as `_slice_kind`
+--   is_data_loader: whether it waits for input data
+--   is_communication: whether it is communication of the host
+--   thread_index: its thread
+--   external_id: id that an op shares with what it launched; NULL where it has none
+--   correlation_id: id that a runtime's call shares with what it launched; NULL where it has none
+--   parent_index: event of the same thread that it stands in; NULL where in none
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+CREATE MACRO _trace_slices(
+    capture,  -- as everywhere
+    categories  -- all, or older, as in `step_breakdown`
+) AS TABLE
+WITH
+known AS (
+    SELECT
+        s.capture_id,
+        s.signature_index,
+        s.label,
+        CASE
+            WHEN categories IN ('all', 'older')
+                THEN _slice_kind(s.category, s.label, categories)
+            ELSE error(
+                'categories is all or older, not ' || coalesce(categories, 'NULL')
+            )
+        END AS kind
+    FROM _capture(capture, NULL) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category IS NOT NULL
+),
+told AS (
+    SELECT
+        k.capture_id,
+        k.signature_index,
+        k.label,
+        k.kind,
+        k.kind IN ('Operator', 'Annotation')
+        AND (k.kind = 'Operator' OR categories = 'all')
+        AND _is_data_loader(k.label) AS is_data_loader,
+        k.kind IN ('Operator', 'Annotation', 'Python')
+        AND _is_communication(k.label, categories) AS is_communication
+    FROM known AS k
+    WHERE k.kind IS NOT NULL
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    k.label,
+    k.kind,
+    k.is_data_loader,
+    k.is_communication,
+    t.thread_index,
+    t.external_id,
+    t.correlation_id,
+    e.parent_index,
+    e.start_ticks,
+    e.start_ticks + e.elapsed_ticks AS end_ticks
+FROM told AS k
+JOIN event_ticks AS e
+    ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
+JOIN trace_events AS t
+    ON t.capture_id = e.capture_id
+    AND t.run_index = e.run_index
+    AND t.event_index = e.event_index
+WHERE e.elapsed_ticks >= 0;
+
+-- What a device ran, with the runtime's call that launched it.
+-- Columns:
+--   run_index: run of the device's event
+--   event_index: the device's event
+--   label: its label
+--   kind: Kernel, Memcpy, Memset
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   call_index: the call
+--   call_external_id: id that the call shares with its op; NULL where it has none
+--   call_start_ticks: clock at the call's start
+--   call_end_ticks: clock at its end
+CREATE MACRO _launches(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.* FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset', 'Runtime') AND s.correlation_id > 0
+),
+calls AS (
+    SELECT r.*
+    FROM slices AS r
+    WHERE r.kind = 'Runtime'
+    QUALIFY row_number() OVER (
+        PARTITION BY r.correlation_id ORDER BY r.start_ticks DESC, r.event_index
+    ) = 1
+)
+SELECT
+    d.run_index,
+    d.event_index,
+    d.label,
+    d.kind,
+    d.start_ticks,
+    d.end_ticks,
+    c.event_index AS call_index,
+    c.external_id AS call_external_id,
+    c.start_ticks AS call_start_ticks,
+    c.end_ticks AS call_end_ticks
+FROM slices AS d
+JOIN calls AS c ON c.correlation_id = d.correlation_id
+WHERE d.kind <> 'Runtime';
+
+-- When the recording of a trace began and ended, by its events; annotations
+-- count where they are steps or communication.
+-- Columns:
+--   start_ticks: clock at the first event's start
+--   end_ticks: clock at the last event's end
+CREATE MACRO _recording(
+    capture  -- as everywhere
+) AS TABLE
+SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
+FROM _capture(capture, NULL) AS a
+JOIN events AS e ON e.capture_id = a.capture_id
+WHERE e.end_ticks >= e.start_ticks
+    AND CASE
+        WHEN e.category IN ('user_annotation', 'gpu_user_annotation')
+            THEN starts_with(e.label, 'ProfilerStep#')
+                OR _is_communication(e.label, 'older')
+        ELSE e.category IS NOT NULL
+    END;

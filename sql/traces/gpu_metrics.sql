@@ -1,0 +1,112 @@
+-- What happened on each device over the time of a trace, as torch-tb-profiler
+-- adds it to the trace: its utilization in up to 100 buckets of 1, 10, 100, ...
+-- microseconds, and between each two moments at which a kernel starts or ends
+-- the estimated share of the multiprocessors that have a block.
+-- Columns:
+--   device: number of the device
+--   metric: utilization or sm_efficiency
+--   start: start of the bucket or stretch, from the start of the recording
+--   duration: its length; the last bucket may be longer than the others
+--   value_percent: the metric within it
+--   unit: unit of start and duration: the one asked for
+CREATE MACRO gpu_metrics(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+asked AS (
+    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
+),
+-- The recording: what the profiler marks as its own, or else all events.
+marked AS (
+    SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
+    FROM asked AS a
+    JOIN events AS e ON e.capture_id = a.capture_id
+    WHERE e.category = 'Trace' AND e.label = 'PyTorch Profiler (0)'
+),
+bounds AS (
+    SELECT
+        coalesce(m.start_ticks, r.start_ticks) AS start_ticks,
+        coalesce(m.end_ticks, r.end_ticks) AS end_ticks
+    FROM marked AS m
+    CROSS JOIN _recording(capture) AS r
+),
+sized AS MATERIALIZED (
+    SELECT
+        b.start_ticks,
+        b.end_ticks,
+        l.length // size.ticks AS buckets,
+        size.ticks AS bucket_ticks
+    FROM bounds AS b
+    CROSS JOIN LATERAL (SELECT b.end_ticks - b.start_ticks AS length) AS l
+    CROSS JOIN LATERAL (
+        SELECT min(p.ticks) AS ticks
+        FROM (
+            SELECT (1000 * 10 ** unnest(range(0, 13)))::BIGINT AS ticks
+        ) AS p
+        WHERE l.length / p.ticks <= 100
+    ) AS size
+),
+stretches AS MATERIALIZED (
+    SELECT s.*
+    FROM _device_stretches(
+        capture,
+        (
+            SELECT list_append(
+                list_transform(
+                    range(0, z.buckets),
+                    lambda place: z.start_ticks + place * z.bucket_ticks
+                ),
+                z.end_ticks
+            )
+            FROM sized AS z
+        )
+    ) AS s
+),
+used AS (
+    SELECT
+        s.device,
+        least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1)
+            AS place,
+        sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE AS ticks
+    FROM stretches AS s
+    CROSS JOIN sized AS z
+    WHERE s.start_ticks >= z.start_ticks AND s.start_ticks < z.end_ticks
+    GROUP BY 1, 2
+),
+told AS (
+    SELECT
+        u.device,
+        'utilization' AS metric,
+        u.place * z.bucket_ticks AS at_ticks,
+        CASE
+            WHEN u.place = z.buckets - 1
+                THEN z.end_ticks - z.start_ticks - u.place * z.bucket_ticks
+            ELSE z.bucket_ticks
+        END AS length,
+        u.ticks AS amount
+    FROM used AS u
+    CROSS JOIN sized AS z
+    UNION ALL
+    SELECT
+        s.device,
+        'sm_efficiency',
+        s.start_ticks - z.start_ticks,
+        s.ticks,
+        s.ticks * s.sm_efficiency
+    FROM _device_stretches(capture, []::BIGINT[]) AS s
+    CROSS JOIN sized AS z
+    WHERE s.sized > 0
+)
+SELECT
+    t.device,
+    t.metric,
+    t.at_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS start,
+    t.length * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS duration,
+    100 * t.amount / t.length AS value_percent,
+    a.unit
+FROM told AS t
+CROSS JOIN asked AS a
+ORDER BY t.device, t.metric DESC, t.at_ticks;

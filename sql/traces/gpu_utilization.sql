@@ -1,0 +1,201 @@
+-- The kernels of each device of a trace, from start to end.
+-- Columns:
+--   device: number of the device
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   blocks_per_sm: blocks by streaming multiprocessor; NULL where not above 0 or not written
+--   occupancy_percent: estimated achieved occupancy; NULL where negative or not written
+CREATE MACRO _device_kernels(
+    capture  -- as everywhere
+) AS TABLE
+SELECT
+    d.device,
+    s.start_ticks,
+    s.end_ticks,
+    CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
+    CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
+        AS occupancy_percent
+FROM _trace_slices(capture, 'all') AS s
+JOIN device_events AS d
+    ON d.capture_id = _capture_id(capture)
+    AND d.run_index = s.run_index
+    AND d.event_index = s.event_index
+WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
+
+-- The stretches of time between starts and ends of kernels, and the moments
+-- asked for, device by device.
+-- Columns:
+--   device: number of the device
+--   start_ticks: clock at the start of the stretch
+--   ticks: its length
+--   kernels: number of kernels that run all through it
+--   sized: number of these that tell their blocks by multiprocessor
+--   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
+CREATE MACRO _device_stretches(
+    capture,  -- as everywhere
+    part_at  -- a list of further ticks to part stretches at
+) AS TABLE
+WITH
+kernels AS MATERIALIZED (
+    SELECT k.* FROM _device_kernels(capture) AS k
+),
+edges AS (
+    SELECT
+        k.device,
+        k.start_ticks AS at_ticks,
+        1 AS change,
+        (k.blocks_per_sm IS NOT NULL)::INTEGER AS sized,
+        coalesce(k.blocks_per_sm, 0) AS blocks
+    FROM kernels AS k
+    UNION ALL
+    SELECT
+        k.device,
+        k.end_ticks,
+        -1,
+        -(k.blocks_per_sm IS NOT NULL)::INTEGER,
+        -coalesce(k.blocks_per_sm, 0)
+    FROM kernels AS k
+    UNION ALL
+    SELECT k.device, unnest(part_at), 0, 0, 0
+    FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
+),
+moments AS (
+    SELECT
+        e.device,
+        e.at_ticks,
+        sum(e.change) AS change,
+        sum(e.sized) AS sized,
+        fsum(e.blocks) AS blocks
+    FROM edges AS e
+    GROUP BY e.device, e.at_ticks
+),
+stretches AS (
+    SELECT
+        m.device,
+        m.at_ticks AS start_ticks,
+        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+        (sum(m.change) OVER so_far)::BIGINT AS kernels,
+        (sum(m.sized) OVER so_far)::BIGINT AS sized,
+        sum(m.blocks) OVER so_far AS blocks
+    FROM moments AS m
+    WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
+)
+SELECT
+    s.device,
+    s.start_ticks,
+    s.ticks,
+    s.kernels,
+    s.sized,
+    CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END
+        AS sm_efficiency
+FROM stretches AS s
+WHERE s.ticks > 0;
+
+-- How busy each device was from the first step of a trace to the end of the last.
+-- Columns:
+--   device: number of the device
+--   start_ticks: clock at the start of the first step
+--   end_ticks: clock at the end of the last
+--   utilization_percent: share of that time in which it ran a kernel
+--   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
+CREATE MACRO _device_utilization(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+bounds AS MATERIALIZED (
+    SELECT
+        min(d.start_ticks) AS start_ticks,
+        arg_max(d.end_ticks, d.start_ticks) AS end_ticks
+    FROM _device_steps(capture, categories) AS d
+)
+SELECT
+    s.device,
+    b.start_ticks,
+    b.end_ticks,
+    100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
+        / (b.end_ticks - b.start_ticks) AS utilization_percent,
+    CASE
+        WHEN bool_or(s.sized > 0)
+            THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
+    END AS sm_efficiency_percent
+FROM _device_stretches(
+    capture,
+    (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
+) AS s
+JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
+GROUP BY s.device, b.start_ticks, b.end_ticks;
+
+-- How busy each device was in the steps of a trace, as the overview of
+-- torch-tb-profiler tells it: the share of the time, from the first step to the
+-- end of the last, in which at least one kernel ran; the estimated share of its
+-- multiprocessors that had a block; and the estimated achieved occupancy, the
+-- mean over its kernels by their durations.
+-- Where it answers otherwise than the plug-in: steps of newer traces last until
+-- their kernels end, and their kernels with tensor cores are known (categories
+-- := 'older' for its answers).
+-- Columns:
+--   device: number of the device
+--   kernels: number of its kernels, within steps or not
+--   utilization_percent: share of the steps' time in which it ran a kernel
+--   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
+--   occupancy_percent: estimated achieved occupancy; NULL where kernels don't tell
+--   tensor_cores_percent: share of its kernels' time with tensor cores, of kernels that ops launched; NULL where none is known to be
+CREATE MACRO gpu_utilization(
+    capture,  -- name, hash prefix, @latest or selector
+    categories := 'all'  -- all, or older, as in `step_breakdown`
+) AS TABLE
+WITH
+kernels AS MATERIALIZED (
+    SELECT k.* FROM _device_kernels(capture) AS k
+),
+busy AS MATERIALIZED (
+    SELECT u.* FROM _device_utilization(capture, categories) AS u
+),
+occupied AS (
+    SELECT
+        k.device,
+        count(*) AS kernels,
+        fsum(
+            k.occupancy_percent * greatest(
+                least(k.end_ticks, b.end_ticks)
+                - greatest(k.start_ticks, b.start_ticks), 0
+            )
+        ) / nullif(sum(
+            CASE
+                WHEN k.occupancy_percent IS NOT NULL THEN greatest(
+                    least(k.end_ticks, b.end_ticks)
+                    - greatest(k.start_ticks, b.start_ticks), 0
+                )
+            END
+        ), 0) AS occupancy_percent
+    FROM kernels AS k
+    JOIN busy AS b ON b.device = k.device
+    GROUP BY k.device
+),
+launched AS MATERIALIZED (
+    SELECT
+        d.device,
+        sum(l.device_ticks) AS ticks,
+        sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
+            AS tensor_ticks
+    FROM _operator_launches(capture, categories) AS l
+    JOIN device_events AS d
+        ON d.capture_id = _capture_id(capture) AND d.event_index = l.device_index
+    WHERE l.kind = 'Kernel' AND l.is_operator
+    GROUP BY d.device
+)
+SELECT
+    o.device,
+    o.kernels,
+    b.utilization_percent,
+    b.sm_efficiency_percent,
+    o.occupancy_percent,
+    CASE
+        WHEN (SELECT count(*) FROM launched) > 0
+            THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
+    END AS tensor_cores_percent
+FROM occupied AS o
+JOIN busy AS b ON b.device = o.device
+LEFT JOIN launched AS l ON l.device = o.device
+ORDER BY o.device;

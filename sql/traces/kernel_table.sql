@@ -1,0 +1,106 @@
+-- The kernels of a trace by name, as the kernel view of torch-tb-profiler tells
+-- them. Means of blocks and occupancy are by the kernels' durations; a kernel
+-- that doesn't tell them counts as 0. Whether a kernel uses tensor cores is
+-- judged by its name.
+-- Where it answers otherwise than the plug-in: whether tensor cores could do the
+-- ops that launch a kernel is told in the same row, for any of its calls, and of
+-- newer traces, too (categories := 'older' has no op for theirs, as the plug-in).
+-- Columns:
+--   kernel: its name
+--   tensor_cores_used: whether it uses tensor cores
+--   tensor_cores_eligible: whether tensor cores could do an op that launched it
+--   calls: number of times that it ran
+--   total: time of all of them
+--   mean: mean time
+--   max: longest time
+--   min: shortest time
+--   blocks_per_sm: mean blocks by streaming multiprocessor; NULL where no kernel of the trace tells
+--   occupancy_percent: mean estimated achieved occupancy; NULL where no kernel of the trace tells
+--   unit: unit of times: the one asked for
+CREATE MACRO kernel_table(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
+),
+told AS (
+    SELECT
+        bool_or(d.blocks_per_sm > 0) AS has_blocks,
+        bool_or(d.occupancy_percent >= 0) AS has_occupancy
+    FROM asked AS a
+    JOIN device_events AS d ON d.capture_id = a.capture_id
+),
+eligible AS (
+    SELECT DISTINCT l.device_index
+    FROM _operator_launches(capture, categories) AS l
+    JOIN _operator_calls(capture, categories) AS c
+        ON c.innermost_index = l.node_index
+    WHERE c.is_eligible AND l.kind = 'Kernel'
+),
+ran AS (
+    SELECT
+        s.label,
+        s.end_ticks - s.start_ticks AS ticks,
+        coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
+        coalesce(d.occupancy_percent, 0) AS occupancy_percent,
+        g.device_index IS NOT NULL AS is_eligible,
+        a.time_scale,
+        a.unit
+    FROM asked AS a
+    CROSS JOIN _trace_slices(capture, categories) AS s
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
+    LEFT JOIN device_events AS d
+        ON d.capture_id = a.capture_id
+        AND d.run_index = s.run_index
+        AND d.event_index = s.event_index
+    LEFT JOIN eligible AS g ON g.device_index = s.event_index
+    WHERE s.kind = 'Kernel'
+        AND _is_recorded(
+            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        )
+),
+summed AS (
+    SELECT
+        r.label,
+        r.time_scale,
+        r.unit,
+        bool_or(r.is_eligible) AS is_eligible,
+        count(*) AS calls,
+        sum(r.ticks)::DOUBLE AS ticks,
+        max(r.ticks) AS longest,
+        min(r.ticks) AS shortest,
+        fsum(r.blocks_per_sm * r.ticks) AS blocks,
+        fsum(r.occupancy_percent * r.ticks) AS occupancy
+    FROM ran AS r
+    GROUP BY r.label, r.time_scale, r.unit
+)
+SELECT
+    s.label AS kernel,
+    _uses_tensor_cores(s.label) AS tensor_cores_used,
+    s.is_eligible AS tensor_cores_eligible,
+    s.calls,
+    s.ticks * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
+        AS total,
+    s.ticks / s.calls * _multiplier(s.time_scale, s.unit)
+        / _divisor(s.time_scale, s.unit) AS mean,
+    s.longest * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
+        AS max,
+    s.shortest * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
+        AS min,
+    CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END
+        AS blocks_per_sm,
+    CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END
+        AS occupancy_percent,
+    s.unit
+FROM summed AS s
+CROSS JOIN told AS t
+ORDER BY s.ticks DESC, s.label;

@@ -1,0 +1,50 @@
+-- The memory that a trace's allocators held over time, device by device, as the
+-- memory curve of torch-tb-profiler has it: one row for each allocation or
+-- release that says how much is held since. Nothing is thinned out, as the
+-- plug-in does above 10,240 points.
+-- Columns:
+--   device: CPU, GPU0, ...
+--   time: when, from the start of the recording
+--   bytes: how much was allocated; negative for a release
+--   allocated_bytes: what is in use since
+--   reserved_bytes: what the allocator has reserved since, in use or not
+--   peak_bytes: the most that was in use until then
+--   unit: unit of time: the one asked for
+CREATE MACRO memory_timeline(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+asked AS (
+    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
+),
+started AS (
+    SELECT least(
+        (SELECT r.start_ticks FROM _recording(capture) AS r),
+        (
+            SELECT min(m.at_ticks)
+            FROM asked AS a
+            JOIN trace_memory AS m ON m.capture_id = a.capture_id
+        )
+    ) AS ticks
+)
+SELECT
+    _memory_device(m.device_type, m.device) AS device,
+    (m.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS time,
+    m.bytes,
+    m.total_allocated AS allocated_bytes,
+    m.total_reserved AS reserved_bytes,
+    max(m.total_allocated) OVER (
+        PARTITION BY m.device_type, m.device
+        ORDER BY m.at_ticks, m.event_index
+        ROWS UNBOUNDED PRECEDING
+    ) AS peak_bytes,
+    a.unit
+FROM asked AS a
+CROSS JOIN started AS s
+JOIN trace_memory AS m ON m.capture_id = a.capture_id
+WHERE m.device_type IS NOT NULL
+    AND m.total_allocated IS NOT NULL
+    AND m.total_reserved IS NOT NULL
+ORDER BY device, m.at_ticks, m.event_index;

@@ -1,0 +1,116 @@
+-- The nn.Modules of a trace as they call each other, with their times, as the
+-- module view of torch-tb-profiler tells them; of traces with Python functions
+-- (`with_stack`). Modules that one calls stand below it, in the order of their
+-- first calls.
+-- Where it answers otherwise than the plug-in: a module that several others call
+-- has a row below each with the times of the calls from there, so that rows add
+-- up, where the plug-in repeats the sum of all; backward passes and Lightning's
+-- modules are not told apart.
+-- Columns:
+--   module_path: the modules above it and itself, parted by slashes
+--   module: its name, which ends in a number among those of its class
+--   depth: number of modules above it
+--   calls: number of calls
+--   operators: number of ops directly within it
+--   host_total_time: time on the host with what is within it
+--   host_self_time: the same without ops and modules directly within it
+--   device_total_time: time on devices of what it and those within it launched
+--   device_self_time: the same without modules within it
+--   mean_time: device_total_time by call, or where that is 0, host_total_time
+--   unit: unit of times: the one asked for
+CREATE MACRO module_tree(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH RECURSIVE
+calls AS MATERIALIZED (
+    SELECT c.* FROM _operator_calls(capture, categories) AS c
+),
+-- The module around each call that is directly or through ops, steps and modules
+-- within one.
+above AS (
+    SELECT c.event_index, c.parent_index AS at_index
+    FROM calls AS c
+    WHERE c.kind = 'Module' AND c.parent_index IS NOT NULL
+    UNION ALL
+    SELECT a.event_index, c.parent_index
+    FROM above AS a
+    JOIN calls AS c ON c.innermost_index = a.at_index
+    WHERE c.kind <> 'Module' AND c.parent_index IS NOT NULL
+),
+placed AS (
+    SELECT a.event_index, m.event_index AS above_index
+    FROM above AS a
+    JOIN calls AS m ON m.event_index = a.at_index AND m.kind = 'Module'
+),
+pathed AS (
+    SELECT c.event_index, substr(c.label, 12) AS module_path, 0 AS depth
+    FROM calls AS c
+    WHERE c.kind = 'Module'
+        AND c.event_index NOT IN (SELECT p.event_index FROM placed AS p)
+    UNION ALL
+    SELECT c.event_index, q.module_path || '/' || substr(c.label, 12), q.depth + 1
+    FROM pathed AS q
+    JOIN placed AS p ON p.above_index = q.event_index
+    JOIN calls AS c ON c.event_index = p.event_index
+),
+within AS (
+    SELECT
+        c.parent_index,
+        count(*) AS operators,
+        sum(c.device_ticks) AS device_ticks
+    FROM calls AS c
+    WHERE c.is_operator AND c.parent_index IS NOT NULL
+    GROUP BY c.parent_index
+),
+summed AS (
+    SELECT
+        q.module_path,
+        any_value(substr(c.label, 12)) AS module,
+        any_value(q.depth) AS depth,
+        count(*) AS calls,
+        coalesce(sum(w.operators), 0)::BIGINT AS operators,
+        sum(c.host_ticks)::DOUBLE AS host_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
+        sum(c.device_ticks)::DOUBLE AS device_ticks,
+        sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE
+            AS device_self_ticks,
+        min(c.start_ticks) AS first_ticks
+    FROM pathed AS q
+    JOIN calls AS c ON c.event_index = q.event_index
+    JOIN runs AS r
+        ON r.capture_id = _capture_id(capture) AND r.run_index = c.run_index
+    LEFT JOIN within AS w ON w.parent_index = c.event_index
+    WHERE _is_recorded(
+        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+    )
+    GROUP BY q.module_path
+)
+SELECT
+    s.module_path,
+    s.module,
+    s.depth,
+    s.calls,
+    s.operators,
+    s.host_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS host_total_time,
+    s.host_self_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS host_self_time,
+    s.device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS device_total_time,
+    s.device_self_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS device_self_time,
+    CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END / s.calls
+        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS mean_time,
+    a.unit
+FROM summed AS s
+CROSS JOIN _capture(capture, unit) AS a
+ORDER BY s.first_ticks, s.depth, s.module_path;

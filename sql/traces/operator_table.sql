@@ -1,0 +1,91 @@
+-- Where time goes, op by op, as the operator view of torch-tb-profiler tells it.
+-- What sets it apart from `key_averages`: only ops are in it, so no annotations,
+-- steps or Python; own times leave out the runtime's calls; a device's time goes
+-- to the op that has the call which launched it; and it tells of tensor cores.
+-- Where it answers otherwise than the plug-in: ops of newer traces have times on
+-- devices (categories := 'older' has none there, as the plug-in); an op is
+-- eligible for tensor cores where any of its calls is, not only the first.
+-- Columns:
+--   name: the op
+--   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
+--   calls: number of calls; ops that only call another of their name are one with it
+--   device_self_time: time on devices of what it launched
+--   device_total_time: the same with what ops within it launched
+--   host_self_time: time on the host without ops and runtime's calls within it
+--   host_total_time: time on the host with what is within it
+--   tensor_cores_eligible: whether tensor cores could do it, or an op within it
+--   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time; 0 where that is 0
+--   tensor_cores_total_percent: their share in device_total_time; 0 where that is 0
+--   unit: unit of times: the one asked for
+CREATE MACRO operator_table(
+    capture,  -- name, hash prefix, @latest or selector
+    "by" := 'name',  -- name or shape: what tells ops apart
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        a.capture_id,
+        a.time_scale,
+        a.unit,
+        CASE
+            WHEN "by" IN ('name', 'shape') THEN "by"
+            ELSE error('by is name or shape, not ' || coalesce("by", 'NULL'))
+        END AS parted_by
+    FROM _capture(capture, unit) AS a
+),
+summed AS (
+    SELECT
+        c.label AS name,
+        CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+        a.time_scale,
+        a.unit,
+        count(*) AS calls,
+        sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
+        sum(c.device_ticks)::DOUBLE AS device_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
+        sum(c.host_ticks)::DOUBLE AS host_ticks,
+        bool_or(c.is_eligible) AS is_eligible,
+        sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
+        sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
+    FROM asked AS a
+    CROSS JOIN _operator_calls(capture, categories) AS c
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
+    LEFT JOIN op_arguments AS o
+        ON a.parted_by = 'shape'
+        AND o.capture_id = a.capture_id
+        AND o.run_index = c.run_index
+        AND o.event_index = c.event_index
+    WHERE c.is_operator
+        AND _is_recorded(
+            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        )
+    GROUP BY 1, 2, a.time_scale, a.unit
+)
+SELECT
+    s.name,
+    s.shapes,
+    s.calls,
+    s.device_self_ticks * _multiplier(s.time_scale, s.unit)
+        / _divisor(s.time_scale, s.unit) AS device_self_time,
+    s.device_ticks * _multiplier(s.time_scale, s.unit)
+        / _divisor(s.time_scale, s.unit) AS device_total_time,
+    s.host_self_ticks * _multiplier(s.time_scale, s.unit)
+        / _divisor(s.time_scale, s.unit) AS host_self_time,
+    s.host_ticks * _multiplier(s.time_scale, s.unit)
+        / _divisor(s.time_scale, s.unit) AS host_total_time,
+    s.is_eligible AS tensor_cores_eligible,
+    coalesce(100 * s.tensor_self_ticks / nullif(s.device_self_ticks, 0), 0)
+        AS tensor_cores_self_percent,
+    coalesce(100 * s.tensor_ticks / nullif(s.device_ticks, 0), 0)
+        AS tensor_cores_total_percent,
+    s.unit
+FROM summed AS s
+ORDER BY s.device_self_ticks DESC, s.host_self_ticks DESC, s.name, s.shapes;

@@ -1,0 +1,197 @@
+-- The ticks of each step by what it did, where each moment counts for the first
+-- that applies, in the order of `step_breakdown`.
+-- Columns:
+--   run_index: the run
+--   step: number of the step
+--   step_ticks: ticks of the step
+--   place: number of the category in that order, from 1; 8 is Other
+--   ticks: its ticks
+CREATE MACRO _step_ticks(
+    capture,  -- as everywhere
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.*
+    FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind NOT IN ('Step', 'Module')
+),
+steps AS MATERIALIZED (
+    SELECT d.* FROM _device_steps(capture, categories) AS d
+),
+communicating AS (
+    SELECT DISTINCT s.external_id
+    FROM slices AS s
+    WHERE s.is_communication AND s.external_id IS NOT NULL
+),
+placed AS (
+    SELECT
+        s.start_ticks,
+        s.end_ticks,
+        CASE
+            WHEN s.kind = 'Kernel' THEN CASE
+                WHEN s.external_id IN (SELECT c.external_id FROM communicating AS c)
+                    OR categories = 'all' AND starts_with(s.label, 'nccl')
+                    THEN 4
+                ELSE 1
+            END
+            WHEN s.kind = 'Memcpy' THEN 2
+            WHEN s.kind = 'Memset' THEN 3
+            WHEN s.kind = 'Runtime' THEN 5
+            WHEN s.is_data_loader THEN 6
+            WHEN s.is_communication THEN 4
+            WHEN s.kind IN ('Operator', 'Python') THEN 7
+        END AS place
+    FROM slices AS s
+),
+edges AS (
+    SELECT p.start_ticks AS ticks, p.place, 1 AS change FROM placed AS p
+    WHERE p.place IS NOT NULL
+    UNION ALL
+    SELECT p.end_ticks, p.place, -1 FROM placed AS p WHERE p.place IS NOT NULL
+    UNION ALL
+    SELECT s.start_ticks, 8, 0 FROM steps AS s
+    UNION ALL
+    SELECT s.end_ticks, 8, 0 FROM steps AS s
+),
+moments AS (
+    SELECT
+        e.ticks,
+        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END) AS kernel,
+        sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END) AS memcpy,
+        sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END) AS memset,
+        sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END) AS communication,
+        sum(CASE e.place WHEN 5 THEN e.change ELSE 0 END) AS runtime,
+        sum(CASE e.place WHEN 6 THEN e.change ELSE 0 END) AS data_loader,
+        sum(CASE e.place WHEN 7 THEN e.change ELSE 0 END) AS cpu
+    FROM edges AS e
+    GROUP BY e.ticks
+),
+stretches AS (
+    SELECT
+        m.ticks,
+        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+        CASE
+            WHEN sum(m.kernel) OVER so_far > 0 THEN 1
+            WHEN sum(m.memcpy) OVER so_far > 0 THEN 2
+            WHEN sum(m.memset) OVER so_far > 0 THEN 3
+            WHEN sum(m.communication) OVER so_far > 0 THEN 4
+            WHEN sum(m.runtime) OVER so_far > 0 THEN 5
+            WHEN sum(m.data_loader) OVER so_far > 0 THEN 6
+            WHEN sum(m.cpu) OVER so_far > 0 THEN 7
+            ELSE 8
+        END AS place
+    FROM moments AS m
+    WINDOW so_far AS (ORDER BY m.ticks)
+),
+counted AS (
+    SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
+    FROM stretches AS t
+    ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
+    WHERE t.ticks < s.end_ticks
+    GROUP BY s.run_index, t.place
+)
+SELECT
+    s.run_index,
+    s.step,
+    s.end_ticks - s.start_ticks AS step_ticks,
+    p.place,
+    coalesce(c.ticks, 0) AS ticks
+FROM steps AS s
+CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
+LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
+
+-- What the steps of a trace were spent on, as the overview of torch-tb-profiler
+-- tells it. Each moment of a step counts once, for the first that applies of
+-- Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec and
+-- Other, so that a step's rows add up to it. A step lasts until the last of
+-- what it launched ends on a device, and the next one begins there; steps at the
+-- end of a trace whose kernels were not all recorded are left out.
+-- Where it answers otherwise than the plug-in: runtime calls, DataLoaders and
+-- communication are known as torch writes them since 2021, too (categories :=
+-- 'older' for only those that the plug-in knows); a step that a device shows
+-- again is no step of its own; where what stands first fills all steps, what
+-- comes later is not counted again.
+-- Columns:
+--   run_index: the run
+--   step: number of the step as the trace has it; 0 where the trace has no steps
+--   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
+--   time: what it took of the step
+--   share_percent: its share of the step; NULL for an empty step
+--   unit: unit of time: the one asked for
+CREATE MACRO step_breakdown(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all'  -- all: what any torch writes; older: only the categories and names that torch-tb-profiler knows
+) AS TABLE
+SELECT
+    t.run_index,
+    t.step,
+    [
+        'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
+        'CPU Exec', 'Other'
+    ][t.place] AS category,
+    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS time,
+    100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
+    a.unit
+FROM _capture(capture, unit) AS a
+CROSS JOIN _step_ticks(capture, categories) AS t
+ORDER BY t.run_index, t.place;
+
+-- The average step of a trace, as the overview of torch-tb-profiler tells it:
+-- the mean of each category of `step_breakdown` over the steps, and of all.
+-- Columns:
+--   category: a category of `step_breakdown`; Step is all of them, the average step time
+--   steps: number of steps
+--   time: its mean over the steps
+--   share_percent: its share of the average step; NULL where that is empty
+--   unit: unit of time: the one asked for
+CREATE MACRO average_step(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH
+broken AS MATERIALIZED (
+    SELECT b.*
+    FROM step_breakdown(capture, unit := unit, categories := categories) AS b
+    JOIN runs AS r
+        ON r.capture_id = _capture_id(capture) AND r.run_index = b.run_index
+    WHERE _is_recorded(
+        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+    )
+),
+averaged AS (
+    SELECT
+        coalesce(b.category, 'Step') AS category,
+        count(DISTINCT b.run_index) AS steps,
+        fsum(b.time) / count(DISTINCT b.run_index) AS time,
+        any_value(b.unit) AS unit
+    FROM broken AS b
+    GROUP BY GROUPING SETS ((b.category), ())
+    HAVING count(*) > 0
+)
+SELECT
+    v.category,
+    v.steps,
+    v.time,
+    100 * v.time / nullif(
+        max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0
+    ) AS share_percent,
+    v.unit
+FROM averaged AS v
+ORDER BY
+    list_position(
+        [
+            'Step', 'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime',
+            'DataLoader', 'CPU Exec', 'Other'
+        ],
+        v.category
+    );

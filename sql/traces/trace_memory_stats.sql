@@ -1,0 +1,168 @@
+-- How a device of a trace's memory is called: CPU, or GPU and its number.
+CREATE MACRO _memory_device(
+    device_type,  -- what kind of device: 0 is the CPU, 1 CUDA; as c10's DeviceType
+    device  -- its number
+) AS (
+    CASE device_type
+        WHEN 0 THEN 'CPU'
+        WHEN 1 THEN 'GPU' || coalesce(device, 0)
+        ELSE 'type ' || device_type || ':' || coalesce(device, 0)
+    END
+);
+
+-- The call that each allocation and release of a trace happened in: the
+-- innermost of its thread that had begun and had not ended.
+-- Columns:
+--   event_index: the allocation or release
+--   call_index: the call, in `_operator_calls`; NULL where in none
+CREATE MACRO _memory_calls(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+tree AS MATERIALIZED (
+    SELECT t.*
+    FROM _operator_tree(capture, 'all') AS t
+    WHERE t.end_ticks > t.start_ticks
+        AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = _capture_id(capture))
+),
+-- What a thread is in from each moment on: what begins then, or else what holds
+-- all that ends then.
+turns AS (
+    SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
+    FROM tree AS t
+    QUALIFY row_number() OVER (
+        PARTITION BY t.thread_index, t.start_ticks
+        ORDER BY t.end_ticks, t.event_index DESC
+    ) = 1
+    UNION ALL
+    SELECT e.thread_index, e.end_ticks, p.call_index
+    FROM (
+        SELECT t.*
+        FROM tree AS t
+        ANTI JOIN tree AS b
+            ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
+        QUALIFY row_number() OVER (
+            PARTITION BY t.thread_index, t.end_ticks
+            ORDER BY t.start_ticks, t.event_index
+        ) = 1
+    ) AS e
+    LEFT JOIN tree AS p ON p.event_index = e.parent_index
+)
+SELECT m.event_index, t.call_index
+FROM trace_memory AS m
+ASOF LEFT JOIN turns AS t
+    ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks
+WHERE m.capture_id = _capture_id(capture);
+
+-- What each op of a trace allocated on each device, as the memory view of
+-- torch-tb-profiler tells it. An allocation or release belongs to the innermost
+-- op of its thread then; what happens outside of ops belongs to none. Empty for
+-- traces that don't record memory.
+-- Where it answers otherwise than the plug-in: all calls of an op are counted,
+-- not only those in calls that allocate; and devices that are neither CPU nor
+-- CUDA are told of, too.
+-- Columns:
+--   device: CPU, GPU0, ...
+--   name: the op
+--   calls: number of its calls
+--   self_allocations: number of allocations in it, outside of the ops within it
+--   self_allocated_bytes: their sizes together
+--   self_increase_bytes: the same less what was released
+--   allocations: number of allocations with those in ops within it
+--   allocated_bytes: their sizes together
+--   increase_bytes: the same less what was released
+CREATE MACRO trace_memory_stats(
+    capture,  -- name, hash prefix, @latest or selector
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0  -- as in `schedule`
+) AS TABLE
+WITH RECURSIVE
+calls AS MATERIALIZED (
+    SELECT
+        t.event_index,
+        t.label,
+        _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
+        p.call_index AS above_index
+    FROM _operator_tree(capture, 'all') AS t
+    JOIN runs AS r
+        ON r.capture_id = _capture_id(capture) AND r.run_index = t.run_index
+    LEFT JOIN _operator_tree(capture, 'all') AS p ON p.event_index = t.parent_index
+    WHERE t.call_index = t.event_index
+        AND _is_recorded(
+            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        )
+),
+own AS MATERIALIZED (
+    SELECT
+        c.event_index,
+        _memory_device(m.device_type, m.device) AS device,
+        count(*) FILTER (WHERE m.bytes > 0) AS allocations,
+        coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0)::BIGINT AS allocated,
+        sum(m.bytes)::BIGINT AS increase
+    FROM _memory_calls(capture) AS i
+    JOIN calls AS c ON c.event_index = i.call_index AND c.is_operator
+    JOIN trace_memory AS m
+        ON m.capture_id = _capture_id(capture) AND m.event_index = i.event_index
+    WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
+    GROUP BY 1, 2
+),
+-- Each op's own, at itself and at all above it.
+climbing AS (
+    SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
+    FROM own AS o
+    JOIN calls AS c ON c.event_index = o.event_index
+    UNION ALL
+    SELECT
+        k.event_index,
+        k.device,
+        k.allocations,
+        k.allocated,
+        k.increase,
+        c.event_index,
+        c.above_index,
+        false
+    FROM climbing AS k
+    JOIN calls AS c ON c.event_index = k.above_index
+),
+summed AS (
+    SELECT
+        k.device,
+        c.label AS name,
+        coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT
+            AS self_allocations,
+        coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0)::BIGINT
+            AS self_allocated_bytes,
+        coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0)::BIGINT
+            AS self_increase_bytes,
+        sum(k.allocations)::BIGINT AS allocations,
+        sum(k.allocated)::BIGINT AS allocated_bytes,
+        sum(k.increase)::BIGINT AS increase_bytes
+    FROM climbing AS k
+    JOIN calls AS c ON c.event_index = k.at_index
+    WHERE c.is_operator
+    GROUP BY k.device, c.label
+),
+counted AS (
+    SELECT c.label AS name, count(*) AS calls
+    FROM calls AS c
+    WHERE c.is_operator
+    GROUP BY c.label
+)
+SELECT
+    s.device,
+    s.name,
+    n.calls,
+    s.self_allocations,
+    s.self_allocated_bytes,
+    s.self_increase_bytes,
+    s.allocations,
+    s.allocated_bytes,
+    s.increase_bytes
+FROM summed AS s
+JOIN counted AS n ON n.name = s.name
+WHERE s.allocations > 0 OR s.increase_bytes <> 0 OR s.self_increase_bytes <> 0
+ORDER BY s.device, s.self_increase_bytes DESC, s.name;

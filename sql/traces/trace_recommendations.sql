@@ -1,0 +1,171 @@
+-- What slows a trace's run down, as torch-tb-profiler recommends it: one row for
+-- each rule that applies, or for each device that it applies to.
+-- data_loader: steps wait for input data. data_parallel: DataParallel over
+-- several devices. communication_backend: DistributedDataParallel on devices
+-- without NCCL. communication: steps wait for other processes.
+-- gpu_utilization: a device is mostly idle. tensor_cores: no kernel uses tensor
+-- cores, where the first device has them and ops could. device_memory: a device's
+-- memory is nearly full.
+-- Where it answers otherwise than the plug-in: each device has a row of its own;
+-- memory of the CPU is not compared with that of the last device; devices of AMD
+-- have no tensor cores; and newer traces can fire data_loader, data_parallel,
+-- communication_backend and tensor_cores, too (categories := 'older': not).
+-- Columns:
+--   rule: the rule
+--   device: the device that it applies to; NULL where to the run
+--   finding: what was found
+--   evidence: the number that it rests on, in words
+--   remedy: what may help
+CREATE MACRO trace_recommendations(
+    capture,  -- name, hash prefix, @latest or selector
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
+    communication_percent := 10,  -- share of the average step in communication above which communication applies
+    utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
+    memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.* FROM _trace_slices(capture, categories) AS s
+),
+average AS MATERIALIZED (
+    SELECT v.category, v.share_percent
+    FROM average_step(capture, categories := categories) AS v
+),
+devices AS MATERIALIZED (
+    SELECT d.* FROM trace_devices AS d WHERE d.capture_id = _capture_id(capture)
+),
+wrapped AS (
+    SELECT
+        bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
+        bool_or(s.label = 'DistributedDataParallel.forward') AS is_distributed
+    FROM slices AS s
+    WHERE s.kind IN ('Operator', 'Python')
+        OR s.kind = 'Annotation' AND categories = 'all'
+),
+talking AS (
+    SELECT coalesce(bool_or(starts_with(s.label, 'nccl')), false) AS has_nccl
+    FROM slices AS s
+    WHERE s.is_communication OR s.kind = 'Kernel' AND categories = 'all'
+),
+used AS (
+    SELECT count(DISTINCT d.device) AS devices
+    FROM slices AS s
+    JOIN device_events AS d
+        ON d.capture_id = _capture_id(capture) AND d.event_index = s.event_index
+    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+),
+tensors AS (
+    SELECT
+        100 * sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
+        / nullif(
+            sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END), 0
+        ) AS eligible_percent
+    FROM _operator_calls(capture, categories) AS c
+    WHERE EXISTS (FROM devices)
+),
+peaks AS (
+    SELECT m.device, max(m.total_allocated) AS bytes
+    FROM trace_memory AS m
+    WHERE m.capture_id = _capture_id(capture) AND m.device_type <> 0
+    GROUP BY m.device
+),
+told AS (
+    SELECT
+        1 AS place,
+        'data_loader' AS rule,
+        NULL::INTEGER AS device,
+        'steps wait for input data' AS finding,
+        printf('%.1f %% of the step time is in DataLoader', v.share_percent)
+            AS evidence,
+        'load it in other processes: num_workers of DataLoader' AS remedy
+    FROM average AS v
+    WHERE v.category = 'DataLoader' AND v.share_percent > data_loader_percent
+    UNION ALL
+    SELECT
+        2,
+        'data_parallel',
+        NULL,
+        'DataParallel trains on several devices from one process',
+        u.devices || ' devices',
+        'DistributedDataParallel, a process for each device'
+    FROM wrapped AS w
+    CROSS JOIN used AS u
+    WHERE w.is_data_parallel AND u.devices > 1
+    UNION ALL
+    SELECT
+        3,
+        'communication_backend',
+        NULL,
+        'DistributedDataParallel communicates without NCCL',
+        'a device of compute capability ' || max(
+            d.compute_major || '.' || d.compute_minor
+        ),
+        'the NCCL backend, which is the fastest between devices'
+    FROM wrapped AS w
+    CROSS JOIN talking AS t
+    CROSS JOIN devices AS d
+    WHERE w.is_distributed
+        AND NOT t.has_nccl
+        AND d.compute_major + d.compute_minor / 10 >= 3.5
+    HAVING count(*) > 0
+    UNION ALL
+    SELECT
+        4,
+        'communication',
+        NULL,
+        'steps wait for other processes',
+        printf('%.1f %% of the step time is in communication', v.share_percent),
+        'gradient compression, gradient accumulation, or a larger batch'
+    FROM average AS v
+    WHERE v.category = 'Communication' AND v.share_percent > communication_percent
+    UNION ALL
+    SELECT
+        5,
+        'gpu_utilization',
+        g.device,
+        'the device is mostly idle',
+        printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
+        'a larger batch, if the model converges as well with it'
+    FROM _device_utilization(capture, categories) AS g
+    WHERE g.utilization_percent < utilization_percent
+    UNION ALL
+    SELECT
+        6,
+        'tensor_cores',
+        NULL,
+        'no kernel uses tensor cores, and ops could',
+        printf(
+            'ops that could launched %.0f %% of the time of kernels', t.eligible_percent
+        ),
+        'automatic mixed precision'
+    FROM tensors AS t
+    WHERE t.eligible_percent > 0
+        AND (
+            SELECT arg_min(
+                d.compute_major >= 7 AND coalesce(d.name, '') NOT LIKE 'AMD%', d.device
+            )
+            FROM devices AS d
+        )
+        AND NOT EXISTS (
+            FROM slices AS s WHERE s.kind = 'Kernel' AND _uses_tensor_cores(s.label)
+        )
+    UNION ALL
+    SELECT
+        7,
+        'device_memory',
+        p.device,
+        'memory of the device is nearly full',
+        printf(
+            '%.1f %% of %.1f GB were in use',
+            100 * p.bytes / d.memory_bytes,
+            d.memory_bytes / 1024 ** 3
+        ),
+        'gradient checkpointing, or automatic mixed precision'
+    FROM peaks AS p
+    JOIN devices AS d ON d.device = p.device
+    WHERE 100 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
+)
+SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
+FROM told AS t
+ORDER BY t.place, t.device;

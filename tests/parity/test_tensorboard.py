@@ -1,0 +1,183 @@
+"""The TensorBoard plug-in's answers (torch-tb-profiler 0.4.3), on traces that others published.
+
+Its categories are those of 2021 (`categories := 'older'`), so that it sees no runtime calls in four of the five traces;
+`tests/sql/test_trace_views.py` has what it answers otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.conftest import shared_file
+
+FOLDER = "captures/torch/gpu"
+NAMES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton")
+# The plug-in counts microseconds in floats, which tell them apart by half a nanosecond there.
+EXACT = 0.005
+# It shows some rounded to whole microseconds, or to two digits.
+WHOLE, TWO_DIGITS = 0.5 + EXACT, 0.005 + 1e-6
+
+
+@pytest.fixture(scope="module")
+def traces() -> Iterator[Warehouse]:
+    with etq.open() as opened:
+        for name in NAMES:
+            opened.ingest(shared_file(f"{FOLDER}/{name}.pt.trace.json.gz"), name=name)
+        yield opened
+
+
+@functools.cache
+def answers(name: str) -> Any:
+    return json.loads(gzip.decompress(shared_file(f"{FOLDER}/{name}.tb.json.gz").read_bytes()))
+
+
+def steps_of(name: str) -> list[tuple[str, dict[str, float]]]:
+    """The plug-in's steps: number, and time by category."""
+    table = answers(name)["overview"]["steps"]
+    columns = [column["name"] for column in table["columns"] if column.get("role") != "tooltip"]
+    rows = [[cell for cell in row if not str(cell).startswith("<")] for row in table["rows"]]
+    return [(row[0], dict(zip(columns[1:], row[1:], strict=True))) for row in rows]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_steps(traces: Warehouse, name: str) -> None:
+    rows = traces.step_breakdown(name, categories="older").fetchall()
+    found: dict[int, dict[str, float]] = {}
+    for _, step, category, time, _, _ in rows:
+        found.setdefault(step, {})[category] = time
+    expected = steps_of(name)
+    if name == "mi250_rocm":
+        # The step as the device shows it: the plug-in takes it for another one.
+        assert [step for step, _ in expected] == ["1", "1", "2"]
+        del expected[1]
+    assert [str(step) for step in found] == [step for step, _ in expected]
+    for ours, (_, theirs) in zip(found.values(), expected, strict=True):
+        assert {category for category, time in ours.items() if time} <= set(theirs)
+        assert {category: ours[category] for category in theirs} == pytest.approx(theirs, abs=EXACT)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"mi250_rocm"}))
+def test_average_step(traces: Warehouse, name: str) -> None:
+    [step] = answers(name)["overview"]["performance"]
+    expected = {each["name"]: (each["value"], each["extra"]) for each in step["children"]}
+    expected["Step"] = (step["value"], 100)
+    rows = traces.average_step(name, categories="older").fetchall()
+    for category, _, time, share, _ in rows:
+        value, percent = expected.pop(category, (0, 0))
+        assert time == pytest.approx(value, abs=WHOLE)
+        assert share == pytest.approx(percent, abs=TWO_DIGITS)
+    assert not expected
+
+
+def test_average_of_steps_that_a_device_shows_again(traces: Warehouse) -> None:
+    """Both answers: the plug-in's mean is of three steps, where two were run."""
+    [step] = answers("mi250_rocm")["overview"]["performance"]
+    assert step["value"] == 3456
+    [(_, steps, time, *_), *_] = traces.average_step("mi250_rocm", categories="older").fetchall()
+    assert (steps, round(time)) == (2, 4669)
+
+
+def test_steps_of_newer_traces_last_until_their_kernels_end(traces: Warehouse) -> None:
+    """Both answers, of a trace whose runtime calls the plug-in doesn't know."""
+    [(_, theirs)] = steps_of("alexnet")
+    assert (theirs["Kernel"], theirs["Runtime"], sum(theirs.values())) == (9577, 0, 43347486)
+    ours = {row[2]: row[3] for row in traces.step_breakdown("alexnet").fetchall()}
+    assert (ours["Kernel"], ours["Runtime"], sum(ours.values())) == (10630, 42217684, 43348556)
+
+
+@pytest.mark.parametrize("by", ["name", "shape"])
+@pytest.mark.parametrize("name", NAMES)
+def test_operators(traces: Warehouse, name: str, by: str) -> None:
+    table = answers(name)["operation_table_by_name" + "_input" * (by == "shape")]["data"]
+    expected = {(row["name"], row.get("input_shape")): row for row in table}
+    rows = traces.operator_table(name, by=by, categories="older").fetchall()
+    assert len(rows) == len(expected)
+    for op, shapes, calls, *times, eligible, self_percent, total_percent, _ in rows:
+        row = expected[op, None if shapes is None else str(json.loads(shapes))]
+        assert calls == row["calls"]
+        columns = ("device_self_duration", "device_total_duration", "host_self_duration", "host_total_duration")
+        assert times == pytest.approx([row.get(column, 0) for column in columns], abs=WHOLE)
+        assert eligible == (row["tc_eligible"] == "Yes")
+        assert [self_percent, total_percent] == pytest.approx(
+            [row["tc_self_ratio"], row["tc_total_ratio"]], abs=TWO_DIGITS
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels(traces: Warehouse, name: str) -> None:
+    table = (answers(name)["kernel_table"] or {"data": {"rows": []}})["data"]["rows"]
+    expected = {row[0]: row for row in table}
+    rows = traces.kernel_table(name, categories="older").fetchall()
+    assert len(rows) == len(expected)
+    for kernel, used, _, calls, *numbers, blocks, occupancy, _ in rows:
+        _, tensor_cores, number, *others = expected[kernel]
+        assert (used, calls) == (tensor_cores == "Yes", number)
+        assert numbers == pytest.approx(others[:4], abs=WHOLE)
+        told = [value for value in (blocks, occupancy) if value is not None]
+        assert told == pytest.approx(others[4:], abs=TWO_DIGITS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_metrics_of_devices(traces: Warehouse, name: str) -> None:
+    counters = [json.loads(each) for each in answers(name)["gpu_metrics"]]
+    rows = traces.gpu_metrics(name).fetchall()
+    for metric, title in (("utilization", "GPU Utilization"), ("sm_efficiency", "Est. SM Efficiency")):
+        # Two at the start are there for the picture, and each stretch of an efficiency has a 0 at its end.
+        theirs = [each for each in counters if title in each["args"]][2:]
+        theirs = theirs[:-1] if metric == "utilization" else theirs[::2]
+        ours = [row for row in rows if row[1] == metric]
+        assert len(ours) == len([each for each in theirs if metric == "utilization" or each["args"][title] > 1e-9])
+        theirs = theirs if metric == "utilization" else [each for each in theirs if each["args"][title] > 1e-9]
+        for (device, _, start, _, percent, _), each in zip(ours, theirs, strict=True):
+            assert device == each["pid"]
+            assert start == pytest.approx(each["ts"] - counters[0]["ts"], abs=EXACT)
+            assert percent == pytest.approx(100 * each["args"][title], abs=0.001)
+
+
+# What the plug-in's overview shows of each device: utilization, SM efficiency, occupancy, kernels with tensor cores.
+DEVICES: dict[str, list[tuple[int, float, float | None, float | None, float | None]]] = {
+    "alexnet": [(0, 0.02209355, 0.02207715, 39.68451084, None)],
+    "cpu_only_rank34": [],
+    "mi250_rocm": [(2, 1.18281329, None, None, None)],
+    "resnet50_dataloader": [(0, 67.81683899, None, None, 0.0)],
+    "triton": [(0, 1.31952906e-05, 1.22175196e-07, 0.0, None)],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_utilization(traces: Warehouse, name: str) -> None:
+    rows = traces.gpu_utilization(name, categories="older").fetchall()
+    assert len(rows) == len(DEVICES[name])
+    for (device, _, *numbers), (number, *expected) in zip(rows, DEVICES[name], strict=True):
+        assert device == number
+        assert numbers == [None if value is None else pytest.approx(value, rel=2e-4) for value in expected]
+
+
+@pytest.mark.parametrize("categories", ["older", "all"])
+@pytest.mark.parametrize("name", NAMES)
+def test_recommendations(traces: Warehouse, name: str, categories: str) -> None:
+    """They fire on the same traces as the plug-in's."""
+    texts = answers(name)["overview"]["recommendations"]
+    words = {"on input data loading": "data_loader", "on communication": "communication", "low util": "gpu_utilization"}
+    expected = [rule for text, rule in words.items() if text in texts]
+    assert len(expected) == texts.count("<li>") == 1
+    rows = traces.trace_recommendations(name, categories=categories).fetchall()
+    assert [row[0] for row in rows] == expected
+    if expected != ["gpu_utilization"]:
+        assert rows[0][3].split()[0] + "% of the step time" in texts
+
+
+def test_the_list_layout_that_the_plug_in_fails_on(warehouse: Warehouse) -> None:
+    warehouse.ingest(shared_file(f"{FOLDER}/resnet50_list_format.pt.trace.json.gz"), name="list")
+    rows = warehouse.average_step("list", unit="ms").fetchall()
+    assert [row[0] for row in rows[:2]] == ["Step", "Kernel"]
+    assert sum(row[2] for row in rows[1:]) == pytest.approx(rows[0][2])
+    assert warehouse.kernel_table("list").fetchall()

@@ -1,0 +1,407 @@
+"""Views of traces: events in, numbers by hand out.
+
+Where the plug-in (torch-tb-profiler 0.4.3) answers otherwise, a test states its answer on the same trace, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.trace_builders import event, memory, trace, two_steps
+
+CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
+A100 = {"name": "NVIDIA A100", "totalGlobalMem": 1000, "computeMajor": 8, "computeMinor": 0, "numSms": 108}
+TWO_DEVICES = [{"id": 0, **A100}, {"id": 1, **A100}]
+
+
+class Traces:
+    """Ingests traces and asks of the last one."""
+
+    def __init__(self, warehouse: Warehouse, folder: Path) -> None:
+        self.warehouse, self.path = warehouse, folder / "small.pt.trace.json"
+
+    def take(self, *events: dict[str, Any], **top: Any) -> None:
+        self.path.write_bytes(trace(*events, **top))
+        self.warehouse.ingest(self.path, name="t")
+
+    def ask(self, view: str, columns: str = "*", **arguments: Any) -> list[tuple[Any, ...]]:
+        given = "".join(f", {name} := {value!r}" for name, value in arguments.items())
+        return self.warehouse.sql(f"SELECT {columns} FROM {view}('t'{given})").fetchall()
+
+    def steps(self, **arguments: Any) -> list[dict[str, float]]:
+        """The times of each step that aren't 0, by category."""
+        found: dict[int, dict[str, float]] = {}
+        for step, category, time in self.ask("step_breakdown", "step, category, time", **arguments):
+            found.setdefault(step, {}).update({category: time} if time else {})
+        return list(found.values())
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    return Traces(warehouse, tmp_path)
+
+
+# Of `two_steps`, by hand: the second step begins where the first ends and lasts until its kernel ends.
+FIRST = {"Kernel": 40.0, "Runtime": 10.0, "CPU Exec": 20.0, "Other": 30.0}
+SECOND = {"Kernel": 40.0, "Memcpy": 20.0, "Runtime": 16.0, "DataLoader": 8.0, "CPU Exec": 4.0, "Other": 32.0}
+
+
+@pytest.mark.parametrize(("is_older", "categories"), [(False, "all"), (True, "all"), (True, "older")])
+def test_steps_are_of_what_stands_first(traces: Traces, is_older: bool, categories: str) -> None:
+    traces.take(*two_steps(), is_older=is_older)
+    assert traces.steps(categories=categories) == [FIRST, SECOND]
+    rows = traces.ask("step_breakdown", unit="ns")
+    assert [row[2] for row in rows] == [*CATEGORIES] * 2
+    assert rows[8] == (1, 5, "Kernel", 40000.0, pytest.approx(100 * 40 / 120), "ns")
+
+
+def test_newer_categories_are_known(traces: Traces) -> None:
+    """The plug-in knows no `cuda_runtime`, and no DataLoader that is an annotation: its answer is that of `older`."""
+    traces.take(*two_steps())
+    plugin = [
+        {"Kernel": 40.0, "CPU Exec": 30.0, "Other": 30.0},
+        {"Kernel": 20.0, "Memcpy": 20.0, "CPU Exec": 10.0, "Other": 50.0},
+    ]
+    assert traces.steps(categories="older") == plugin
+    assert traces.steps() == [FIRST, SECOND]
+
+
+def test_average_step(traces: Traces) -> None:
+    traces.take(*two_steps())
+    rows = traces.ask("average_step", "category, steps, time, share_percent")
+    assert rows[:3] == [
+        ("Step", 2, 110.0, 100.0),
+        ("Kernel", 2, 40.0, pytest.approx(100 * 40 / 110)),
+        ("Memcpy", 2, 10.0, pytest.approx(100 * 10 / 110)),
+    ]
+    assert [row[0] for row in rows[1:]] == [*CATEGORIES]
+    assert traces.ask("average_step", "category, steps, time", skip_first=1)[0] == ("Step", 1, 120.0)
+
+
+def test_without_steps_all_is_one(traces: Traces) -> None:
+    traces.take(*[each for each in two_steps() if not each["name"].startswith("ProfilerStep")])
+    assert traces.ask("step_breakdown", "DISTINCT step") == [(0,)]
+    # From the first op, at 10, to the last kernel's end, at 220.
+    assert sum(traces.steps()[0].values()) == 210
+
+
+def test_steps_whose_kernels_were_not_all_recorded_are_left_out(traces: Traces) -> None:
+    late = [event("user_annotation", "ProfilerStep#6", 200, 300), event("cpu_op", "aten::add", 210, 220)]
+    traces.take(*two_steps(), *late)
+    assert traces.ask("average_step", "steps")[0] == (2,)
+    assert {row[1] for row in traces.ask("step_breakdown")} == {4, 5}
+
+
+def test_a_step_begins_where_kernels_from_before_end(traces: Traces) -> None:
+    early = event("kernel", "before", -20, 5, 7, device=0)
+    later = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, correlation=3),
+        event("kernel", "k", 20, 30, 7, device=0, correlation=3),
+    ]
+    traces.take(early, *later)
+    assert traces.steps() == [{"Kernel": 10.0, "Runtime": 5.0, "Other": 80.0}]
+
+
+def test_time_counts_once_where_kernels_fill_the_steps(traces: Traces) -> None:
+    """The plug-in starts over there: Kernel 120, Runtime 10, CPU Exec 10 and Other 100 of a step of 120."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cpu_op", "aten::mm", 0, 20, external=1),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 15, external=1, correlation=3),
+        event("kernel", "k", -10, 120, 7, external=1, correlation=3, device=0),
+    )
+    assert traces.steps() == [{"Kernel": 120.0}]
+
+
+def test_communication(traces: Traces) -> None:
+    """Kernels that share the id of a communication are ones; newer names are known as such, unlike to the plug-in."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cpu_op", "nccl:all_to_all", 0, 20, external=1),
+        event("cpu_op", "nccl:all_reduce", 20, 30, external=2),
+        event("kernel", "ncclDevKernel_SendRecv", 40, 60, 7, device=0, external=9),
+        event("kernel", "k", 70, 80, 7, device=0, external=2),
+    )
+    plugin = {"Kernel": 20.0, "Communication": 20.0, "CPU Exec": 20.0, "Other": 40.0}
+    assert traces.steps(categories="older") == [plugin]
+    assert traces.steps() == [{"Communication": 60.0, "Other": 40.0}]
+    assert [row[0] for row in traces.ask("trace_recommendations")] == ["communication", "gpu_utilization"]
+
+
+@pytest.mark.parametrize(
+    "view", ["step_breakdown", "average_step", "kernel_table", "operator_table", "gpu_utilization"]
+)
+def test_unknown_categories_are_an_error(traces: Traces, view: str) -> None:
+    traces.take(*two_steps())
+    with pytest.raises(duckdb.Error, match="categories is all or older, not newest"):
+        traces.ask(view, categories="newest")
+
+
+def test_operators(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("operator_table") == [
+        ("aten::addmm", None, 1, 40.0, 40.0, 10.0, 20.0, True, 100.0, 100.0, "us"),
+        ("aten::relu", None, 1, 40.0, 40.0, 4.0, 10.0, False, 0.0, 0.0, "us"),
+        ("aten::linear", None, 1, 0.0, 40.0, 10.0, 30.0, True, 0.0, 100.0, "us"),
+    ]
+    assert traces.ask("operator_table", "name, shapes", by="shape")[1] == ("aten::relu", "[[8, 2]]")
+    assert [row[0] for row in traces.ask("operator_table", "name", skip_first=1)] == ["aten::relu"]
+    # The plug-in knows no runtime calls there, thus no times on devices, and leaves none out on the host.
+    assert traces.ask("operator_table", "name, device_total_time, host_self_time", categories="older") == [
+        ("aten::addmm", 0.0, 20.0),
+        ("aten::linear", 0.0, 10.0),
+        ("aten::relu", 0.0, 10.0),
+    ]
+    with pytest.raises(duckdb.Error, match="by is name or shape, not stack"):
+        traces.ask("operator_table", by="stack")
+
+
+def test_ops_that_only_call_another_of_their_name_are_one_call(traces: Traces) -> None:
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 30, external=1),
+        event("python_function", "helper", 1, 29),
+        event("cpu_op", "aten::mm", 5, 25, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
+        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
+        event("cpu_op", "Optimizer.zero_grad", 40, 50),
+    )
+    columns = "name, calls, device_self_time, host_self_time, host_total_time"
+    assert traces.ask("operator_table", columns) == [("aten::mm", 1, 10.0, 25.0, 30.0)]
+
+
+def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
+    """The plug-in says No of aten::t, as its first call has no product within it."""
+    traces.take(
+        event("cpu_op", "aten::t", 0, 10), event("cpu_op", "aten::t", 20, 40), event("cpu_op", "aten::mm", 25, 30)
+    )
+    assert dict(traces.ask("operator_table", "name, tensor_cores_eligible")) == {"aten::t": True, "aten::mm": True}
+
+
+def test_kernels(traces: Traces) -> None:
+    traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
+    assert traces.ask("kernel_table") == [
+        ("relu_kernel", False, False, 2, 50.0, 25.0, 40.0, 10.0, pytest.approx(1.6), pytest.approx(64.0), "us"),
+        ("volta_h884gemm", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us"),
+    ]
+    # The plug-in finds no op of theirs, as it knows no runtime calls there.
+    assert not any(row[2] for row in traces.ask("kernel_table", categories="older"))
+
+
+def test_utilization(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("gpu_utilization") == [
+        (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
+    ]
+    # The plug-in leaves out what runs behind the steps of the host: 30 %, 20 %, 53.33 %, and nothing of tensor cores.
+    assert traces.ask("gpu_utilization", categories="older") == [
+        (0, 2, pytest.approx(30.0), pytest.approx(20.0), pytest.approx(53.333333), None)
+    ]
+
+
+def test_metrics_of_devices(traces: Traces) -> None:
+    traces.take(*two_steps())
+    rows = traces.ask("gpu_metrics")
+    # 220 microseconds are 22 buckets of 10.
+    busy = [row for row in rows if row[1] == "utilization"]
+    assert [row[2] for row in busy] == [10.0 * place for place in range(22)]
+    assert [row[4] for row in busy] == [100.0 * (5 <= place < 9 or place >= 18) for place in range(22)]
+    assert rows[22:] == [(0, "sm_efficiency", 50.0, 40.0, 50.0, "us"), (0, "sm_efficiency", 180.0, 40.0, 100.0, "us")]
+
+
+ALLOCATIONS = [
+    event("cpu_op", "aten::add", 0, 10),
+    event("cpu_op", "aten::empty", 2, 8),
+    memory(4, 64, 64),
+    event("cpu_op", "aten::add", 20, 30),
+    event("cpu_op", "aten::empty", 22, 28),
+    memory(25, 128, 128, type=1, device=1),
+    event("cpu_op", "aten::add_", 40, 50),
+    memory(45, -16, 48),
+    memory(46, 32, 32, type=12, device=0),
+    memory(60, -8, 40),
+    event("cpu_op", "aten::relu", 70, 90),
+    event("cpu_op", "aten::add", 72, 80),
+]
+
+
+def test_memory_of_ops(traces: Traces) -> None:
+    """The plug-in counts two calls of aten::add, not the one in an op that allocates nothing, and no XPU."""
+    traces.take(*ALLOCATIONS)
+    assert traces.ask("trace_memory_stats") == [
+        ("CPU", "aten::empty", 2, 1, 64, 64, 1, 64, 64),
+        ("CPU", "aten::add", 3, 0, 0, 0, 1, 64, 64),
+        ("CPU", "aten::add_", 1, 0, 0, -16, 0, 0, -16),
+        ("GPU1", "aten::empty", 2, 1, 128, 128, 1, 128, 128),
+        ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128),
+        ("type 12:0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
+    ]
+
+
+def test_memory_over_time(traces: Traces) -> None:
+    traces.take(*ALLOCATIONS)
+    assert traces.ask("memory_timeline") == [
+        ("CPU", 4.0, 64, 64, 1024, 64, "us"),
+        ("CPU", 45.0, -16, 48, 1024, 64, "us"),
+        ("CPU", 60.0, -8, 40, 1024, 64, "us"),
+        ("GPU1", 25.0, 128, 128, 1024, 128, "us"),
+        ("type 12:0", 46.0, 32, 32, 1024, 32, "us"),
+    ]
+
+
+def test_modules(traces: Traces) -> None:
+    """The plug-in has Linear_0 twice with 2 calls, 40 of time and 20 of its own: the sum of both, below each."""
+    traces.take(
+        event("python_function", "nn.Module: Net_0", 0, 100),
+        event("python_function", "nn.Module: Block_0", 10, 40),
+        event("python_function", "forward", 12, 38),
+        event("python_function", "nn.Module: Linear_0", 15, 35),
+        event("cpu_op", "aten::linear", 20, 30, external=1),
+        event("cuda_runtime", "cudaLaunchKernel", 22, 24, external=1, correlation=5),
+        event("kernel", "k", 30, 37, 7, device=0, correlation=5),
+        event("python_function", "nn.Module: Block_1", 50, 90),
+        event("python_function", "nn.Module: Linear_0", 60, 80),
+        event("cpu_op", "aten::linear", 65, 75, external=2),
+        event("cpu_op", "aten::add", 82, 86, external=3),
+    )
+    assert traces.ask("module_tree") == [
+        ("Net_0", "Net_0", 0, 1, 0, 100.0, 30.0, 7.0, 0.0, 7.0, "us"),
+        ("Net_0/Block_0", "Block_0", 1, 1, 0, 30.0, 10.0, 7.0, 0.0, 7.0, "us"),
+        ("Net_0/Block_0/Linear_0", "Linear_0", 2, 1, 1, 20.0, 10.0, 7.0, 7.0, 7.0, "us"),
+        ("Net_0/Block_1", "Block_1", 1, 1, 1, 40.0, 16.0, 0.0, 0.0, 40.0, "us"),
+        ("Net_0/Block_1/Linear_0", "Linear_0", 2, 1, 1, 20.0, 10.0, 0.0, 0.0, 20.0, "us"),
+    ]
+
+
+# What the plug-in's views say of two real runs: modules with depth, ops directly within, microseconds with what is within
+# and without; and ops that allocate, with calls, allocations and bytes of their own and with what is within.
+MODULES = [
+    ("TransformerEncoder_0", 0, 2, 0, 7941.83, 124.17),
+    ("TransformerEncoderLayer_0", 1, 2, 6, 6816.36, 127.56),
+    ("MultiheadAttention_0", 2, 2, 50, 6251.33, 477.20),
+    ("Dropout_0", 2, 2, 2, 97.11, 68.10),
+    ("LayerNorm_0", 2, 2, 2, 119.81, 71.78),
+    ("Linear_0", 2, 2, 2, 44.41, 11.15),
+    ("Dropout_1", 2, 2, 2, 51.34, 15.16),
+    ("Linear_1", 2, 2, 2, 29.25, 7.63),
+    ("Dropout_2", 2, 2, 2, 30.85, 8.91),
+    ("LayerNorm_1", 2, 2, 2, 26.77, 12.25),
+    ("TransformerEncoderLayer_1", 1, 2, 6, 1001.30, 97.18),
+    ("MultiheadAttention_1", 2, 2, 50, 577.61, 136.07),
+]
+ALLOCATING = {
+    "aten::empty": (18, 18, 64512, 64512, 18, 64512, 64512),
+    "aten::mm": (18, 18, 325632, 310272, 30, 340992, 325632),
+    "aten::linear": (12, 0, 0, 0, 12, 105984, 105984),
+    "aten::ones_like": (6, 0, 0, 0, 6, 24, 24),
+    "AddmmBackward0": (12, 0, 0, 0, 30, 340992, 325632),
+    "autograd::engine::evaluate_function: AddmmBackward0": (12, 0, 0, -147456, 42, 344304, 181488),
+    "autograd::engine::evaluate_function: ReluBackward0": (6, 0, 0, -196608, 6, 98304, -98304),
+}
+
+
+def test_modules_of_a_real_trace(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="t")
+    rows = warehouse.module_tree("t").fetchall()
+    assert len(rows) == 19
+    for row, (module, depth, calls, operators, *times) in zip(rows, MODULES, strict=False):
+        assert row[1:5] == (module, depth, calls, operators)
+        assert row[5:7] == pytest.approx(times, abs=0.01)
+
+
+def test_memory_of_a_real_trace(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="t")
+    rows = {row[1]: row[2:] for row in warehouse.trace_memory_stats("t").fetchall()}
+    assert len(rows) == 17
+    assert {name: rows[name] for name in ALLOCATING} == ALLOCATING
+    curve = warehouse.memory_timeline("t").fetchall()
+    assert (len(curve), curve[-1][3], curve[-1][5]) == (164, 38440, 63024)
+
+
+PLAIN = [
+    event("user_annotation", "ProfilerStep#1", 0, 100),
+    event("cpu_op", "aten::mm", 0, 20, external=1),
+    event("cuda_runtime", "cudaLaunchKernel", 5, 15, external=1, correlation=3),
+    event("kernel", "k", 20, 90, 7, external=1, correlation=3, device=0),
+]
+
+
+def rules(traces: Traces, **arguments: Any) -> list[tuple[Any, ...]]:
+    return traces.ask("trace_recommendations", "rule, device", **arguments)
+
+
+def test_recommendations(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("trace_recommendations", "rule, device, evidence") == [
+        ("gpu_utilization", 0, "a kernel ran in 36.36 % of the steps")
+    ]
+    limits = {"data_loader_percent": 3, "utilization_percent": 36}
+    assert traces.ask("trace_recommendations", "rule, device, evidence", **limits) == [
+        ("data_loader", None, "3.6 % of the step time is in DataLoader")
+    ]
+
+
+def test_each_idle_device_is_told_of(traces: Traces) -> None:
+    """The plug-in has one text for both: GPU 0and 1 have low utilization."""
+    traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
+    assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
+
+
+def test_tensor_cores_are_recommended_where_there_are_any(traces: Traces) -> None:
+    """The plug-in can't tell AMD's devices apart, and of newer traces knows no op that launched a kernel."""
+    traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("tensor_cores", None)]
+    assert rules(traces, categories="older") == []
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Instinct MI250X'")
+    assert rules(traces) == []
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'NVIDIA K80', compute_major = 3")
+    assert rules(traces) == []
+
+
+def test_parallel_training(traces: Traces) -> None:
+    wrappers = [event("cpu_op", f"{name}.forward", 0, 99, 2) for name in ("DataParallel", "DistributedDataParallel")]
+    traces.take(*PLAIN, *wrappers, event("kernel", "k", 20, 80, 7, device=1), deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("data_parallel", None), ("communication_backend", None), ("tensor_cores", None)]
+
+
+def test_full_memory_is_that_of_devices(traces: Traces) -> None:
+    """The plug-in compares the CPU's memory with the last device's: it recommends the same for both traces."""
+    op = event("cpu_op", "aten::empty", 0, 10)
+    traces.take(op, memory(5, 950, 950, type=1, device=1), deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("device_memory", 1)]
+    assert rules(traces, memory_percent=95) == []
+    traces.warehouse.connection.execute("UPDATE trace_memory SET device_type = 0, device = -1")
+    assert rules(traces) == []
+
+
+def test_devices_that_a_trace_names(traces: Traces) -> None:
+    traces.take(*PLAIN, deviceProperties=[{**A100, "id": 3}, {"name": None, "totalGlobalMem": 2**70}])
+    assert traces.warehouse.sql("FROM trace_devices").fetchall() == [
+        (1, 3, "NVIDIA A100", 1000, 8, 0, 108),
+        (1, 1, None, None, None, None, None),
+    ]
+    assert traces.warehouse.sql("FROM findings").fetchall() == []
+
+
+@pytest.mark.parametrize("devices", [{}, "none", [1], [{"id": "x"}], None])
+def test_devices_out_of_form_are_left_out(traces: Traces, devices: Any) -> None:
+    traces.take(*PLAIN, deviceProperties=devices)
+    assert traces.warehouse.sql("FROM trace_devices").fetchall() == []
+    [(rule,)] = traces.warehouse.sql("SELECT rule FROM findings").fetchall()
+    assert rule == "devices left out"
+    assert traces.steps()
+
+
+def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="t")
+    for view in (
+        "step_breakdown", "average_step", "gpu_utilization", "gpu_metrics", "operator_table", "kernel_table",
+        "trace_memory_stats", "memory_timeline", "module_tree", "trace_recommendations",
+    ):  # fmt: skip
+        assert warehouse.sql(f"FROM {view}('t')").fetchall() == [], view
