@@ -56,8 +56,9 @@ SELECT
         ' ',
         CASE
             WHEN a.constant_percent >= 1 THEN 'What is done to a weight is the same in '
-                || 'every run: fold it at export (constant_prop_pass), or give the '
-                || 'whole op, as linear, to a backend that packs weights when loading. '
+                || 'every run: fold it before lowering ends (constant_prop_pass), or '
+                || 'give the whole op, as linear, to a backend that packs weights when '
+                || 'loading. '
                 || 'An input can be given as the model wants it.'
         END,
         CASE

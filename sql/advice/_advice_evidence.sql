@@ -83,9 +83,7 @@ taxed AS (
         r.iteration = 0 AND count(*) FILTER (WHERE r.iteration > 0)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         t.unit
-    FROM asked AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
-    JOIN framework_tax(
+    FROM framework_tax(
         capture,
         unit := unit,
         skip_first := skip_first,
@@ -94,7 +92,10 @@ taxed AS (
         active := active,
         repeat := repeat,
         skip_first_wait := skip_first_wait
-    ) AS t ON t.run_index = r.run_index
+    ) AS t
+    CROSS JOIN asked AS a
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     JOIN logged AS l ON l.run_index = r.run_index
     WHERE a.profiling_level IS DISTINCT FROM 'debug'
 ),
@@ -166,8 +167,8 @@ owned AS (
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM asked AS a
-    CROSS JOIN _self_times(capture, 0, 0, 0, 1, 0, 0) AS t
+    FROM _self_times(capture, 0, 0, 0, 1, 0, 0) AS t
+    CROSS JOIN asked AS a
     JOIN given AS g ON g.run_index = t.run_index AND g.is_steady
     JOIN signatures AS s
         ON s.capture_id = a.capture_id

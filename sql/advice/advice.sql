@@ -28,7 +28,8 @@ WITH
 asked AS MATERIALIZED (
     SELECT c.capture_id, c.unit FROM _advised_capture(capture, unit) AS c
 ),
--- Each view is asked once; its rows go to the rules as a list.
+-- Each view is asked once; its rows go to the rules as a list. None is called as
+-- a table is: what a macro here names would be taken for it.
 all_runs AS MATERIALIZED (
     SELECT list(r) AS given
     FROM _advice_runs(

@@ -109,7 +109,9 @@ def test_findings_of_a_file_are_told_on_stderr() -> None:
     assert result.stderr == "Note: trailing bytes: 24 bytes behind the last dump belong to none and are ignored\n"
 
 
-@pytest.mark.parametrize("command", ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles"])
+@pytest.mark.parametrize(
+    "command", ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles", "advice"]
+)
 def test_views_of_a_capture_and_of_a_file_are_alike(command: str, lab: str) -> None:
     stored = etq_says(command, "run", "--db", lab, "--format", "csv")
     read = etq_says(command, MLP, "--format", "csv")
@@ -126,6 +128,17 @@ def test_options_of_views(lab: str) -> None:
     assert {row["note"] for row in json.loads(result.stdout)} == {"work is slower when traced"}
     result = etq_says("ops", "run", "--by", "instance", "--db", lab, "--format", "json")
     assert {row["instruction_id"] for row in json.loads(result.stdout)} >= {0, 1, 23}
+
+
+def test_advice_of_a_file_with_its_record() -> None:
+    result = etq_says(
+        "advice", MLP, "--etrecord", MLP.replace(".etdp", ".etrecord"), "--unit", "ms", "--format", "json"
+    )
+    rows = json.loads(result.stdout)
+    assert [row["severity"] for row in rows] == ["high", "high", "medium", "low"]
+    assert rows[0]["rule"] == "copies" and "export_models.py:" in rows[0]["evidence"] and rows[0]["unit"] == "ms"
+    skipped = etq_says("advice", MLP, "--skip-first", "1", "--format", "json")
+    assert "first run" not in {row["rule"] for row in json.loads(skipped.stdout)}
 
 
 def test_sql_opens_for_reading_only(lab: str) -> None:

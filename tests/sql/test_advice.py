@@ -310,6 +310,21 @@ def test_a_record_of_another_program_tells_nothing(warehouse: Warehouse) -> None
     assert "models/" not in str(rows) and "dominating module" not in rows
 
 
+def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
+    twins = warehouse.ingest(CAPTURES / "twins/twins.etdp")
+    warehouse.link(twins, warehouse.ingest_record(CAPTURES / "twins/twins.etrecord"))
+    assert said(warehouse, twins.name)["method unknown"]["severity"] == "medium"
+    maploop = warehouse.ingest(CAPTURES / "maploop/maploop.etdp")
+    warehouse.link(maploop, warehouse.ingest_record(CAPTURES / "maploop/maploop.etrecord"))
+    assert said(warehouse, maploop.name)["half-written"]["finding"].startswith("The record maploop lacks")
+    mlp = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
+    warehouse.link(mlp, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
+    assert said(warehouse, mlp.name)["foreign program"]["severity"] == "high"
+    short = CAPTURES / "mlp/mlp_debug_shortbin"
+    debug = warehouse.ingest(short.with_suffix(".etdp"), debug_buffer=short.with_suffix(".bin"))
+    assert set(said(warehouse, debug.name)) == {"logged values", "short debug buffer"}
+
+
 def test_nothing_is_said_of_pytorch_traces(warehouse: Warehouse, tmp_path: Path) -> None:
     events = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
