@@ -33,38 +33,35 @@ kernels AS (
     WHERE t.is_device AND t.external_id > 0 AND t.category <> 'gpu_user_annotation'
     GROUP BY t.external_id
 ),
+-- With what the events before it in its thread launched: those that it stands in
+-- come before it, what is within it behind it.
 launched AS (
-    SELECT t.*, coalesce(k.ticks, 0) AS ticks
+    SELECT
+        t.*,
+        coalesce(k.ticks, 0) AS ticks,
+        sum(coalesce(k.ticks, 0)) OVER (
+            PARTITION BY t.thread_index
+            ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
+        ) AS so_far
     FROM traced AS t
     LEFT JOIN kernels AS k
         ON k.external_id = t.external_id
         AND t.category IN ('cpu_op', 'Operator', 'user_annotation')
     WHERE NOT t.is_device AND EXISTS (FROM kernels)
 ),
-moments AS (
-    SELECT l.thread_index, l.start_ticks, sum(l.ticks) AS ticks
+running AS (
+    SELECT l.thread_index, l.start_ticks, max(l.so_far) AS so_far
     FROM launched AS l
     GROUP BY l.thread_index, l.start_ticks
-),
-running AS (
-    SELECT
-        m.thread_index,
-        m.start_ticks,
-        sum(m.ticks) OVER (PARTITION BY m.thread_index ORDER BY m.start_ticks) AS ticks
-    FROM moments AS m
 )
 SELECT
     l.run_index,
     l.event_index,
     l.ticks AS self_ticks,
-    greatest(
-        coalesce(u.ticks, 0) - coalesce(b.ticks, 0), l.ticks
-    ) AS total_ticks
+    greatest(coalesce(u.so_far, 0) - l.so_far, 0) + l.ticks AS total_ticks
 FROM launched AS l
 ASOF LEFT JOIN running AS u
-    ON u.thread_index = l.thread_index AND l.end_ticks > u.start_ticks
-ASOF LEFT JOIN running AS b
-    ON b.thread_index = l.thread_index AND l.start_ticks > b.start_ticks;
+    ON u.thread_index = l.thread_index AND l.end_ticks > u.start_ticks;
 
 -- The innermost nn.Module that each event of a trace stands in, itself for a
 -- module's own call; only where the trace has Python functions.

@@ -128,6 +128,26 @@ def test_what_devices_say(warehouse: Warehouse) -> None:
     ]  # fmt: skip
 
 
+def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
+    """By hand: a parent that launches, and a child that begins with it and launches itself."""
+    ingested(
+        warehouse,
+        trace(
+            slice_of("parent", 10, 10, args={"External id": 1}),
+            slice_of("child", 10, 4, args={"External id": 2}),
+            slice_of("sibling", 14, 4, args={"External id": 3}),
+            *(
+                slice_of(f"kernel {number}", 30 + 10 * number, dur, cat="kernel", tid=9, args={"External id": number})
+                for number, dur in ((1, 1), (2, 2), (3, 5))
+            ),
+        ),
+    )
+    rows = "SELECT name, self_device_time, device_time_total FROM key_averages('@latest') WHERE NOT is_device"
+    assert {name: times for name, *times in warehouse.sql(rows).fetchall()} == {
+        "parent": [1, 8], "child": [2, 2], "sibling": [5, 5],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
