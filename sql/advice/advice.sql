@@ -13,7 +13,7 @@
 --   time_at_stake: the time of one run that it is about, on average, the most that mending it may gain; NULL where it is about no such time
 --   share_percent: that in percent of the executes; of loading and executes together for loading; NULL where it is about no time
 --   remedy: what to do
---   unit: unit of time_at_stake, and of the times in the sentences
+--   unit: unit of time_at_stake, and of the times in the sentences; NULL for a trace
 CREATE MACRO advice(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -100,7 +100,8 @@ SELECT
     t.remedy,
     a.unit
 FROM told AS t
-CROSS JOIN asked AS a
+-- A trace's rules are about no time of executes, and have no unit.
+LEFT JOIN asked AS a ON true
 ORDER BY
     list_position(['high', 'medium', 'low'], t.severity),
     -- What makes numbers doubtful comes before what they say.

@@ -325,7 +325,7 @@ def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
     assert set(said(warehouse, debug.name)) == {"logged values", "short debug buffer"}
 
 
-def test_nothing_is_said_of_pytorch_traces(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_rules_of_devices_say_nothing_of_pytorch_traces(warehouse: Warehouse, tmp_path: Path) -> None:
     events = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
         for at in range(40)

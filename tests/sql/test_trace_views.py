@@ -347,6 +347,13 @@ def test_recommendations(traces: Traces) -> None:
     ]
 
 
+def test_advice_on_a_trace_is_what_is_recommended(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
+        ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None)
+    ]
+
+
 def test_each_idle_device_is_told_of(traces: Traces) -> None:
     """The plug-in has one text for both: GPU 0and 1 have low utilization."""
     traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
