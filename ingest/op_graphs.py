@@ -163,39 +163,53 @@ class GraphRows:
 
         Returns how many nodes that are, and these graphs, each with the argument's number.
         """
-        # Nothing else is done as often: names are looked up once, and the most frequent kind is not worth a call.
+        # Nothing else is done as often: names are looked up once, and the most frequent kinds are not worth a call.
         edges, makers, find = self._edges, values.makers, values.get
         for user, node in enumerate(nodes, row):
             nested = []
             position = 0
             for at, argument in enumerate(node.inputs):
                 given = argument.arg
-                if given.as_graph is not None:
-                    nested.append((at, given.as_graph))
-                for name in given.names() if given.as_tensor is None else (given.as_tensor.name,):
-                    number = find(name)
+                if (tensor := given.as_tensor) is not None:
+                    number = find(tensor.name)
                     if number is not None and (maker := makers[number]) != NO_NODE:
                         edges += (maker, user, position)
                     position += 1
-            self._add_values(user, [name for given in node.outputs for name in given.names()], values)
+                elif given.as_graph is not None:
+                    nested.append((at, given.as_graph))
+                elif given.as_tensors is not None or given.as_optional_tensors is not None:
+                    for name in given.names():
+                        number = find(name)
+                        if number is not None and (maker := makers[number]) != NO_NODE:
+                            edges += (maker, user, position)
+                        position += 1
+            outputs = node.outputs
+            if len(outputs) == 1 and (tensor := outputs[0].as_tensor) is not None:
+                self._add_value(user, 0, tensor.name, values)
+            else:
+                self._add_values(user, [name for given in outputs for name in given.names()], values)
             if nested:
                 return user + 1 - row, nested
         return len(nodes), []
 
+    def _add_value(self, row: int, position: int, name: str, values: Values) -> None:
+        number = values[name]
+        values.makers[number] = row
+        self._values += (row, position, values.tensors[number])
+        self._value_names.append(values.names[number])
+
     def _add_values(self, row: int, names: list[str], values: Values) -> None:
         for position, name in enumerate(names):
-            number = values[name]
-            values.makers[number] = row
-            self._values += (row, position, values.tensors[number])
-            self._value_names.append(values.names[number])
+            self._add_value(row, position, name, values)
 
     def _add_nodes(self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str) -> None:
         self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
-        self._traces.extend([node.metadata.stack_trace for node in nodes])
-        self._stacks.extend([node.metadata.nn_module_stack for node in nodes])
-        handles = [_handle(node.metadata.debug_handle) for node in nodes]
+        told = [node.metadata for node in nodes]
+        self._traces.extend([each.stack_trace for each in told])
+        self._stacks.extend([each.nn_module_stack for each in told])
+        handles = [_handle(each.debug_handle) for each in told]
         for row, handle in enumerate(handles, first):
             if handle is not None:
                 self._handles += (row, handle)

@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.run                            # etq alone
     python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
+    python -m tests.benchmarks.run --hta ENV/bin/python       # and one with HolisticTraceAnalysis
     python -m tests.benchmarks.run --quick                    # without 10 million events
 
 Every figure but those of calls is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
@@ -56,6 +57,24 @@ from {module} import Inspector
 Inspector(etdump_path=sys.argv[1]).to_dataframe()
 start = time.perf_counter()
 Inspector(etdump_path=sys.argv[2]).to_dataframe()
+print(time.perf_counter() - start)
+"""
+
+
+AVERAGES = """
+import sys, time
+import duckdb, pyarrow, etq.storing, etq.ingest.torch_trace
+from etq.looking import look_at
+start = time.perf_counter()
+warehouse, capture = look_at(sys.argv[1], ["key_averages"])
+warehouse.rows("FROM key_averages($capture)", capture=capture)
+print(time.perf_counter() - start)
+"""
+LOADED = """
+import os, sys, time
+from hta.trace_analysis import TraceAnalysis
+start = time.perf_counter()
+TraceAnalysis(trace_dir=os.path.dirname(sys.argv[1]))
 print(time.perf_counter() - start)
 """
 
@@ -171,6 +190,32 @@ def compare_record(oracle: str | None) -> None:
         ratios(*results)
 
 
+def compare_trace(folder: Path, hta: str | None) -> None:
+    """A trace from its file to key averages, by calls alone; HolisticTraceAnalysis only loads it."""
+    source = Path(__file__).parents[1] / "captures" / "torch" / "transformer_stack.pt.trace.json.gz"
+    commands = [[sys.executable, "-c", AVERAGES], *([[hta, "-c", LOADED]] if hta else [])]
+    ours: list[float] = []
+    for events, times in ((120_000, 5), (1_000_000, 2)):
+        lane = folder / str(events)
+        lane.mkdir()
+        trace = lane / "rank0.pt.trace.json"
+        cost([sys.executable, "-m", "tests.benchmarks.make_trace", str(source), str(trace), str(events)])
+        rounds = [[cost([*command, str(trace)]) for command in commands] for _ in range(times)]
+        seconds = [[float(each.printed.split()[-1]) for each in costs] for costs in rounds]
+        ours = [each[0] for each in seconds]
+        peak = max(costs[0].peak_mb for costs in rounds)
+        size = trace.stat().st_size / 1e6
+        print(
+            f"a trace of {events:,} events, {size:.0f} MB, to key averages: {statistics.median(ours):.3f} s, {peak:.0f} MB"
+        )
+        if hta:
+            theirs = [each[1] for each in seconds]
+            ratio = statistics.median(their / our for our, their in seconds)
+            print(
+                f"{'':4}HolisticTraceAnalysis loads it in {statistics.median(theirs):.2f} s, {ratio:.1f} times as long"
+            )
+
+
 def measure_record(folder: Path) -> None:
     """A record of 100,000 nodes into a warehouse."""
     source = Path(__file__).parents[1] / "captures" / "transformer" / "transformer.etrecord"
@@ -203,6 +248,7 @@ def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", metavar="PYTHON", help="a Python with executorch, to compare with")
+    parser.add_argument("--hta", metavar="PYTHON", help="a Python with HolisticTraceAnalysis, to compare with")
     parser.add_argument("--quick", action="store_true", help="leave out what takes 10 million events")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -218,6 +264,7 @@ def main() -> None:
         compare_cold_start(small, options.oracle)
         compare_record(options.oracle)
         compare_statistics(large, options.oracle)
+        compare_trace(folder, options.hta)
         compare_calls(small, large, options.oracle)
         measure_record(folder)
         measure_growth(dumps, folder)
