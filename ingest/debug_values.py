@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import FormatError
-from etq.ingest.arrow import lists, numbers, texts
+from etq.ingest.arrow import as_numpy, lists, numbers, texts
 from etq.ingest.etdump_schema import (
     BOOL,
     DOUBLE,
@@ -78,7 +78,7 @@ def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
     parts.append(_numbers(Tables(values.buffer, VALUE, values.positions[rest]), rest, kind[rest]))
     places = np.concatenate([place for place, _ in parts])
     table = pa.concat_tables([part for _, part in parts])
-    order = np.lexsort((table.column("value_index").to_numpy(), places))
+    order = np.lexsort((as_numpy(table.column("value_index"), np.int32), places))
     return DebugValues(is_output, debug_at[owners[places[order]]], table.take(numbers(order)))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import FormatError
-from etq.ingest.arrow import numbers
+from etq.ingest.arrow import as_numpy, numbers
 from etq.ingest.flatbuffer import Buffer, Spans, string_views
 
 Codes = npt.NDArray[np.int64]
@@ -94,7 +94,7 @@ def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
 def _encode(array: pa.Array) -> tuple[Codes, int]:
     """Codes in the order in which values first appear, and how many there are."""
     encoded = array.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return as_numpy(encoded.indices, np.int32).astype(np.int64), len(encoded.dictionary)
 
 
 def _first_rows(codes: Codes, distinct: int) -> Codes:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,3 +52,17 @@ def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
     assert [rows[first[code]] for code in codes] == rows
     assert len({rows[at] for at in first}) == len(first)
     assert all(rows.index(rows[at]) == at for at in first)
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+def test_pandas_is_left_alone(count: int) -> None:
+    """It is installed here, and takes longer to import than a million events to read."""
+    code = f"""
+import sys
+from etq.ingest.etdump import read_etdump
+from tests.builders import dump, kernel, run
+tables = list(read_etdump(dump(run("Execute", *(kernel("add", at, at + 1) for at in range({count})))), "made"))
+assert sum(rows.num_rows for table, rows in tables if table == "event_ticks") == {count}
+assert "pyarrow" in sys.modules and "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
