@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -114,9 +115,9 @@ class GraphRows:
         # By edge: the node that gives, the one that takes, position. By handle: node, handle.
         self._edges: list[int] = []
         self._handles: list[int] = []
-        # The exported program's nodes, and handles of edge nodes by the name of what they were made of.
+        # The exported program's nodes, and names of what edge nodes were made of, with the edge node's handle.
         self._exported: range | None = None
-        self._made: defaultdict[str | None, dict[int, None]] = defaultdict(dict)
+        self._made: list[tuple[str, int]] = []
 
     def add(self, stored: StoredGraph, module: GraphModule) -> None:
         """Add a program's graph and the graphs nested in it.
@@ -185,22 +186,22 @@ class GraphRows:
                         position += 1
             outputs = node.outputs
             if len(outputs) == 1 and (tensor := outputs[0].as_tensor) is not None:
-                self._add_value(user, 0, tensor.name, values)
+                number = values[tensor.name]
+                makers[number] = user
+                self._values += (user, 0, values.tensors[number])
+                self._value_names.append(values.names[number])
             else:
                 self._add_values(user, [name for given in outputs for name in given.names()], values)
             if nested:
                 return user + 1 - row, nested
         return len(nodes), []
 
-    def _add_value(self, row: int, position: int, name: str, values: Values) -> None:
-        number = values[name]
-        values.makers[number] = row
-        self._values += (row, position, values.tensors[number])
-        self._value_names.append(values.names[number])
-
     def _add_values(self, row: int, names: list[str], values: Values) -> None:
         for position, name in enumerate(names):
-            self._add_value(row, position, name, values)
+            number = values[name]
+            values.makers[number] = row
+            self._values += (row, position, values.tensors[number])
+            self._value_names.append(values.names[number])
 
     def _add_nodes(self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str) -> None:
         self._names += [node.name for node in nodes]
@@ -219,6 +220,7 @@ class GraphRows:
     def _note_origins(
         self, stored: StoredGraph, nodes: list[Node], handles: list[int | None], is_exported: _Exported
     ) -> None:
+        made = self._made
         for node, handle in zip(nodes, handles, strict=True):
             if handle is None or not node.metadata.from_node:
                 continue
@@ -227,10 +229,9 @@ class GraphRows:
             except (msgspec.DecodeError, RecursionError) as error:
                 where = f"member {stored.member}: from_node of the node {node.name or node.target}"
                 raise FormatError(self._path, f"{where}: {error}") from error
-            while left:
-                origin = left.pop()
+            for origin in left:  # Which grows as it is gone through.
                 if is_exported[origin.graph_id]:
-                    self._made[origin.name][handle] = None
+                    made.append((origin.name, handle))
                 left += origin.from_node
 
     def handles_of(self, graph_ids: set[int]) -> set[int]:
@@ -266,11 +267,13 @@ class GraphRows:
     def _handles_of_exported(self) -> Iterator[int]:
         """The handles of the exported program's nodes, but those in nested graphs: node, handle, node, …"""
         is_top = self._subgraphs.codes == self._subgraphs[""]
+        rows: defaultdict[str | None, list[int]] = defaultdict(list)
         for row in self._exported or ():
-            name = self._names[row]
-            if is_top[row] and name in self._made:
-                for handle in self._made[name]:
-                    yield from (row, handle)
+            if is_top[row]:
+                rows[self._names[row]].append(row)
+        handles = dict.fromkeys((row, handle) for name, handle in self._made for row in rows.get(name, ()))
+        for pair in sorted(handles, key=itemgetter(0)):
+            yield from pair
 
     def _node_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
         target, trace = self._targets.codes, self._traces.codes
