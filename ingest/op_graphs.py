@@ -271,7 +271,8 @@ class GraphRows:
         for row in self._exported or ():
             if is_top[row]:
                 rows[self._names[row]].append(row)
-        handles = dict.fromkeys((row, handle) for name, handle in self._made for row in rows.get(name, ()))
+        made = [(name, handle) for name, handle in self._made if name in rows]
+        handles = dict.fromkeys((row, handle) for name, handle in made for row in rows[name])
         for pair in sorted(handles, key=itemgetter(0)):
             yield from pair
 
