@@ -194,7 +194,6 @@ def compare_trace(folder: Path, hta: str | None) -> None:
     """A trace from its file to key averages, by calls alone; HolisticTraceAnalysis only loads it."""
     source = Path(__file__).parents[1] / "captures" / "torch" / "transformer_stack.pt.trace.json.gz"
     commands = [[sys.executable, "-c", AVERAGES], *([[hta, "-c", LOADED]] if hta else [])]
-    ours: list[float] = []
     for events, times in ((120_000, 5), (1_000_000, 2)):
         lane = folder / str(events)
         lane.mkdir()
