@@ -11,9 +11,23 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 # For each schema version after the first, the statements that make it of the one before.
-MIGRATIONS: Final[dict[int, str]] = {}
+MIGRATIONS: Final[dict[int, str]] = {
+    2: """
+    ALTER TABLE runs ADD COLUMN phase VARCHAR;
+    CREATE TABLE metrics (
+        capture_id INTEGER NOT NULL,
+        run_index INTEGER,
+        name VARCHAR NOT NULL,
+        value DOUBLE NOT NULL,
+        unit VARCHAR,
+        better VARCHAR,
+        sample INTEGER NOT NULL,
+        source VARCHAR
+    );
+    """,
+}
 
 Result = TypeVar("Result")
 
@@ -21,7 +35,7 @@ Result = TypeVar("Result")
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables, views and macros in an empty database, with their documentation."""
     _execute_all(connection, (table.statement for table in catalog.tables()))
-    _execute_all(connection, (comment for table in catalog.tables() for comment in table.comments()))
+    _document_tables(connection)
     define(connection)
     connection.execute(
         "INSERT INTO warehouse VALUES (?, ?, ?, now()::TIMESTAMP)",
@@ -80,6 +94,8 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
     def migrate() -> None:
         for step in range(version + 1, SCHEMA_VERSION + 1):
             connection.execute(MIGRATIONS[step])
+        if version < SCHEMA_VERSION:
+            _document_tables(connection)
         define(connection)
         connection.execute(
             "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
@@ -105,6 +121,10 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _document_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    _execute_all(connection, (comment for table in catalog.tables() for comment in table.comments()))
 
 
 def _execute_all(connection: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:

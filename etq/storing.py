@@ -281,7 +281,7 @@ def _read_again(
         "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
         [capture_id],
     ).fetchall()
-    staying = {"labels"} if options.debug_buffer is not None else {"labels", "debug_values"}
+    staying = {"labels", "metrics"} | ({"debug_values"} if options.debug_buffer is None else set())
     for table in catalog.tables():
         if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])

@@ -32,6 +32,19 @@ CREATE TABLE labels (
     value VARCHAR NOT NULL  -- its value, as text
 );
 
+-- One number beside a capture's events: what it was measured to do (tokens a
+-- second, milliseconds to load) or under what conditions (temperature, clock).
+CREATE TABLE metrics (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER,  -- the run it is about, in `runs`; NULL for the capture as a whole
+    name VARCHAR NOT NULL,  -- what was measured, as in `known_metrics` where it is known
+    value DOUBLE NOT NULL,  -- the number, in its unit
+    unit VARCHAR,  -- what it counts, as text: ms, tokens/s, degC; NULL where unknown
+    better VARCHAR,  -- which way is better: lower, higher; NULL for conditions and where unknown
+    sample INTEGER NOT NULL,  -- position among the values of that name and run from the same source, from 0
+    source VARCHAR  -- SHA-256 of the file it was read from; NULL where it was said by hand
+);
+
 -- One thing about a file that its reader should know: several dumps in one
 -- file, bytes that belong to none, a clock that wrapped, impossible times,
 -- iterations that differ.

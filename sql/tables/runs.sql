@@ -10,5 +10,6 @@ CREATE TABLE runs (
     bundled_input_index INTEGER,  -- which bundled input was run; NULL where none is named
     block_index INTEGER NOT NULL,  -- the event block: runs of one name that logged the same events in the same order
     block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0
-    iteration INTEGER NOT NULL  -- position among the runs of its name, from 0: the step that schedules count
+    iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
+    phase VARCHAR  -- what the run was for: load, prefill, decode, other; NULL where nobody said, as files don't
 );

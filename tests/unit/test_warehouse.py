@@ -182,6 +182,7 @@ def test_schemas_migrate_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         warehouse.ingest(MLP)
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
         warehouse.connection.execute("ALTER TABLE labels RENAME value TO worth")
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 1)
     monkeypatch.setitem(schema.MIGRATIONS, 1, "ALTER TABLE labels RENAME worth TO value")
     with pytest.raises(WarehouseError, match="of schema 0, needs to be migrated to 1; open it once for writing"):
         etq.open(path, read_only=True)
@@ -189,6 +190,22 @@ def test_schemas_migrate_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         warehouse.ingest(MLP, labels={"a": "b"})
         assert warehouse.sql("SELECT schema_version FROM warehouse").fetchall() == [(1,)]
         assert warehouse.sql("SELECT events, labels FROM capture_summary").fetchall() == [(247, "a=b")]
+
+
+def test_warehouses_of_schema_1_get_phases_and_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    columns = "SELECT table_name, column_index, column_name, data_type, is_nullable, comment FROM duckdb_columns()"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP)
+        made = warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall()
+        # As the first version of the schema was.
+        warehouse.connection.execute("DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase")
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
+    with etq.open(path) as warehouse:
+        assert warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall() == made
+        assert warehouse.sql("SELECT count(*), count(r.phase) FROM runs AS r").fetchall() == [(6, 0)]
+        assert warehouse.sql("FROM metrics").fetchall() == []
+        assert warehouse.ingest(MLP).is_new is False
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +243,7 @@ def test_a_warehouse_of_a_newer_etq_is_refused(tmp_path: Path) -> None:
     with etq.open(path) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 99, etq_version = '9.9'")
     with pytest.raises(
-        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 1: upgrade"
+        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 2: upgrade"
     ):
         etq.open(path)
 
