@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Options of running the command; they mean nothing where the order alone is printed.
 _OF_RUNNING: Final = (
-    click.option("--resume", is_flag=True, help="Go on with the plan of that --plan: take what is missing."),
+    click.option("--resume", is_flag=True, help="Go on with that --plan, by the same command: take what is missing."),
     click.option("--warm-up", metavar="N", type=click.IntRange(0), default=0, help="Runs of each side to throw away."),
     click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Wait between runs."),
     click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="Of all."),
@@ -150,7 +150,9 @@ def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
         for line in error.output if isinstance(error, CommandError) else ():
             click.echo(f"| {printable(line)}", err=True)
         if taken or (running["resume"] and isinstance(error, CommandError | KeyboardInterrupt)):
-            text = f"Ingested: {len(taken)}. Take the rest by --resume --plan {shlex.quote(plan.name)}"
+            text = (
+                f"Ingested: {len(taken)}. The same command with --resume --plan {shlex.quote(plan.name)} takes the rest"
+            )
             click.echo(printable(text), err=True)
         raise
     if not taken:

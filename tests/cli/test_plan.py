@@ -247,7 +247,7 @@ def test_a_command_that_fails_stops_the_plan(here: Path) -> None:
         "| measuring B 3",
         r"| x\x1bx\x1bx\x1b",
         "| no device",
-        "Ingested: 2. Take the rest by --resume --plan p",
+        "Ingested: 2. The same command with --resume --plan p takes the rest",
     ]
     assert said[-1].startswith("Error: capture 3 of B: ") and said[-1].endswith(" failed with exit status 1")
     assert len(labels()) == 2
@@ -359,7 +359,11 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
     said = process.communicate()[1]
     watch.cancel()
     assert process.returncode == 1
-    assert said.splitlines()[-3:] == ["Ingested: 1. Take the rest by --resume --plan p", "", "Aborted!"]
+    assert said.splitlines()[-3:] == [
+        "Ingested: 1. The same command with --resume --plan p takes the rest",
+        "",
+        "Aborted!",
+    ]
     with pytest.raises(ProcessLookupError):
         os.kill(int(Path("pid").read_text()), 0)
     assert [path.name for path in Path("plan-p").iterdir()] == ["p-01-A.etdp"]
