@@ -101,7 +101,7 @@ def inspect(
         write(warehouse, query, format, output, force=force, **asked_for)
 
 
-def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
     labels = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -114,7 +114,7 @@ def _parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
 @click.option("--name", help="Name of the capture; with one file only.")
-@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=_parsed_labels, help="May be repeated.")
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="May be repeated.")
 @click.option("--captured-at", type=click.DateTime(), help="When it was measured, in UTC.")
 @click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")

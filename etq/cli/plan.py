@@ -1,0 +1,159 @@
+"""The command that measures two builds in turn."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from etq.cli import main
+from etq.cli.files import parsed_labels
+from etq.cli.options import UNITS, Command, output_options, tell_findings, warehouse_option
+from etq.errors import EtqError
+from etq.output import printable, write_rows
+
+if TYPE_CHECKING:
+    from etq.plan import Measured, Plan
+    from etq.warehouse import Warehouse
+
+# Options of running the command; they mean nothing where the order alone is printed.
+_OF_RUNNING: Final = (
+    click.option("--resume", is_flag=True, help="Go on with that --plan, by the same command: take what is missing."),
+    click.option("--warm-up", metavar="N", type=click.IntRange(0), default=0, help="Runs of each side to throw away."),
+    click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Wait between runs."),
+    click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="Of all."),
+    click.option("--etrecord", metavar="FILE", help="The ETRecord of the program; it is linked to all captures."),
+    click.option("--base-etrecord", metavar="FILE", help="… of the base's, where it has one of its own."),
+    click.option("--new-etrecord", metavar="FILE", help="… of the new one's."),
+    click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]"),
+)
+
+
+def _options_of_running(command: Command) -> Command:
+    for option in reversed(_OF_RUNNING):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option("--base", metavar="NAME", default="A", show_default=True, help="What is compared with.")
+@click.option("--new", metavar="NAME", default="B", show_default=True, help="What is compared.")
+@click.option(
+    "--captures",
+    metavar="N",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Of each side; 5 or more tell.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another order.")
+@click.option("--plan", "name", metavar="NAME", help="Its name.  [default: the time, as in 20261120-140500]")
+@click.option("--out-dir", metavar="FOLDER", help="Where the files are written.  [default: plan-NAME]")
+@click.option("--suffix", default=".etdp", show_default=True, help="What the files end in.")
+@click.option("--run", "command", metavar="CMD", help="Run it for each; {side}, {out}, {number} stand for the row's.")
+@_options_of_running
+@warehouse_option
+@output_options
+def plan(
+    base: str,
+    new: str,
+    captures: int,
+    seed: int,
+    name: str | None,
+    out_dir: str | None,
+    suffix: str,
+    command: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **running: Any,
+) -> None:
+    """Print the order in which to take captures of two builds so that they can be compared; with --run, take them.
+
+    A machine drifts: what is measured first and what later differ in more than the build. So each neighbouring pair has
+    a capture of both sides, and each two pairs are mirrored (A B B A or B A A B, by the seed).
+
+    CMD is run without a shell, and must write the file {out}. Each capture is ingested at once, with the labels side,
+    plan and plan_position, and the time at which its command started. Where CMD fails, all stops; --resume goes on.
+
+    \b
+    etq plan --base main --new fast-gelu --captures 10
+    etq plan --base main --new fast-gelu --run './bench-{side} --etdump_path {out}' --db lab.duckdb
+    etq plan --base main --new fast-gelu --run '…' --plan 20261120-140500 --resume --db lab.duckdb
+    """
+    from etq.plan import split_command
+
+    _check_usage(command, name, running)
+    try:
+        made = _plan(name, base=base, new=new, captures=captures, seed=seed, folder=out_dir, suffix=suffix)
+        words = [] if command is None else split_command(command)
+    except EtqError as error:
+        raise click.UsageError(str(error)) from error
+    rows = [[step.number, step.side, step.path] for step in made.steps]
+    write_rows(["number", "side", "file"], rows, format, output, force=force)
+    if command is None:
+        labels = f"--label side=SIDE --label plan={shlex.quote(made.name)} --label plan_position=NUMBER"
+        click.echo(printable(f"Ingest each: etq ingest FILE {labels} --captured-at TIME"), err=True)
+        return
+    if not any("{side}" in word for word in words):
+        click.echo("Note: the command has no {side}: both sides run the same", err=True)
+    sys.stdout.flush()  # the rows are what comes, and who reads them wants them now
+    _run(made, command, db, running)
+    selectors = " ".join(shlex.quote(f"side={side},plan={made.name}") for side in (base, new))
+    click.echo(printable(f"Compare: etq compare {selectors} --db {shlex.quote(db)}"), err=True)
+
+
+def _check_usage(command: str | None, name: str | None, running: dict[str, Any]) -> None:
+    from etq.plan import LABELS
+
+    context = click.get_current_context()
+    for option in running:
+        if command is None and context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            flag = next(each.opts[0] for each in context.command.params if each.name == option)
+            raise click.UsageError(f"{flag} goes with --run")
+    if running["resume"] and name is None:
+        raise click.UsageError("--resume needs --plan, the name of the plan to go on with")
+    if taken := [key for key in running["labels"] if key in LABELS]:
+        raise click.UsageError(f"--label {taken[0]}=… is the plan's own")
+
+
+def _plan(name: str | None, **given: Any) -> Plan:
+    from datetime import UTC, datetime
+
+    from etq.plan import Plan
+
+    return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **given)
+
+
+def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
+    """Take the captures of a plan, and tell of each; of a command that failed, what it said."""
+    from etq.plan import CommandError, run
+
+    taken: list[str] = []
+
+    def tell(warehouse: Warehouse, measured: Measured) -> None:
+        taken.append(measured.capture.name)
+        number, side = measured.step.number, measured.step.side
+        text = f"{number}/{2 * plan.captures} {side}: {measured.capture.name} ingested, {measured.seconds:.1f} s"
+        click.echo(printable(text), err=True)
+        tell_findings(warehouse, measured.capture.capture_id)
+
+    both, *each = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
+    records = {side: own or both for side, own in zip((plan.base, plan.new), each, strict=True) if own or both}
+    try:
+        run(plan, command, db, etrecords=records, told=tell, **running)
+    except (EtqError, KeyboardInterrupt) as error:
+        for line in error.output if isinstance(error, CommandError) else ():
+            click.echo(f"| {printable(line)}", err=True)
+        if taken or (running["resume"] and isinstance(error, CommandError | KeyboardInterrupt)):
+            text = (
+                f"Ingested: {len(taken)}. The same command with --resume --plan {shlex.quote(plan.name)} takes the rest"
+            )
+            click.echo(printable(text), err=True)
+        raise
+    if not taken:
+        click.echo("All captures of the plan are there", err=True)
