@@ -10,6 +10,7 @@ import duckdb
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
+from etq.rollups import fill_rollups
 
 SCHEMA_VERSION: Final = 2
 # For each schema version after the first, the statements that make it of the one before.
@@ -25,6 +26,40 @@ MIGRATIONS: Final[dict[int, str]] = {
         better VARCHAR,
         sample INTEGER NOT NULL,
         source VARCHAR
+    );
+    CREATE TABLE op_times (
+        capture_id INTEGER NOT NULL,
+        op_index INTEGER NOT NULL,
+        phase VARCHAR,
+        scope VARCHAR NOT NULL,
+        kind VARCHAR NOT NULL,
+        label VARCHAR NOT NULL,
+        family VARCHAR NOT NULL,
+        chain_index BIGINT NOT NULL,
+        instruction_id INTEGER,
+        op_type VARCHAR,
+        module_path VARCHAR,
+        value_unit VARCHAR NOT NULL,
+        is_added BOOLEAN NOT NULL,
+        runs INTEGER NOT NULL,
+        calls BIGINT NOT NULL,
+        total_ticks BIGINT NOT NULL,
+        p25 DOUBLE NOT NULL,
+        p50 DOUBLE NOT NULL,
+        p90 DOUBLE NOT NULL,
+        resolution BIGINT NOT NULL
+    );
+
+    CREATE TABLE module_times (
+        capture_id INTEGER NOT NULL,
+        phase VARCHAR,
+        scope VARCHAR NOT NULL,
+        module_path VARCHAR NOT NULL,
+        runs INTEGER NOT NULL,
+        total_ticks BIGINT NOT NULL,
+        p25 DOUBLE NOT NULL,
+        p50 DOUBLE NOT NULL,
+        p90 DOUBLE NOT NULL
     );
     """,
 }
@@ -97,6 +132,8 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
         if version < SCHEMA_VERSION:
             _document_tables(connection)
         define(connection)
+        if version < 2:
+            fill_rollups(connection, 1, 2**31 - 1)
         connection.execute(
             "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
             [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],

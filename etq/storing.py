@@ -20,6 +20,7 @@ from etq.errors import WarehouseError
 from etq.ingest.arrow import batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
+from etq.rollups import fill_rollups
 from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
@@ -215,6 +216,7 @@ def _insert_rows(
         from etq.storing_values import find_in_values
 
         find_in_values(connection, capture_id, options.debug_buffer)
+    fill_rollups(connection, capture_id)
 
 
 def _insert_part(

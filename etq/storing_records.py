@@ -7,6 +7,7 @@ from typing import Final
 import duckdb
 
 from etq.ingest.etrecord import read_etrecord
+from etq.rollups import fill_rollups
 from etq.sources import Source
 from etq.storing import store_once
 
@@ -42,6 +43,7 @@ def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, ke
     if _has_unmapped_delegates(connection, capture_id):
         _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
     _find(connection, capture_id, "signature_ops", "_find_event_ops")
+    fill_rollups(connection, capture_id)
     connection.execute(
         "DELETE FROM findings WHERE capture_id = ? AND rule IN ('foreign record', 'foreign program', 'method unknown')",
         [capture_id],

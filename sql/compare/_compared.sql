@@ -1,0 +1,205 @@
+-- What a comparison says of each item, and of what all ops have in common (level
+-- alike, where that is known): several captures a side are judged by
+-- their spread, one a side by the history's. A difference counts if it is not
+-- by chance (q below alpha), of at least the smallest effect that is asked for (2 %;
+-- of totals 3 % where the sides were not measured in turn, one by one 10 %), worth at
+-- least 0.05 % of the total (one by one 0.1 %), and above the clock's resolution.
+-- Columns:
+--   comparison: which of the comparisons
+--   level: total, op, module or alike
+--   scope: method
+--   item: what was measured
+--   verdict: slower, faster, ~ (no difference that counts), too few, can't judge, added, removed
+--   change: ratio of new to base, less 1; of ops and modules without what all ops have in common
+--   change_low: lower end of its interval of 95 %; NULL where there are too few captures
+--   change_high: upper end of its interval
+--   base_ticks: its median time in captures of base
+--   new_ticks: its median time in captures of new
+--   share: its part of the total of base
+--   p: probability of a difference as large if there was none; NULL where captures are compared one by one
+--   q: p, corrected for the number of ops
+--   score: of captures compared one by one, how many standard deviations they are apart
+--   base_captures: captures of base that have it, disturbed ones left out
+--   new_captures: captures of new that have it, disturbed ones left out
+--   note: why it can't be judged, or what would be needed
+CREATE MACRO _compared(
+    samples,  -- rows of `_samples` as a list
+    alpha,  -- as in `compare_ops`
+    min_effect  -- as in `compare_ops`
+) AS TABLE
+WITH
+adjusted AS MATERIALIZED (
+    FROM _adjusted(samples)
+),
+counted AS (
+    SELECT
+        a.comparison,
+        a.level,
+        any_value(a.scope) AS scope,
+        a.item,
+        count(*) FILTER (WHERE a.side = 'base') AS bases,
+        count(*) FILTER (WHERE a.side = 'new') AS news,
+        bool_or(a.side = 'history') AS is_remembered,
+        median(a.ticks) FILTER (WHERE a.side = 'base') AS base_ticks,
+        median(a.ticks) FILTER (WHERE a.side = 'new') AS new_ticks
+    FROM adjusted AS a
+    GROUP BY a.comparison, a.level, a.item
+),
+several AS (
+    FROM _judged((SELECT list(a) FROM adjusted AS a))
+),
+single AS (
+    FROM _judged_singles((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
+),
+both_ways AS (
+    SELECT
+        c.*,
+        c.bases > 0 AND c.news > 0 AS is_matched,
+        c.is_remembered AND c.bases = 1 AND c.news = 1 AS is_single,
+        s.base_captures,
+        s.new_captures,
+        s.base_ticks AS base_median,
+        s.new_ticks AS new_median,
+        s.change,
+        s.change_low,
+        s.change_high,
+        s.p,
+        s.q,
+        s.share,
+        s.resolution,
+        s.is_below_resolution,
+        s.captures_needed,
+        coalesce(min_effect, CASE
+            WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
+        END) AS smallest,
+        i.change AS single_change,
+        i.score,
+        i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
+        i.history_captures,
+        i.is_disturbed,
+        (i.is_coarse AND abs(i.new_ticks - i.base_ticks) < 2 * i.resolution)
+            AS is_below_twice
+    FROM counted AS c
+    LEFT JOIN several AS s
+        ON s.comparison = c.comparison AND s.level = c.level AND s.item = c.item
+    LEFT JOIN single AS i
+        ON i.comparison = c.comparison AND i.level = c.level AND i.item = c.item
+),
+judged AS (
+    SELECT
+        b.*,
+        CASE
+            WHEN b.bases = 0 AND b.news = 0 THEN NULL
+            WHEN b.bases = 0 THEN 'added'
+            WHEN b.news = 0 THEN 'removed'
+            WHEN b.is_single AND b.history_captures >= 10 THEN CASE
+                WHEN b.is_disturbed OR b.is_below_twice THEN 'can''t judge'
+                WHEN b.is_rare
+                    AND abs(b.single_change) >= greatest(0.1, coalesce(min_effect, 0))
+                    AND abs(b.single_change) * coalesce(b.share, 1) >= 0.001
+                    THEN CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
+                ELSE '~'
+            END
+            WHEN coalesce(b.base_captures, 0) < 3 OR coalesce(b.new_captures, 0) < 3
+                THEN 'too few'
+            WHEN b.is_below_resolution THEN 'can''t judge'
+            WHEN CASE b.level WHEN 'total' THEN b.p ELSE b.q END < alpha
+                AND abs(b.change) >= b.smallest
+                AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
+                THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
+            ELSE '~'
+        END AS verdict
+    FROM both_ways AS b
+)
+SELECT
+    j.comparison,
+    j.level,
+    j.scope,
+    j.item,
+    j.verdict,
+    CASE
+        WHEN NOT j.is_matched THEN NULL
+        WHEN j.is_single THEN j.single_change
+        ELSE j.change
+    END AS change,
+    CASE WHEN NOT j.is_single THEN j.change_low END AS change_low,
+    CASE WHEN NOT j.is_single THEN j.change_high END AS change_high,
+    coalesce(j.base_median, j.base_ticks) AS base_ticks,
+    coalesce(j.new_median, j.new_ticks) AS new_ticks,
+    j.share,
+    CASE WHEN NOT j.is_single THEN j.p END AS p,
+    CASE WHEN NOT j.is_single THEN j.q END AS q,
+    CASE WHEN j.is_single THEN j.score END AS score,
+    coalesce(j.base_captures, 0) AS base_captures,
+    coalesce(j.new_captures, 0) AS new_captures,
+    CASE
+        WHEN j.verdict = 'too few' AND j.is_single THEN
+            'one capture a side, and ' || j.history_captures || ' others to judge '
+            || 'by, of 10: take at least 3 captures a side, better 5'
+        WHEN j.verdict = 'too few' THEN
+            'take at least 3 captures a side, better 5: the runs of one capture '
+            || 'share what state the device is in'
+        WHEN j.verdict = 'can''t judge' AND j.is_disturbed THEN
+            'a capture is disturbed: measure again'
+        WHEN j.verdict = 'can''t judge' THEN
+            'the clock counts in steps of ' || _length(j.resolution) || ', and this '
+            || 'takes ' || _length(j.base_ticks) || ': changes under '
+            || ceil(100 * j.resolution / j.base_ticks)::BIGINT
+            || ' % can''t be told'
+        WHEN j.verdict <> '~' THEN NULL
+        WHEN j.is_single AND abs(j.single_change) >= 0.02 THEN
+            'within what single captures do; take at least 5 a side'
+        WHEN j.is_single THEN NULL
+        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < alpha
+            AND abs(j.change) >= j.smallest THEN
+            'moved, but worth ' || printf('%.2g', 100 * abs(j.change) * j.share)
+            || ' % of the total'
+        WHEN abs(j.change) >= j.smallest
+            AND abs(j.change) * coalesce(j.share, 1) >= 0.0005 THEN
+            'within the noise' || coalesce(
+                '; ' || greatest(j.captures_needed, 3)
+                || ' captures a side would show a difference of this size', ''
+            )
+    END AS note
+FROM judged AS j
+WHERE j.verdict IS NOT NULL
+UNION ALL
+SELECT
+    f.comparison,
+    'alike',
+    NULL,
+    '',
+    NULL,
+    exp(
+        avg(f.factor) FILTER (WHERE f.side = 'new')
+        - avg(f.factor) FILTER (WHERE f.side = 'base')
+    ) - 1,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    count(*) FILTER (WHERE f.side = 'base'),
+    count(*) FILTER (WHERE f.side = 'new'),
+    NULL
+FROM (
+    SELECT DISTINCT a.comparison, a.capture_id, a.side, a.factor
+    FROM adjusted AS a
+    WHERE a.has_factor AND (a.is_single OR NOT a.is_disturbed)
+) AS f
+GROUP BY f.comparison;
+
+-- A length of time in words, for notes: in the greatest unit that it is one of.
+CREATE MACRO _length(
+    ticks  -- nanoseconds
+) AS (
+    CASE
+        WHEN ticks >= 1000000000 THEN printf('%.4g s', ticks::DOUBLE / 1000000000)
+        WHEN ticks >= 1000000 THEN printf('%.4g ms', ticks::DOUBLE / 1000000)
+        WHEN ticks >= 1000 THEN printf('%.4g us', ticks::DOUBLE / 1000)
+        ELSE printf('%.4g ns', ticks::DOUBLE)
+    END
+);

@@ -1,0 +1,60 @@
+-- The conditions, metrics that have no better, that the captures of two sides
+-- were measured under, where the sides' ranges don't overlap; and their governors.
+-- Columns:
+--   name: the condition
+--   detail: both sides' ranges in words
+CREATE MACRO _differing_conditions(
+    base,  -- as in `compare_ops`
+    new  -- as in `compare_ops`
+) AS TABLE
+WITH
+sides AS (
+    SELECT c.capture_id, 'base' AS side FROM _several_captures(base) AS c
+    UNION ALL
+    SELECT c.capture_id, 'new' FROM _several_captures(new) AS c
+),
+ranges AS (
+    SELECT
+        m.name,
+        s.side,
+        any_value(m.unit) AS unit,
+        min(m.value) AS low,
+        max(m.value) AS high
+    FROM sides AS s
+    JOIN metrics AS m ON m.capture_id = s.capture_id
+    WHERE m.better IS NULL
+    GROUP BY m.name, s.side
+),
+governors AS (
+    SELECT
+        s.side,
+        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) AS governors
+    FROM sides AS s
+    JOIN labels AS l ON l.capture_id = s.capture_id AND l.key = 'governor'
+    GROUP BY s.side
+)
+SELECT
+    b.name,
+    printf('%g to %g', b.low, b.high) || ' in base, '
+    || printf('%g to %g', n.low, n.high) || ' in new' || coalesce(' ' || b.unit, '')
+        AS detail
+FROM ranges AS b
+JOIN ranges AS n ON n.name = b.name AND n.side = 'new'
+WHERE b.side = 'base' AND (b.low > n.high OR b.high < n.low)
+UNION ALL
+SELECT 'governor', b.governors || ' in base, ' || n.governors || ' in new'
+FROM governors AS b
+JOIN governors AS n ON n.side = 'new'
+WHERE b.side = 'base' AND b.governors <> n.governors;
+
+-- The verdict as it is told: where conditions differ, that is what may have made
+-- it slower or faster.
+CREATE MACRO _told(
+    verdict,  -- of `_compared`
+    conditions  -- how many conditions differ
+) AS (
+    CASE
+        WHEN verdict IN ('slower', 'faster') AND conditions > 0 THEN 'conditions differ'
+        ELSE verdict
+    END
+);

@@ -1,0 +1,220 @@
+-- What changed from one side's captures to the other's, several a side. The
+-- sample is a capture, never a run: runs of one capture share what state the
+-- device is in. Disturbed captures are left out. The test is a t-test on
+-- logarithms, size factors taken off; of ops, with their variances moderated
+-- towards the median op's, which counts as 3 more degrees of freedom. The
+-- ratio is Hodges' and Lehmann's: the median of all ratios of a new to a base
+-- capture, with the interval whose ends Mann's and Whitney's statistic gives.
+-- Columns:
+--   comparison: which of the comparisons
+--   level: total, op or module
+--   scope: method
+--   item: what was measured
+--   base_captures: captures of base that have it, disturbed ones left out
+--   new_captures: captures of new that have it, disturbed ones left out
+--   base_ticks: its median time in captures of base
+--   new_ticks: its median time in captures of new
+--   change: ratio of new to base, less 1, without what all ops have in common; of the total, with it
+--   change_low: lower end of its interval of 95 %; NULL where there are too few captures for one
+--   change_high: upper end of its interval
+--   p: probability of a difference as large if there was none
+--   q: p, corrected for the number of ops: the share of false ones among those of that q or less (Benjamini, Hochberg)
+--   share: its part of the total of base
+--   resolution: what the times are multiples of, in ticks
+--   is_below_resolution: whether the clock is coarse and the difference less than its resolution
+--   is_interleaved: whether the sides' captures alternate in time: as often as the smaller side has captures, or more
+--   captures_needed: captures a side that would show a difference of this size nine times in ten; NULL where there is none
+CREATE MACRO _judged(
+    adjusted  -- rows of `_adjusted` as a list
+) AS TABLE
+WITH
+given AS MATERIALIZED (
+    SELECT
+        unnest(adjusted, recursive := true)
+),
+kept AS MATERIALIZED (
+    SELECT
+        g.comparison,
+        g.level,
+        g.scope,
+        g.item,
+        g.side = 'new' AS is_new,
+        g.ticks,
+        g.resolution,
+        g.is_coarse,
+        g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
+    FROM given AS g
+    WHERE NOT g.is_disturbed AND g.side <> 'history'
+),
+changes AS (
+    SELECT
+        g.comparison,
+        g.side,
+        g.position,
+        g.side <> lag(g.side) OVER (
+            PARTITION BY g.comparison ORDER BY g.position
+        ) AS has_changed
+    FROM (
+        SELECT DISTINCT g.comparison, g.capture_id, g.side, g.position
+        FROM given AS g
+        WHERE g.side <> 'history'
+    ) AS g
+),
+orders AS (
+    SELECT
+        c.comparison,
+        count(c.position) = count(*)
+        AND count(*) FILTER (WHERE c.has_changed) >= least(
+            count(*) FILTER (WHERE c.side = 'base'),
+            count(*) FILTER (WHERE c.side = 'new')
+        ) AS is_interleaved
+    FROM changes AS c
+    GROUP BY c.comparison
+),
+pairs AS (
+    SELECT
+        b.comparison,
+        b.level,
+        b.item,
+        list(n.value - b.value ORDER BY n.value - b.value) AS differences
+    FROM kept AS b
+    JOIN kept AS n
+        ON n.comparison = b.comparison AND n.level = b.level AND n.item = b.item
+    WHERE n.is_new AND NOT b.is_new
+    GROUP BY b.comparison, b.level, b.item
+),
+added AS (
+    SELECT
+        k.comparison,
+        k.level,
+        k.scope,
+        k.item,
+        count(*) FILTER (WHERE NOT k.is_new) AS base_captures,
+        count(*) FILTER (WHERE k.is_new) AS new_captures,
+        median(k.ticks) FILTER (WHERE NOT k.is_new) AS base_ticks,
+        median(k.ticks) FILTER (WHERE k.is_new) AS new_ticks,
+        avg(k.value) FILTER (WHERE k.is_new)
+        - avg(k.value) FILTER (WHERE NOT k.is_new) AS difference,
+        count(*) FILTER (WHERE NOT k.is_new)
+        * var_pop(k.value) FILTER (WHERE NOT k.is_new)
+        + count(*) FILTER (WHERE k.is_new)
+        * var_pop(k.value) FILTER (WHERE k.is_new) AS squares,
+        max(k.resolution) AS resolution,
+        bool_or(k.is_coarse) AS is_coarse
+    FROM kept AS k
+    GROUP BY k.comparison, k.level, k.scope, k.item
+),
+spread AS (
+    SELECT
+        a.*,
+        a.base_captures + a.new_captures - 2 AS freedom,
+        a.squares / nullif(a.base_captures + a.new_captures - 2, 0) AS variance,
+        1 / a.base_captures + 1 / a.new_captures AS per_capture,
+        t.base_ticks AS base_total,
+        a.is_coarse AND abs(a.new_ticks - a.base_ticks) < a.resolution
+            AS is_below_resolution
+    FROM added AS a
+    LEFT JOIN added AS t
+        ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
+    WHERE a.base_captures > 0 AND a.new_captures > 0
+),
+typical AS (
+    SELECT
+        s.comparison,
+        s.level,
+        median(s.variance / power(1 - 2 / (9 * s.freedom), 3)) AS variance
+    FROM spread AS s
+    WHERE s.level <> 'total' AND s.freedom > 0 AND NOT s.is_coarse
+    GROUP BY s.comparison, s.level
+    HAVING count(*) >= 5
+),
+moderated AS (
+    SELECT
+        s.*,
+        CASE
+            WHEN y.variance IS NULL THEN s.variance
+            ELSE (3 * y.variance + s.freedom * s.variance) / (3 + s.freedom)
+        END AS used_variance,
+        s.freedom + CASE WHEN y.variance IS NULL THEN 0 ELSE 3 END AS used_freedom
+    FROM spread AS s
+    LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
+),
+tested AS (
+    SELECT
+        m.*,
+        CASE
+            WHEN m.freedom < 1 THEN NULL
+            WHEN m.used_variance > 0 THEN _student_p(
+                m.difference / sqrt(m.used_variance * m.per_capture),
+                m.used_freedom
+            )
+            ELSE 1
+        END AS p
+    FROM moderated AS m
+),
+ranked AS (
+    SELECT
+        t.*,
+        row_number() OVER in_level AS rank,
+        count(*) OVER (
+            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+        ) AS tests
+    FROM tested AS t
+    WINDOW in_level AS (
+        PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+        ORDER BY t.p, t.item
+    )
+),
+corrected AS (
+    SELECT
+        r.*,
+        CASE
+            WHEN NOT r.is_below_resolution THEN least(
+                1,
+                min(r.p * r.tests / r.rank) OVER (
+                    PARTITION BY
+                        r.comparison, r.level, r.p IS NULL OR r.is_below_resolution
+                    ORDER BY r.rank DESC
+                    ROWS UNBOUNDED PRECEDING
+                )
+            )
+        END AS q,
+        floor(
+            r.base_captures * r.new_captures / 2 - 1.959963984540054 * sqrt(
+                r.base_captures * r.new_captures
+                * (r.base_captures + r.new_captures + 1) / 12
+            )
+        )::INTEGER AS place
+    FROM ranked AS r
+)
+SELECT
+    c.comparison,
+    c.level,
+    c.scope,
+    c.item,
+    c.base_captures,
+    c.new_captures,
+    c.base_ticks,
+    c.new_ticks,
+    exp(list_median(p.differences)) - 1 AS change,
+    CASE WHEN c.place >= 1 THEN exp(p.differences[c.place]) - 1 END AS change_low,
+    CASE
+        WHEN c.place >= 1
+            THEN exp(p.differences[len(p.differences) + 1 - c.place]) - 1
+    END AS change_high,
+    c.p,
+    c.q,
+    c.base_ticks / c.base_total AS share,
+    c.resolution,
+    c.is_below_resolution,
+    o.is_interleaved,
+    -- (1.96 + 1.28) squared: 5 % of false alarms, nine of ten found.
+    CASE
+        WHEN c.used_variance > 0 AND abs(c.difference) > 0.001 THEN ceil(
+            2 * 10.507 * c.used_variance / (c.difference * c.difference)
+        )::BIGINT
+    END AS captures_needed
+FROM corrected AS c
+JOIN orders AS o ON o.comparison = c.comparison
+JOIN pairs AS p
+    ON p.comparison = c.comparison AND p.level = c.level AND p.item = c.item;

@@ -1,0 +1,109 @@
+-- What changed from one capture to another, against what changes from one
+-- capture to the next among others of the same program, its history. The
+-- difference is counted in the op's own spread there: the greater of the
+-- median deviation's and the successive differences' standard deviation,
+-- shrunk towards the median op's, and at least 0.3 %.
+-- Columns:
+--   comparison: which of the comparisons
+--   level: total, op or module
+--   scope: method
+--   item: what was measured
+--   base_ticks: its time in the capture of base
+--   new_ticks: its time in the capture of new
+--   change: ratio of new to base, less 1, without what all ops have in common; of the total, with it
+--   score: how many of its standard deviations the captures are apart
+--   worst_score: the greatest score of two successive captures of the history
+--   history_captures: captures of the history that have it, disturbed ones left out
+--   share: its part of the total of base
+--   resolution: what the times are multiples of, in ticks
+--   is_coarse: whether that is coarse
+--   is_disturbed: whether the capture of base or that of new is disturbed
+CREATE MACRO _judged_singles(
+    adjusted  -- rows of `_adjusted` as a list
+) AS TABLE
+WITH
+given AS MATERIALIZED (
+    SELECT unnest(adjusted, recursive := true)
+),
+valued AS MATERIALIZED (
+    SELECT
+        g.*,
+        g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
+    FROM given AS g
+),
+history AS (
+    SELECT
+        v.comparison,
+        v.level,
+        v.item,
+        v.is_coarse,
+        v.value,
+        abs(v.value - lag(v.value) OVER (
+            PARTITION BY v.comparison, v.level, v.item
+            ORDER BY v.position, v.capture_id
+        )) / sqrt(2) AS step,
+        abs(v.value - median(v.value) OVER (
+            PARTITION BY v.comparison, v.level, v.item
+        )) AS deviation
+    FROM valued AS v
+    WHERE v.side = 'history' AND NOT v.is_disturbed
+),
+spread AS MATERIALIZED (
+    SELECT
+        h.comparison,
+        h.level,
+        h.item,
+        count(*) AS captures,
+        max(h.step) AS worst_step,
+        bool_or(h.is_coarse) AS is_coarse,
+        greatest(median(h.deviation), median(h.step)) AS spread
+    FROM history AS h
+    GROUP BY h.comparison, h.level, h.item
+),
+shrunk AS (
+    SELECT
+        s.*,
+        greatest(0.003, sqrt(
+            (
+                3 * power(coalesce(t.spread, s.spread), 2)
+                + 0.4 * (s.captures + 1) * power(s.spread, 2)
+            ) / (3 + 0.4 * (s.captures + 1))
+        )) AS used_spread
+    FROM spread AS s
+    LEFT JOIN (
+        SELECT p.comparison, p.level, median(p.spread) AS spread
+        FROM spread AS p
+        WHERE NOT p.is_coarse AND p.level <> 'total'
+        GROUP BY p.comparison, p.level
+    ) AS t
+        ON t.comparison = s.comparison AND t.level = s.level
+)
+SELECT
+    b.comparison,
+    b.level,
+    b.scope,
+    b.item,
+    b.ticks AS base_ticks,
+    n.ticks AS new_ticks,
+    exp(n.value - b.value) - 1 AS change,
+    abs(n.value - b.value) / sqrt(2) / h.used_spread AS score,
+    h.worst_step / h.used_spread AS worst_score,
+    coalesce(h.captures, 0) AS history_captures,
+    b.ticks / t.ticks AS share,
+    greatest(b.resolution, n.resolution) AS resolution,
+    b.is_coarse OR n.is_coarse AS is_coarse,
+    b.is_disturbed OR n.is_disturbed AS is_disturbed
+FROM valued AS b
+JOIN valued AS n
+    ON n.comparison = b.comparison
+    AND n.level = b.level
+    AND n.item = b.item
+    AND n.side = 'new'
+LEFT JOIN shrunk AS h
+    ON h.comparison = b.comparison AND h.level = b.level AND h.item = b.item
+LEFT JOIN valued AS t
+    ON t.comparison = b.comparison
+    AND t.scope = b.scope
+    AND t.side = 'base'
+    AND t.level = 'total'
+WHERE b.side = 'base';

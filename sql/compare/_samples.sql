@@ -1,0 +1,176 @@
+-- What a comparison of ops rests on: a quantile of the runs of each op of each
+-- capture, and of the executes. What is the same op in all captures is one item:
+-- by its event, where all captures ran the same program; else by method, module
+-- and op type, and order among those alike, where all have a complete record;
+-- else by name and order. A resolution of 1 us (or 1000 cycles) and more is
+-- coarse for what takes less than 500 times as long.
+-- Columns:
+--   comparison: 0
+--   capture_id: the capture
+--   side: base, new or history
+--   position: as in `_sides`
+--   level: total or op
+--   scope: the method that ran, or else the name of its runs
+--   item: what is the same in all captures; of a total, its scope
+--   ticks: the quantile, in ns, or cycles where ticks are cycles
+--   resolution: what its times are multiples of, likewise
+--   is_coarse: whether that is coarse
+--   matched: event, module or name
+--   op: op type where matched by module, else family
+--   module_path: its module; NULL where none is told
+--   kind: kernel, delegate, delegate_call, operator_call, user, framework
+--   instruction_id: the instruction; NULL where none is named
+--   place: position among the ops of its capture
+--   is_added: whether it adds up to the total
+--   counted: what ticks are: ns or cycles
+CREATE MACRO _samples(
+    base,  -- as in `compare_ops`
+    new,  -- as in `compare_ops`
+    history,  -- as in `compare_ops`
+    quantile,  -- as in `compare_ops`
+    phase,  -- as in `compare_ops`
+    force  -- as in `compare_ops`
+) AS TABLE
+WITH
+sides AS MATERIALIZED (
+    SELECT
+        s.capture_id,
+        s.side,
+        s.position,
+        coalesce(_nanoseconds(c.time_scale), 1) AS scale,
+        CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
+        bool_and(coalesce(r.is_complete, false)) OVER () AS has_records,
+        CASE
+            WHEN force
+                OR min(coalesce(c.profiling_level, 'none')) OVER ()
+                    = max(coalesce(c.profiling_level, 'none')) OVER ()
+                THEN true
+            ELSE error(
+                'captures of different profiling levels ('
+                || string_agg(DISTINCT coalesce(c.profiling_level, 'none'), ', ')
+                    OVER ()
+                || ') are compared: tracing takes time itself; force := true does it '
+                || 'all the same'
+            )
+        END AS is_alike
+    FROM _sides(base, new, history) AS s
+    JOIN captures AS c ON c.capture_id = s.capture_id
+    LEFT JOIN records AS r ON r.record_id = c.record_id
+),
+ops AS MATERIALIZED (
+    SELECT
+        o.*,
+        d.side,
+        d.position,
+        CASE o.value_unit
+            WHEN 'ticks' THEN d.scale ELSE coalesce(_nanoseconds(o.value_unit), 1)
+        END AS scale,
+        CASE quantile
+            WHEN 0.25 THEN o.p25
+            WHEN 0.5 THEN o.p50
+            WHEN 0.9 THEN o.p90
+            ELSE error(
+                'quantile is 0.25, 0.5 or 0.9, not ' || coalesce(quantile::VARCHAR, 'NULL')
+            )
+        END AS ticks,
+        d.has_records,
+        d.counted,
+        concat_ws(
+            '|', o.scope, o.kind, o.label, o.chain_index, o.instruction_id
+        ) AS event,
+        row_number() OVER (
+            PARTITION BY
+                o.capture_id, o.scope, o.module_path, coalesce(o.op_type, o.family)
+            ORDER BY o.op_index
+        ) AS of_module,
+        row_number() OVER (
+            PARTITION BY o.capture_id, o.scope, o.kind, o.family
+            ORDER BY o.op_index
+        ) AS of_name
+    FROM sides AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    WHERE o.phase IS NOT DISTINCT FROM phase AND d.is_alike
+),
+way AS (
+    SELECT
+        CASE
+            WHEN count(DISTINCT p.program) = 1 THEN 'event'
+            WHEN bool_and(p.has_records) THEN 'module'
+            ELSE 'name'
+        END AS matched
+    FROM (
+        SELECT
+            any_value(o.has_records) AS has_records,
+            string_agg(o.event, chr(10) ORDER BY o.op_index) AS program
+        FROM ops AS o
+        GROUP BY o.capture_id
+    ) AS p
+)
+SELECT
+    0 AS comparison,
+    o.capture_id,
+    o.side,
+    o.position,
+    CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
+    o.scope,
+    CASE
+        WHEN o.op_index = 0 THEN o.scope
+        WHEN w.matched = 'event' THEN o.event
+        WHEN w.matched = 'module' THEN concat_ws(
+            '|', o.scope, coalesce(o.module_path, '?'),
+            coalesce(o.op_type, o.family), o.of_module
+        )
+        ELSE concat_ws('|', o.scope, o.kind, o.family, o.of_name)
+    END AS item,
+    o.ticks * o.scale AS ticks,
+    o.resolution * o.scale AS resolution,
+    o.resolution * o.scale >= 1000 AND o.ticks < 500 * o.resolution AS is_coarse,
+    w.matched,
+    CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
+        AS op,
+    o.module_path,
+    o.kind,
+    o.instruction_id,
+    o.op_index AS place,
+    o.is_added,
+    o.counted
+FROM ops AS o
+CROSS JOIN way AS w;
+
+-- The same of the modules of captures that are compared.
+-- Columns:
+--   comparison: 0
+--   capture_id: the capture
+--   side: base, new or history
+--   position: as in `_sides`
+--   level: module
+--   scope: the method that ran, or else the name of its runs
+--   item: scope and module
+--   ticks: the quantile, in ns, or cycles where ticks are cycles
+--   resolution: 1
+--   is_coarse: false
+--   module_path: the module; empty for the model itself
+CREATE MACRO _module_samples(
+    base,  -- as in `compare_ops`
+    new,  -- as in `compare_ops`
+    history,  -- as in `compare_ops`
+    quantile,  -- as in `compare_ops`
+    phase  -- as in `compare_ops`
+) AS TABLE
+SELECT
+    0 AS comparison,
+    s.capture_id,
+    s.side,
+    s.position,
+    'module' AS level,
+    m.scope,
+    m.scope || '|' || m.module_path AS item,
+    CASE quantile WHEN 0.25 THEN m.p25 WHEN 0.5 THEN m.p50 ELSE m.p90 END
+    * coalesce(_nanoseconds(c.time_scale), 1) AS ticks,
+    1 AS resolution,
+    false AS is_coarse,
+    m.module_path
+FROM _sides(base, new, history) AS s
+JOIN captures AS c ON c.capture_id = s.capture_id
+JOIN module_times AS m ON m.capture_id = s.capture_id
+WHERE m.phase IS NOT DISTINCT FROM phase;

@@ -1,0 +1,148 @@
+-- What is to be known about a comparison before its verdicts are believed.
+-- Columns:
+--   rule: measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, all ops alike, few captures
+--   detail: what was found, and what to do
+CREATE MACRO compare_findings(
+    base,  -- name, hash prefix, @latest, or a selector, which may mean many
+    new,  -- likewise
+    quantile := 0.25,  -- as in `compare_ops`
+    phase := NULL,  -- as in `compare_ops`
+    history := NULL,  -- as in `compare_ops`
+    force := false  -- as in `compare_ops`
+) AS TABLE
+WITH
+sampled AS MATERIALIZED (
+    FROM _samples(base, new, history, quantile, phase, force)
+),
+adjusted AS MATERIALIZED (
+    FROM _adjusted((SELECT list(s) FROM sampled AS s))
+),
+compared AS MATERIALIZED (
+    SELECT DISTINCT
+        a.capture_id,
+        a.side,
+        a.position,
+        a.has_factor,
+        a.factor,
+        a.off,
+        a.is_disturbed
+    FROM adjusted AS a
+    WHERE a.side <> 'history'
+),
+sides AS (
+    SELECT
+        count(*) FILTER (WHERE c.side = 'base') AS bases,
+        count(*) FILTER (WHERE c.side = 'new') AS news,
+        count(*) FILTER (WHERE c.is_disturbed) AS disturbed,
+        bool_and(c.has_factor) AS has_factor,
+        count(c.position) = count(*) AS is_ordered,
+        exp(
+            avg(c.factor) FILTER (WHERE c.side = 'new')
+            - avg(c.factor) FILTER (WHERE c.side = 'base')
+        ) - 1 AS alike
+    FROM compared AS c
+),
+in_order AS (
+    SELECT c.side <> lag(c.side) OVER (ORDER BY c.position) AS has_changed
+    FROM compared AS c
+),
+items AS (
+    SELECT
+        s.item,
+        any_value(s.matched) AS matched,
+        bool_or(s.side = 'base') AS is_in_base,
+        bool_or(s.side = 'new') AS is_in_new
+    FROM sampled AS s
+    WHERE s.level = 'op' AND s.side <> 'history'
+    GROUP BY s.item
+)
+SELECT f.rule, f.detail
+FROM (
+    SELECT
+        1 AS place,
+        'conditions differ' AS rule,
+        x.name || ': ' || x.detail
+        || '; what is slower or faster may be so for that' AS detail
+    FROM _differing_conditions(base, new) AS x
+    UNION ALL
+    SELECT
+        2,
+        'few captures',
+        d.bases || ' in base, ' || d.news || ' in new: take at least 3 a side, '
+        || 'better 5 to 10 (etq plan)'
+    FROM sides AS d
+    WHERE least(d.bases, d.news) < 3
+    UNION ALL
+    SELECT
+        3,
+        'time order unknown',
+        'not all captures say when they were measured (--captured-at): a change of '
+        || 'the machine can''t be told from the program'
+    FROM sides AS d
+    WHERE NOT d.is_ordered
+    UNION ALL
+    SELECT
+        3,
+        'measured apart',
+        'the sides were measured at different times: a change of the machine can''t '
+        || 'be told from the program; interleave them (etq plan)'
+    FROM sides AS d
+    WHERE d.is_ordered
+        AND (SELECT count(*) FROM in_order AS o WHERE o.has_changed)
+            < least(d.bases, d.news)
+    UNION ALL
+    SELECT
+        4,
+        'disturbed capture',
+        c.name || ' of ' || a.side || ' took '
+        || printf('%+.1f', 100 * (exp(a.off) - 1))
+        || ' % more on everything than the rest of its side, and is left out: '
+        || 'measure again'
+    FROM compared AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
+    WHERE a.is_disturbed
+    UNION ALL
+    SELECT
+        5,
+        'unstable side',
+        count(*) FILTER (WHERE a.is_disturbed) || ' of ' || count(*)
+        || ' captures of ' || a.side || ' are disturbed: what is left may not be '
+        || 'typical either'
+    FROM compared AS a
+    GROUP BY a.side
+    HAVING count(*) FILTER (WHERE a.is_disturbed) > 0.2 * count(*)
+    UNION ALL
+    SELECT
+        6,
+        'different programs',
+        'ops are matched by ' || any_value(i.matched) || ': '
+        || count(*) FILTER (WHERE NOT i.is_in_base) || ' of new are not in base, '
+        || count(*) FILTER (WHERE NOT i.is_in_new) || ' of base not in new'
+    FROM items AS i
+    HAVING any_value(i.matched) <> 'event'
+    UNION ALL
+    SELECT
+        7,
+        'different clocks',
+        'one side counts cycles and the other time: shares alone compare'
+    FROM sampled AS s
+    HAVING min(s.counted) <> max(s.counted)
+    UNION ALL
+    SELECT
+        8,
+        'no common mode',
+        'fewer than 3 ops with a precise clock: what all ops have in common can''t '
+        || 'be told from an op''s own change'
+    FROM sides AS d
+    WHERE NOT d.has_factor
+    UNION ALL
+    SELECT
+        8,
+        'all ops alike',
+        'the whole program is ' || CASE WHEN d.alike > 0 THEN 'slower' ELSE 'faster' END
+        || ' by ' || printf('%.1f', 100 * abs(d.alike))
+        || ' %; which ops, can''t be said: verdicts on ops are beside that'
+    FROM sides AS d
+    WHERE d.has_factor AND abs(d.alike) >= 0.02
+) AS f
+ORDER BY f.place, f.detail;

@@ -1,0 +1,121 @@
+-- What the modules of some linked captures took, run by run, each with the
+-- modules within it: own times, in ticks of the host's clock, of the events
+-- within executes that a module is told of. Rows of the table `module_times`.
+-- Columns:
+--   capture_id: the capture
+--   phase: only the runs of that phase; NULL: all runs
+--   scope: the method that ran, or else the name of its runs
+--   module_path: the module
+--   runs: number of runs that have it
+--   total_ticks: all of its time together
+--   p25: a quarter of the runs took less
+--   p50: half of the runs took less
+--   p90: nine tenths of the runs took less
+CREATE MACRO _find_module_times(
+    first_key,  -- key of the first capture
+    last_key  -- key of the last capture
+) AS TABLE
+WITH
+placed AS (
+    SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path
+    FROM signature_ops AS o
+    JOIN signatures AS s
+        ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
+    WHERE o.capture_id BETWEEN first_key AND last_key
+        AND o.module_path IS NOT NULL
+        AND s.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call')
+        AND s.clock = 'host'
+        AND s.value_unit = 'ticks'
+),
+timed AS MATERIALIZED (
+    SELECT
+        e.capture_id,
+        e.run_index,
+        e.event_index,
+        e.parent_run_index,
+        e.parent_index,
+        e.execute_index,
+        e.signature_index,
+        e.duration_ticks
+    FROM events AS e
+    WHERE e.capture_id BETWEEN first_key AND last_key
+        AND e.clock = 'host'
+        AND e.value_unit = 'ticks'
+        AND e.duration_ticks IS NOT NULL
+),
+within AS (
+    SELECT
+        t.capture_id,
+        t.parent_run_index AS run_index,
+        t.parent_index AS event_index,
+        sum(t.duration_ticks)::BIGINT AS ticks
+    FROM timed AS t
+    WHERE t.parent_index IS NOT NULL
+    GROUP BY t.capture_id, t.parent_run_index, t.parent_index
+),
+own AS (
+    SELECT
+        t.capture_id,
+        t.run_index,
+        p.scope,
+        p.module_path,
+        sum(t.duration_ticks - coalesce(w.ticks, 0))::BIGINT AS ticks
+    FROM placed AS p
+    JOIN timed AS t
+        ON t.capture_id = p.capture_id AND t.signature_index = p.signature_index
+    LEFT JOIN within AS w
+        ON w.capture_id = t.capture_id
+        AND w.run_index = t.run_index
+        AND w.event_index = t.event_index
+    -- What an OPERATOR_CALL takes beside its kernel is the framework's.
+    WHERE t.execute_index IS NOT NULL
+        AND (p.kind <> 'operator_call' OR w.ticks IS NULL)
+    GROUP BY t.capture_id, t.run_index, p.scope, p.module_path
+),
+-- A module and those that it is within: the beginnings of its path.
+spread AS (
+    SELECT
+        o.capture_id,
+        o.run_index,
+        o.scope,
+        o.ticks,
+        unnest(list_distinct(list_concat([''], list_transform(
+            range(1, len(string_split(o.module_path, '.')) + 1),
+            lambda level: array_to_string(
+                string_split(o.module_path, '.')[:level], '.'
+            )
+        )))) AS module_path
+    FROM own AS o
+),
+in_runs AS MATERIALIZED (
+    SELECT
+        s.capture_id,
+        s.scope,
+        s.module_path,
+        r.phase,
+        sum(s.ticks)::BIGINT AS ticks
+    FROM spread AS s
+    JOIN runs AS r ON r.capture_id = s.capture_id AND r.run_index = s.run_index
+    GROUP BY s.capture_id, s.scope, s.module_path, s.run_index, r.phase
+),
+phases AS (
+    SELECT i.capture_id, i.scope, i.module_path, NULL AS phase, i.ticks
+    FROM in_runs AS i
+    UNION ALL
+    SELECT i.capture_id, i.scope, i.module_path, i.phase, i.ticks
+    FROM in_runs AS i
+    WHERE i.phase IS NOT NULL
+)
+SELECT
+    p.capture_id,
+    p.phase,
+    p.scope,
+    p.module_path,
+    count(*)::INTEGER AS runs,
+    sum(p.ticks)::BIGINT AS total_ticks,
+    quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
+    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
+    quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
+FROM phases AS p
+GROUP BY p.capture_id, p.phase, p.scope, p.module_path
+ORDER BY p.capture_id, p.scope, p.module_path, p.phase NULLS FIRST;

@@ -1,0 +1,176 @@
+-- What the ops of some captures took, run by run: the events within executes
+-- that compute, and the executes themselves. Rows of the table `op_times`.
+-- Columns:
+--   capture_id: the capture
+--   op_index: position among the ops of the capture; 0 for the executes
+--   phase: only the runs of that phase; NULL: all runs
+--   scope: the method that ran, or else the name of its runs
+--   kind: kernel, delegate, delegate_call, operator_call, user, framework
+--   label: the event's label
+--   family: that without serial numbers and wrappers
+--   chain_index: chain of instructions
+--   instruction_id: the instruction
+--   op_type: what its nodes call
+--   module_path: the module it stands in
+--   value_unit: what the numbers below count
+--   is_added: whether they add up to the total
+--   runs: number of runs that have it
+--   calls: number of its calls in them
+--   total_ticks: all of them together
+--   p25: a quarter of the runs took less
+--   p50: half of the runs took less
+--   p90: nine tenths of the runs took less
+--   resolution: what at least half of its times are multiples of
+CREATE MACRO _find_op_times(
+    first_key,  -- key of the first capture
+    last_key  -- key of the last capture
+) AS TABLE
+WITH
+blocks AS (
+    SELECT DISTINCT r.capture_id, r.block_index, coalesce(r.method, r.name) AS scope
+    FROM runs AS r
+    WHERE r.capture_id BETWEEN first_key AND last_key
+),
+kernels AS (
+    SELECT DISTINCT s.capture_id, s.block_index, s.chain_index, s.instruction_id
+    FROM signatures AS s
+    WHERE s.capture_id BETWEEN first_key AND last_key
+        AND s.kind IN ('kernel', 'delegate_call')
+),
+computing AS MATERIALIZED (
+    SELECT
+        s.capture_id,
+        s.signature_index,
+        b.scope,
+        s.kind,
+        s.label,
+        s.family,
+        s.chain_index,
+        s.instruction_id,
+        o.op_type,
+        o.module_path,
+        s.value_unit,
+        s.clock = 'host'
+        AND s.value_unit = 'ticks'
+        AND s.kind NOT IN ('delegate', 'user') AS is_added,
+        s.slot
+    FROM signatures AS s
+    JOIN blocks AS b
+        ON b.capture_id = s.capture_id AND b.block_index = s.block_index
+    LEFT JOIN kernels AS k
+        ON s.kind = 'operator_call'
+        AND k.capture_id = s.capture_id
+        AND k.block_index = s.block_index
+        AND k.chain_index = s.chain_index
+        AND k.instruction_id = s.instruction_id
+    LEFT JOIN signature_ops AS o
+        ON o.capture_id = s.capture_id AND o.signature_index = s.signature_index
+    WHERE s.capture_id BETWEEN first_key AND last_key
+        AND s.value_unit IN ('ticks', 'us', 'cycles')
+        AND CASE s.kind
+            WHEN 'framework' THEN s.name IN ('Method::execute', 'Method::step')
+            WHEN 'operator_call' THEN k.capture_id IS NULL
+            ELSE s.kind IN ('kernel', 'delegate', 'delegate_call', 'user')
+        END
+),
+-- One op may stand in several blocks, as runs take one branch or the other.
+grouped AS (
+    SELECT
+        c.* EXCLUDE (signature_index, slot),
+        min(c.slot) AS slot,
+        list(c.signature_index) AS signature_indexes
+    FROM computing AS c
+    GROUP BY ALL
+),
+ops AS MATERIALIZED (
+    SELECT
+        g.* EXCLUDE (slot),
+        CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
+            PARTITION BY g.capture_id, g.kind = 'framework'
+            ORDER BY
+                g.scope, g.chain_index, g.instruction_id NULLS FIRST,
+                g.slot, g.kind, g.label, g.value_unit, g.op_type, g.module_path
+        ) END AS op_index
+    FROM grouped AS g
+),
+members AS (
+    SELECT
+        o.capture_id,
+        o.op_index,
+        o.scope,
+        unnest(o.signature_indexes) AS signature_index
+    FROM ops AS o
+),
+in_runs AS MATERIALIZED (
+    SELECT
+        m.capture_id,
+        m.op_index,
+        m.scope,
+        r.phase,
+        count(*) AS calls,
+        sum(e.duration_ticks)::BIGINT AS ticks
+    FROM members AS m
+    JOIN events AS e
+        ON e.capture_id = m.capture_id AND e.signature_index = m.signature_index
+    JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    WHERE e.execute_index IS NOT NULL
+        AND e.duration_ticks IS NOT NULL
+        AND e.capture_id BETWEEN first_key AND last_key
+    GROUP BY m.capture_id, m.op_index, m.scope, e.run_index, r.phase
+),
+phases AS (
+    SELECT i.capture_id, i.op_index, i.scope, NULL AS phase, i.calls, i.ticks
+    FROM in_runs AS i
+    UNION ALL
+    SELECT i.capture_id, i.op_index, i.scope, i.phase, i.calls, i.ticks
+    FROM in_runs AS i
+    WHERE i.phase IS NOT NULL
+),
+numbers AS (
+    SELECT
+        p.capture_id,
+        p.op_index,
+        p.scope,
+        p.phase,
+        count(*)::INTEGER AS runs,
+        sum(p.calls)::BIGINT AS calls,
+        sum(p.ticks)::BIGINT AS total_ticks,
+        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        -- The greatest power that at least half of the times have: zero tells none.
+        CASE
+            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
+                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000
+            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000 = 0)
+                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000
+            ELSE 1
+        END AS resolution
+    FROM phases AS p
+    GROUP BY p.capture_id, p.op_index, p.scope, p.phase
+)
+SELECT
+    o.capture_id,
+    o.op_index::INTEGER AS op_index,
+    n.phase,
+    o.scope,
+    o.kind,
+    o.label,
+    o.family,
+    o.chain_index,
+    o.instruction_id,
+    o.op_type,
+    o.module_path,
+    o.value_unit,
+    o.is_added,
+    n.runs,
+    n.calls,
+    n.total_ticks,
+    n.quantiles[1] AS p25,
+    n.quantiles[2] AS p50,
+    n.quantiles[3] AS p90,
+    n.resolution::BIGINT AS resolution
+FROM ops AS o
+JOIN numbers AS n
+    ON n.capture_id = o.capture_id
+    AND n.op_index = o.op_index
+    AND n.scope = o.scope
+ORDER BY o.capture_id, o.op_index, n.phase NULLS FIRST;

@@ -1,0 +1,40 @@
+-- What an op of a capture took, run by run, in a few numbers: what questions
+-- across captures need, so that they read no events. Written when a capture is
+-- ingested, and again when it is linked or its runs get phases. What an op took in
+-- a run is all of its calls there.
+CREATE TABLE op_times (
+    capture_id INTEGER NOT NULL,  -- the capture
+    op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, the capture's total
+    phase VARCHAR,  -- only the runs of that phase; NULL: all runs
+    scope VARCHAR NOT NULL,  -- the method that ran, or else the name of its runs
+    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), user; framework for the total
+    label VARCHAR NOT NULL,  -- the event's label
+    family VARCHAR NOT NULL,  -- that without serial numbers and wrappers
+    chain_index BIGINT NOT NULL,  -- chain of instructions; -1 belongs to no instruction
+    instruction_id INTEGER,  -- the instruction; NULL where none is named
+    op_type VARCHAR,  -- what its nodes call, by the linked record; NULL where that isn't told
+    module_path VARCHAR,  -- the module it stands in, by the linked record; NULL where that isn't told
+    value_unit VARCHAR NOT NULL,  -- what the numbers below count: ticks of the capture's time_scale, us or cycles
+    is_added BOOLEAN NOT NULL,  -- whether they are in ticks of the host's clock, and within no other op's: they add up to the total
+    runs INTEGER NOT NULL,  -- number of runs that have it
+    calls BIGINT NOT NULL,  -- number of its calls in them
+    total_ticks BIGINT NOT NULL,  -- all of them together
+    p25 DOUBLE NOT NULL,  -- a quarter of the runs took less
+    p50 DOUBLE NOT NULL,  -- half of the runs took less
+    p90 DOUBLE NOT NULL,  -- nine tenths of the runs took less
+    resolution BIGINT NOT NULL  -- what at least half of its times are multiples of: 1, 1000 or 1000000
+);
+
+-- What a module of a linked capture took with the modules within it, run by
+-- run, in a few numbers; written when `op_times` is.
+CREATE TABLE module_times (
+    capture_id INTEGER NOT NULL,  -- the capture
+    phase VARCHAR,  -- only the runs of that phase; NULL: all runs
+    scope VARCHAR NOT NULL,  -- the method that ran, or else the name of its runs
+    module_path VARCHAR NOT NULL,  -- the module; empty for the model itself
+    runs INTEGER NOT NULL,  -- number of runs that have it
+    total_ticks BIGINT NOT NULL,  -- all of its time together
+    p25 DOUBLE NOT NULL,  -- a quarter of the runs took less
+    p50 DOUBLE NOT NULL,  -- half of the runs took less
+    p90 DOUBLE NOT NULL  -- nine tenths of the runs took less
+);
