@@ -20,6 +20,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def average_step(
         self,
@@ -32,6 +33,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def block_methods(
         self,
@@ -52,6 +54,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_metadata(
         self,
@@ -67,6 +70,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegation(
         self,
@@ -94,6 +98,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def execute_breakdown(
         self,
@@ -105,6 +110,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def find_total_for_module(
         self,
@@ -118,6 +124,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def framework_tax(
         self,
@@ -130,6 +137,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def gpu_metrics(
         self,
@@ -152,6 +160,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def iterations(
         self,
@@ -163,6 +172,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def kernel_table(
         self,
@@ -175,6 +185,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def key_averages(
         self,
@@ -188,6 +199,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def load_breakdown(
         self,
@@ -223,6 +235,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def module_tree(
         self,
@@ -235,6 +248,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def node_totals(
         self,
@@ -246,6 +260,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def numeric_gap(
         self,
@@ -264,6 +279,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def operator_table(
         self,
@@ -277,6 +293,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def percentiles(
         self,
@@ -289,6 +306,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def planned_memory(
         self,
@@ -323,6 +341,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def step_breakdown(
         self,
@@ -339,6 +358,7 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def trace_recommendations(
         self,

@@ -275,7 +275,7 @@ def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatc
 def _read_again(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    """Replace what was read of a file by what it says to new options; its name, scale, date and links stay.
+    """Replace what was read of a file by what it says to new options; its name, scale, date, links and phases stay.
 
     What a debug buffer told stays, too, unless a debug buffer is given: the file alone doesn't have it.
     """
@@ -283,6 +283,10 @@ def _read_again(
         "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
         [capture_id],
     ).fetchall()
+    phases = connection.execute(
+        "SELECT phase, run_index FROM runs WHERE capture_id = ? AND phase NOT NULL", [capture_id]
+    )
+    said = [(*each, capture_id) for each in phases.fetchall()]
     staying = {"labels", "metrics"} | ({"debug_values"} if options.debug_buffer is None else set())
     for table in catalog.tables():
         if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
@@ -292,6 +296,8 @@ def _read_again(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
     _insert_rows(connection, capture_id, name, source, again, staying)
+    if said:
+        connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", said)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
             from etq.storing_records import link

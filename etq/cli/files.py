@@ -16,7 +16,7 @@ from etq.cli.options import (
     file_options,
     opened,
     output_options,
-    schedule_options,
+    step_options,
     taken_file_options,
     tell_findings,
     tell_record,
@@ -44,7 +44,7 @@ OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
 @click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
 @click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
 @unit_option("ms")
-@schedule_options
+@step_options
 @output_options
 @old_flags
 def inspect(

@@ -9,6 +9,7 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     asked,
+    check_phase,
     file_options,
     output_options,
     schedule_options,
@@ -80,6 +81,7 @@ def ops(
     said = taken_file_options(options)
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with asked(capture, db, ["op_totals", "key_averages", "device_events"], said) as (warehouse, selector):
+        check_phase(warehouse, selector, options.get("phase"))
         is_trace = _format(warehouse, selector) == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:

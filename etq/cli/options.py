@@ -28,6 +28,8 @@ SCHEDULE: Final = {
     "skip_first_wait": "Not 0: no wait in the first cycle.",
 }
 
+PHASES: Final = ("load", "prefill", "decode", "other")
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -54,6 +56,13 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
 
 
 def schedule_options(command: Command) -> Command:
+    """Options that choose among the runs of a capture."""
+    text = "Only the runs of that phase, as said with `etq phase`."
+    return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
+
+
+def step_options(command: Command) -> Command:
+    """Options that choose among the runs of a capture or a file."""
     for name, text in reversed(SCHEDULE.items()):
         command = click.option(f"--{name.replace('_', '-')}", type=int, help=text)(command)
     return command
@@ -133,6 +142,18 @@ def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterato
             yield warehouse, capture
 
 
+def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
+    """Refuse a phase asked of a file, which says none, and tell where no run of a capture is of it."""
+    if phase is None:
+        return
+    if warehouse.path is None:
+        raise EtqError("files don't say phases: ingest the file and say which runs are of one, with etq phase")
+    query = """SELECT count(*) FROM runs AS r
+        WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
+    if warehouse.rows(query, capture=selector, phase=phase)[1] == [(0,)]:
+        click.echo(f"Note: no run of {printable(selector)} is of phase {phase}; etq phase says which are", err=True)
+
+
 def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
     """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
     if warehouse.path is not None:
@@ -174,6 +195,7 @@ def show_view(
     with asked(capture, db, [view], said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             given["baseline"] = _beside(warehouse, baseline, capture, said)
+        check_phase(warehouse, selector, given.get("phase"))
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         asked_for = query.format(view=f"{view}({arguments})")

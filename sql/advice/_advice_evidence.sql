@@ -50,6 +50,7 @@ CREATE MACRO _advice_runs(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
+    phase,  -- as everywhere
     later_runs := 3,  -- number of later runs that make up for a first one that is left out
     times_median := 3,  -- how many times the median of its block, of as many runs, makes a run an outlier: noise does not do that
     outliers_share := 0.1  -- share of a block's runs, beyond one, that outliers are at most
@@ -91,7 +92,8 @@ taxed AS (
         warmup := warmup,
         active := active,
         repeat := repeat,
-        skip_first_wait := skip_first_wait
+        skip_first_wait := skip_first_wait,
+        phase := phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN runs AS r
@@ -167,7 +169,7 @@ owned AS (
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(capture, 0, 0, 0, 1, 0, 0) AS t
+    FROM _self_times(capture, 0, 0, 0, 1, 0, 0, NULL) AS t
     CROSS JOIN asked AS a
     JOIN given AS g ON g.run_index = t.run_index AND g.is_steady
     JOIN signatures AS s

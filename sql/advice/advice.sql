@@ -22,7 +22,8 @@ CREATE MACRO advice(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS MATERIALIZED (
@@ -33,7 +34,7 @@ asked AS MATERIALIZED (
 all_runs AS MATERIALIZED (
     SELECT list(r) AS given
     FROM _advice_runs(
-        capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS r
 ),
 all_times AS MATERIALIZED (

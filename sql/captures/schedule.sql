@@ -39,18 +39,35 @@ CREATE MACRO _step_of_cycles(
     step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
 );
 
--- Whether a schedule records a run; without one, all runs are recorded. The
--- runs of each name are steps of their own, in file order.
+-- Whether a schedule records a run that is of the phase asked for; without
+-- these, all runs are recorded. The runs of each name are steps of their own, in
+-- file order, whatever their phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
+    run_phase,  -- phase of the run, in `runs`
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
-    skip_first_wait  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- load, prefill, decode, other; NULL: all
 ) AS (
     schedule(
         iteration, wait, warmup, active, repeat, skip_first, skip_first_wait
     ) IN ('RECORD', 'RECORD_AND_SAVE')
+    AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
+);
+
+-- A phase, if it is one; else it is an error.
+CREATE MACRO _known_phase(
+    phase  -- load, prefill, decode, other
+) AS (
+    CASE
+        WHEN phase IN ('load', 'prefill', 'decode', 'other') THEN phase
+        ELSE error(
+            'no phase ' || coalesce('''' || phase || '''', 'NULL')
+            || '; known are load, prefill, decode, other'
+        )
+    END
 );

@@ -21,7 +21,8 @@ CREATE MACRO _self_times(
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
-    skip_first_wait  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
 ) AS TABLE
 WITH
 timed AS (
@@ -41,7 +42,8 @@ timed AS (
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE _is_recorded(
-        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     )
 ),
 within AS (
@@ -95,7 +97,8 @@ CREATE MACRO event_times(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -124,7 +127,7 @@ timed AS (
             ELSE t.start_ticks
         END AS clock_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN captures AS c ON c.capture_id = a.capture_id

@@ -29,7 +29,8 @@ CREATE MACRO inspector_events(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -40,7 +41,8 @@ selected AS (
     FROM runs AS r
     JOIN asked AS a ON a.capture_id = r.capture_id
     WHERE _is_recorded(
-        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     )
 ),
 timed AS (

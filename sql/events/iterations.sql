@@ -19,7 +19,8 @@ CREATE MACRO iterations(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 SELECT
     r.block_index,
@@ -33,7 +34,7 @@ SELECT
     t.inclusive AS duration,
     t.unit
 FROM event_times(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait
+    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
 ) AS t
 CROSS JOIN _capture(capture, NULL) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index

@@ -18,7 +18,8 @@ CREATE MACRO find_total_for_module(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -34,14 +35,14 @@ asked AS (
 times AS (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     WHERE match = 'exact'
 ),
 executes AS (
     SELECT count(*) AS number
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS x
 ),
 exactly AS (
@@ -77,7 +78,8 @@ averages AS (
         warmup := warmup,
         active := active,
         repeat := repeat,
-        skip_first_wait := skip_first_wait
+        skip_first_wait := skip_first_wait,
+        phase := phase
     ) AS i
     CROSS JOIN asked AS a
     JOIN signatures AS s

@@ -13,7 +13,8 @@ CREATE MACRO _executes(
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
-    skip_first_wait  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
@@ -44,7 +45,7 @@ SELECT
         END
     ) AS BIGINT) AS operator_ticks
 FROM _self_times(
-    capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
 ) AS t
 CROSS JOIN asked AS a
 JOIN signatures AS s
@@ -56,8 +57,8 @@ GROUP BY t.run_index;
 -- What a run costs beside its work: one row per run with a Method::execute (or
 -- Method::step). Tracing itself slows a run down, so that the tax of a traced
 -- run includes it; a capture of the same program taken at level method_only,
--- given as baseline, tells how much: the median of all its executes stands for
--- the run without tracing. Where the traced work alone takes longer than that,
+-- given as baseline, tells how much: the median of all its executes (of a phase,
+-- of all in that phase) stands for the run without tracing. Where the traced work alone takes longer than that,
 -- tracing slows the kernels too, and the tax can't be told.
 -- Columns:
 --   run_index: the run
@@ -79,7 +80,8 @@ CREATE MACRO framework_tax(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -98,13 +100,20 @@ baseline_capture AS (
 ),
 baseline_executes AS (
     SELECT x.execute_ticks
-    FROM _executes(coalesce(baseline, capture), 0, 0, 0, 1, 0, 0) AS x
+    FROM _executes(coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase) AS x
 ),
 untraced AS (
     SELECT
-        median(x.execute_ticks)
-        * any_value(_multiplier(k.time_scale, a.unit))
-        / any_value(_divisor(k.time_scale, a.unit)) AS execute
+        CASE
+            WHEN baseline IS NOT NULL AND phase IS NOT NULL AND count(*) = 0
+                THEN error(
+                    'no execute of the baseline ' || baseline::VARCHAR
+                    || ' is of phase ' || phase || '; say which are'
+                )
+            ELSE median(x.execute_ticks)
+                * any_value(_multiplier(k.time_scale, a.unit))
+                / any_value(_divisor(k.time_scale, a.unit))
+        END AS execute
     FROM baseline_executes AS x
     CROSS JOIN asked AS a
     CROSS JOIN baseline_capture AS k
@@ -140,7 +149,7 @@ worked AS (
         a.is_untraced,
         a.unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS x
     CROSS JOIN asked AS a
     CROSS JOIN untraced AS u

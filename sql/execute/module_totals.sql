@@ -18,7 +18,8 @@ CREATE MACRO _attributed_times(
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
-    skip_first_wait  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
@@ -53,7 +54,7 @@ owned AS (
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
@@ -104,7 +105,8 @@ CREATE MACRO module_totals(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -121,7 +123,7 @@ times AS MATERIALIZED (
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
         END AS mapping
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     GROUP BY t.module_path
 ),

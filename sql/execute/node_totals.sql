@@ -25,7 +25,8 @@ CREATE MACRO node_totals(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -36,7 +37,7 @@ asked AS (
 times AS MATERIALIZED (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
 ),
 firsts AS (

@@ -19,7 +19,8 @@ CREATE MACRO source_totals(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -39,7 +40,7 @@ times AS (
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     GROUP BY ALL
 )

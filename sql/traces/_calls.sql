@@ -41,14 +41,15 @@ CREATE MACRO _calls(
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
-    skip_first_wait  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
 ) AS TABLE
 WITH RECURSIVE
 timed AS MATERIALIZED (
     SELECT t.*, s.family, _is_profilers_own(s.label, s.category) AS is_own
     FROM _capture(capture, NULL) AS a
     CROSS JOIN _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index

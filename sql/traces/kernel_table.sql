@@ -26,7 +26,8 @@ CREATE MACRO kernel_table(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -65,7 +66,8 @@ ran AS (
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
     WHERE s.kind = 'Kernel'
         AND _is_recorded(
-            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+            r.iteration, r.phase,
+            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
         )
 ),
 summed AS (

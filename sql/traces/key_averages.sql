@@ -35,7 +35,8 @@ CREATE MACRO key_averages(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS MATERIALIZED (
@@ -57,7 +58,7 @@ asked AS MATERIALIZED (
 calls AS MATERIALIZED (
     SELECT c.*
     FROM _calls(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS c
 ),
 -- What tells a call from others of its name.

@@ -27,7 +27,8 @@ CREATE MACRO module_tree(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (
@@ -89,7 +90,8 @@ summed AS (
         ON r.capture_id = _capture_id(capture) AND r.run_index = c.run_index
     LEFT JOIN within AS w ON w.parent_index = c.event_index
     WHERE _is_recorded(
-        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     )
     GROUP BY q.module_path
 )

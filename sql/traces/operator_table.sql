@@ -27,7 +27,8 @@ CREATE MACRO operator_table(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 asked AS (
@@ -65,7 +66,8 @@ summed AS (
         AND o.event_index = c.event_index
     WHERE c.is_operator
         AND _is_recorded(
-            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+            r.iteration, r.phase,
+            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
         )
     GROUP BY 1, 2, a.time_scale, a.unit
 )

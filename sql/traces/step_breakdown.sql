@@ -156,7 +156,8 @@ CREATE MACRO average_step(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
 broken AS MATERIALIZED (
@@ -165,7 +166,8 @@ broken AS MATERIALIZED (
     JOIN runs AS r
         ON r.capture_id = _capture_id(capture) AND r.run_index = b.run_index
     WHERE _is_recorded(
-        r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     )
 ),
 averaged AS (

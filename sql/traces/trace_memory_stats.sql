@@ -78,7 +78,8 @@ CREATE MACRO trace_memory_stats(
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (
@@ -93,7 +94,8 @@ calls AS MATERIALIZED (
     LEFT JOIN _operator_tree(capture, 'all') AS p ON p.event_index = t.parent_index
     WHERE t.call_index = t.event_index
         AND _is_recorded(
-            r.iteration, skip_first, wait, warmup, active, repeat, skip_first_wait
+            r.iteration, r.phase,
+            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
         )
 ),
 own AS MATERIALIZED (

@@ -21,11 +21,11 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "step",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0) AS r)",
+    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0, NULL) AS r)",
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
