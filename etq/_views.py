@@ -12,8 +12,8 @@ from etq.errors import QueryError
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
-# The macro whose `base` and `new` are programs.
-OF_PROGRAMS: Final = "compare_programs"
+# What these begin with takes selectors of many captures as `base` and `new`, or programs.
+OF_SIDES: Final = "compare"
 # In the stub; those of other parameters are told by their defaults.
 PYTHON_TYPES: Final = {
     "capture": "str | Capture",
@@ -24,6 +24,7 @@ PYTHON_TYPES: Final = {
     "new": "str | Capture",
     "etdump": "str | Capture",
     "trace": "str | Capture",
+    "min_effect": "float | None = ...",
 }
 
 
@@ -51,7 +52,7 @@ class Views:
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
-            for parameter in CAPTURES.intersection(given) if name != OF_PROGRAMS else ():
+            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(given):
                 self._check_capture(given[parameter])
             arguments = ", ".join(_argument(macro, parameter) for parameter in given)
             return self._ask(f"FROM {name}({arguments})", given)
@@ -132,18 +133,15 @@ def stub() -> str:
 
 
 def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
-    if macro.name == OF_PROGRAMS:
+    if macro.name == "compare_programs":
         return "str | Program"
     if (known := PYTHON_TYPES.get(parameter.name)) is not None:
         return known
     default = parameter.default
     if default is None:
         return "str"
-    if default.startswith("["):
-        return "Sequence[float] = ..."
-    if default.startswith("'"):
-        return "str = ..."
-    return "str | None = ..." if default == "NULL" else "int = ..."
+    beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}
+    return next((kind for begin, kind in beginnings.items() if default.startswith(begin)), "int") + " = ..."
 
 
 if __name__ == "__main__":

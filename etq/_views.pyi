@@ -39,10 +39,73 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def compare_captures(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_findings(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_metrics(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_modules(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_ops(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_programs(
         self,
         base: str | Program,
         new: str | Program,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compared_captures(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        forced: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_coverage(
         self,

@@ -65,6 +65,12 @@ def write_rows(
         _write_parquet(connection.sql(f"SELECT {selected}", params=lists), path)
 
 
+def write_text(text: str, path: str | None, *, force: bool = False) -> None:
+    """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set."""
+    _refuse_existing(path, force)
+    _put(text, path)
+
+
 def _format_of(path: str | None) -> str:
     return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
 
@@ -75,7 +81,10 @@ def _refuse_existing(path: str | None, force: bool) -> None:
 
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None) -> None:
-    text = _WRITERS[format](columns, rows, path is None and sys.stdout.isatty())
+    _put(_WRITERS[format](columns, rows, path is None and sys.stdout.isatty()), path)
+
+
+def _put(text: str, path: str | None) -> None:
     if path is None:
         sys.stdout.write(text)
         return
@@ -179,10 +188,13 @@ def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
 def _json(columns: Sequence[str], rows: Rows, _: bool) -> str:
     import json
 
-    # NaN and infinities have no JSON; null is what other tools write.
+    return json.dumps(json_objects(columns, rows), indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
+    """Rows as objects. NaN and infinities have no JSON; null is what other tools write."""
     columns = _told_apart(columns)
-    objects = [dict(zip(columns, (_finite(_plain(value)) for value in row), strict=True)) for row in rows]
-    return json.dumps(objects, indent=1, ensure_ascii=False, default=str) + "\n"
+    return [dict(zip(columns, (_finite(_plain(value)) for value in row), strict=True)) for row in rows]
 
 
 def _told_apart(columns: Sequence[str]) -> list[str]:
@@ -198,7 +210,9 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and value - value != 0 else value
 
 
-def _markdown(columns: Sequence[str], rows: Rows, _: bool) -> str:
+def markdown(columns: Sequence[str], rows: Rows, _: bool = False) -> str:
+    """A table in Markdown."""
+
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
@@ -211,7 +225,7 @@ _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, bool], str]]] = {
     "csv": _csv,
     "tsv": _tsv,
     "json": _json,
-    "markdown": _markdown,
+    "markdown": markdown,
 }
 
 

@@ -77,4 +77,4 @@ def run() -> NoReturn:
 
 
 # The commands add themselves to the group above.
-from etq.cli import files, ops, plan, programs, questions, values  # noqa: E402, F401
+from etq.cli import compare, files, ops, plan, programs, questions, values  # noqa: E402, F401

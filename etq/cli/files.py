@@ -153,7 +153,7 @@ def ingest(
     if values and debug_buffer is None:
         raise click.UsageError("--values goes with --debug-buffer")
     failed = 0
-    files = tuple(each for file in files for each in _files_of(file))
+    files = tuple(each for file in files for each in files_of(file))
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
@@ -187,7 +187,7 @@ def ingest(
         sys.exit(1)
 
 
-def _files_of(argument: str) -> list[str]:
+def files_of(argument: str) -> list[str]:
     """A file; of a folder the profiling files in it and below, by name."""
     if not Path(argument).is_dir():
         return [argument]

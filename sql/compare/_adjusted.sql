@@ -19,7 +19,7 @@
 --   ticks: the time, as given
 --   resolution: what the times are multiples of, as given
 --   is_coarse: whether that is coarse, as given
---   log_ticks: natural logarithm of ticks
+--   log_ticks: natural logarithm of ticks; NULL where they are 0
 --   factor: logarithm of the capture's size factor; 0 where none is known
 --   has_factor: whether one is known
 --   off: by how much the capture is off its side, as a logarithm
@@ -33,9 +33,8 @@ given AS MATERIALIZED (
     SELECT unnest(samples, recursive := true)
 ),
 logs AS MATERIALIZED (
-    SELECT g.*, ln(g.ticks) AS log_ticks
+    SELECT g.*, CASE WHEN g.ticks > 0 THEN ln(g.ticks) END AS log_ticks
     FROM given AS g
-    WHERE g.ticks > 0
 ),
 sides AS MATERIALIZED (
     SELECT
@@ -56,7 +55,7 @@ items AS (
         ON s.comparison = l.comparison AND s.capture_id = l.capture_id
     WHERE l.level <> 'module'
     GROUP BY l.comparison, l.level, l.item
-    HAVING count(*) = max(s.captures) AND NOT bool_or(l.is_coarse)
+    HAVING count(l.log_ticks) = max(s.captures) AND NOT bool_or(l.is_coarse)
 ),
 deviations AS MATERIALIZED (
     SELECT

@@ -40,6 +40,7 @@ counted AS (
         count(*) FILTER (WHERE a.side = 'base') AS bases,
         count(*) FILTER (WHERE a.side = 'new') AS news,
         bool_or(a.side = 'history') AS is_remembered,
+        bool_or(a.log_ticks IS NULL) AS is_zero,
         median(a.ticks) FILTER (WHERE a.side = 'base') AS base_ticks,
         median(a.ticks) FILTER (WHERE a.side = 'new') AS new_ticks
     FROM adjusted AS a
@@ -92,6 +93,7 @@ judged AS (
             WHEN b.bases = 0 AND b.news = 0 THEN NULL
             WHEN b.bases = 0 THEN 'added'
             WHEN b.news = 0 THEN 'removed'
+            WHEN b.is_zero THEN 'can''t judge'
             WHEN b.is_single AND b.history_captures >= 10 THEN CASE
                 WHEN b.is_disturbed OR b.is_below_twice THEN 'can''t judge'
                 WHEN b.is_rare
@@ -139,6 +141,8 @@ SELECT
         WHEN j.verdict = 'too few' THEN
             'take at least 3 captures a side, better 5: the runs of one capture '
             || 'share what state the device is in'
+        WHEN j.verdict = 'can''t judge' AND j.is_zero THEN
+            'takes less than the clock can tell'
         WHEN j.verdict = 'can''t judge' AND j.is_disturbed THEN
             'a capture is disturbed: measure again'
         WHEN j.verdict = 'can''t judge' THEN

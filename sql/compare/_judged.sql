@@ -8,7 +8,7 @@
 -- Columns:
 --   comparison: which of the comparisons
 --   level: total, op or module
---   scope: method
+--   scope: the method, as given
 --   item: what was measured
 --   base_captures: captures of base that have it, disturbed ones left out
 --   new_captures: captures of new that have it, disturbed ones left out
@@ -17,8 +17,8 @@
 --   change: ratio of new to base, less 1, without what all ops have in common; of the total, with it
 --   change_low: lower end of its interval of 95 %; NULL where there are too few captures for one
 --   change_high: upper end of its interval
---   p: probability of a difference as large if there was none
---   q: p, corrected for the number of ops: the share of false ones among those of that q or less (Benjamini, Hochberg)
+--   p: the probability of a difference as large if there was none
+--   q: p, as corrected for the number of ops: the share of false ones among those of that q or less (Benjamini, Hochberg)
 --   share: its part of the total of base
 --   resolution: what the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference less than its resolution
@@ -44,7 +44,7 @@ kept AS MATERIALIZED (
         g.is_coarse,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM given AS g
-    WHERE NOT g.is_disturbed AND g.side <> 'history'
+    WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
 ),
 changes AS (
     SELECT

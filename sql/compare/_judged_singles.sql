@@ -6,7 +6,7 @@
 -- Columns:
 --   comparison: which of the comparisons
 --   level: total, op or module
---   scope: method
+--   scope: the method, as given
 --   item: what was measured
 --   base_ticks: its time in the capture of base
 --   new_ticks: its time in the capture of new

@@ -5,7 +5,7 @@
 -- else by name and order. A resolution of 1 us (or 1000 cycles) and more is
 -- coarse for what takes less than 500 times as long.
 -- Columns:
---   comparison: 0
+--   comparison: which of the comparisons: 0, the only one
 --   capture_id: the capture
 --   side: base, new or history
 --   position: as in `_sides`
@@ -29,7 +29,7 @@ CREATE MACRO _samples(
     history,  -- as in `compare_ops`
     quantile,  -- as in `compare_ops`
     phase,  -- as in `compare_ops`
-    force  -- as in `compare_ops`
+    forced  -- as in `compare_ops`
 ) AS TABLE
 WITH
 sides AS MATERIALIZED (
@@ -41,7 +41,7 @@ sides AS MATERIALIZED (
         CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         bool_and(coalesce(r.is_complete, false)) OVER () AS has_records,
         CASE
-            WHEN force
+            WHEN forced
                 OR min(coalesce(c.profiling_level, 'none')) OVER ()
                     = max(coalesce(c.profiling_level, 'none')) OVER ()
                 THEN true
@@ -49,7 +49,7 @@ sides AS MATERIALIZED (
                 'captures of different profiling levels ('
                 || string_agg(DISTINCT coalesce(c.profiling_level, 'none'), ', ')
                     OVER ()
-                || ') are compared: tracing takes time itself; force := true does it '
+                || ') are compared: tracing takes time itself; forced := true does it '
                 || 'all the same'
             )
         END AS is_alike
@@ -70,7 +70,8 @@ ops AS MATERIALIZED (
             WHEN 0.5 THEN o.p50
             WHEN 0.9 THEN o.p90
             ELSE error(
-                'quantile is 0.25, 0.5 or 0.9, not ' || coalesce(quantile::VARCHAR, 'NULL')
+                'quantile is 0.25, 0.5 or 0.9, not '
+                || coalesce(quantile::VARCHAR, 'NULL')
             )
         END AS ticks,
         d.has_records,
@@ -139,16 +140,16 @@ CROSS JOIN way AS w;
 
 -- The same of the modules of captures that are compared.
 -- Columns:
---   comparison: 0
+--   comparison: which of the comparisons: 0, the only one
 --   capture_id: the capture
 --   side: base, new or history
 --   position: as in `_sides`
---   level: module
+--   level: always module
 --   scope: the method that ran, or else the name of its runs
 --   item: scope and module
 --   ticks: the quantile, in ns, or cycles where ticks are cycles
---   resolution: 1
---   is_coarse: false
+--   resolution: always 1: sums of many times have none
+--   is_coarse: always false
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(
     base,  -- as in `compare_ops`

@@ -7,20 +7,20 @@ CREATE MACRO _shown_scale(
     unit  -- as in `compare_ops`
 ) AS TABLE
 SELECT
-    CASE
-        WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-            THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
-        WHEN len(c.counted) <> 1 THEN NULL
-        WHEN (c.counted[1] = 'cycles') <> (coalesce(unit, c.counted[1]) = 'cycles')
-            AND unit IS NOT NULL THEN error(
-            'the captures count ' || c.counted[1] || ', which can''t be told in '
-            || unit
-        )
-        WHEN c.counted[1] = 'cycles' THEN 'cycles'
-        ELSE coalesce(unit, 'us')
-    END AS unit,
-    CASE
-        WHEN len(c.counted) = 1 THEN
-            _divisor(c.counted[1], CASE c.counted[1] WHEN 'ns' THEN coalesce(unit, 'us') END)
-    END AS divisor
-FROM (SELECT counted AS counted) AS c;
+    c.shown AS unit,
+    CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counts, c.shown) END AS divisor
+FROM (
+    SELECT
+        counted[1] AS counts,
+        CASE
+            WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
+                THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
+            WHEN counted[2] IS NOT NULL THEN NULL
+            WHEN (counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
+                'the captures count ' || counted[1] || ', which can''t be told in '
+                || unit
+            )
+            WHEN counted[1] = 'cycles' THEN 'cycles'
+            ELSE coalesce(unit, 'us')
+        END AS shown
+) AS c;

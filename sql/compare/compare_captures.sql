@@ -26,23 +26,30 @@ CREATE MACRO compare_captures(
     history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
     alpha := 0.05,  -- how many false ones of those that are told slower or faster are put up with
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, not measured in turn 0.03, one by one 0.1
-    force := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
+    forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, force)
+    FROM _samples(base, new, history, quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
 ),
+-- The same op may be a kernel on one side and within a delegate's call on the other.
 added AS (
-    SELECT DISTINCT s.item FROM sampled AS s WHERE s.level = 'op' AND s.is_added
+    SELECT
+        s.item,
+        bool_or(s.is_added) FILTER (WHERE s.side = 'base') AS is_in_base,
+        bool_or(s.is_added) FILTER (WHERE s.side = 'new') AS is_in_new
+    FROM sampled AS s
+    WHERE s.level = 'op'
+    GROUP BY s.item
 ),
 ops AS (
     SELECT
         c.scope,
-        coalesce(fsum(c.base_ticks), 0) AS base_ticks,
-        coalesce(fsum(c.new_ticks), 0) AS new_ticks
+        coalesce(fsum(c.base_ticks) FILTER (WHERE a.is_in_base), 0) AS base_ticks,
+        coalesce(fsum(c.new_ticks) FILTER (WHERE a.is_in_new), 0) AS new_ticks
     FROM compared AS c
     JOIN added AS a ON a.item = c.item
     WHERE c.level = 'op'
@@ -107,7 +114,7 @@ SELECT
 FROM lines AS l
 CROSS JOIN shown AS u
 CROSS JOIN (
-    SELECT CASE WHEN force THEN 0 ELSE count(*) END AS conditions
+    SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions(base, new) AS x
 ) AS d
 LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope

@@ -8,11 +8,11 @@ CREATE MACRO compare_findings(
     quantile := 0.25,  -- as in `compare_ops`
     phase := NULL,  -- as in `compare_ops`
     history := NULL,  -- as in `compare_ops`
-    force := false  -- as in `compare_ops`
+    forced := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, force)
+    FROM _samples(base, new, history, quantile, phase, forced)
 ),
 adjusted AS MATERIALIZED (
     FROM _adjusted((SELECT list(s) FROM sampled AS s))

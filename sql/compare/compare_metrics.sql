@@ -19,7 +19,7 @@ CREATE MACRO compare_metrics(
     new,  -- likewise
     alpha := 0.05,  -- how many false ones of those that are told better or worse are put up with
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
-    force := false  -- whether to call worse what was measured under other conditions
+    forced := false  -- whether to call worse what was measured under other conditions
 ) AS TABLE
 WITH
 sides AS (
@@ -130,7 +130,7 @@ judged AS (
         END AS verdict
     FROM corrected AS c
     CROSS JOIN (
-        SELECT CASE WHEN force THEN 0 ELSE count(*) END AS conditions
+        SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
         FROM _differing_conditions(base, new) AS x
     ) AS d
 )

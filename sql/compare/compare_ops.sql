@@ -31,11 +31,11 @@ CREATE MACRO compare_ops(
     history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
     alpha := 0.05,  -- how many false ones of those that are told slower or faster are put up with
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, one by one 0.1
-    force := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
+    forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, force)
+    FROM _samples(base, new, history, quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
@@ -114,7 +114,7 @@ FROM compared AS c
 JOIN gaps AS g ON g.item = c.item
 CROSS JOIN shown AS u
 CROSS JOIN (
-    SELECT CASE WHEN force THEN 0 ELSE count(*) END AS conditions
+    SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions(base, new) AS x
 ) AS d
 LEFT JOIN totals AS t ON t.scope = c.scope

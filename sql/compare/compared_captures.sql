@@ -15,11 +15,11 @@ CREATE MACRO compared_captures(
     quantile := 0.25,  -- of the runs of a capture: 0.25, which noise moves least; 0.9 for slow tails; 0.5
     phase := NULL,  -- load, prefill, decode, other: only runs of that phase
     history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
-    force := false  -- whether to compare captures of different profiling levels
+    forced := false  -- whether to compare captures of different profiling levels
 ) AS TABLE
 WITH
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, force)
+    FROM _samples(base, new, history, quantile, phase, forced)
 ),
 shown AS (
     FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)

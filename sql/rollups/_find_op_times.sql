@@ -76,7 +76,17 @@ computing AS MATERIALIZED (
 -- One op may stand in several blocks, as runs take one branch or the other.
 grouped AS (
     SELECT
-        c.* EXCLUDE (signature_index, slot),
+        c.capture_id,
+        c.scope,
+        c.kind,
+        c.label,
+        c.family,
+        c.chain_index,
+        c.instruction_id,
+        c.op_type,
+        c.module_path,
+        c.value_unit,
+        c.is_added,
         min(c.slot) AS slot,
         list(c.signature_index) AS signature_indexes
     FROM computing AS c
@@ -84,7 +94,18 @@ grouped AS (
 ),
 ops AS MATERIALIZED (
     SELECT
-        g.* EXCLUDE (slot),
+        g.capture_id,
+        g.scope,
+        g.kind,
+        g.label,
+        g.family,
+        g.chain_index,
+        g.instruction_id,
+        g.op_type,
+        g.module_path,
+        g.value_unit,
+        g.is_added,
+        g.signature_indexes,
         CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
             PARTITION BY g.capture_id, g.kind = 'framework'
             ORDER BY

@@ -21,6 +21,7 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
+    "history", "alpha", "min_effect", "forced", "quantile",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
@@ -29,9 +30,25 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
+# What judges samples takes them likewise.
+SAMPLES = "(SELECT list(s) FROM _samples('x', 'y', NULL, 0.25, NULL, false) AS s)"
+EVIDENCE |= {"samples": SAMPLES, "adjusted": f"(SELECT list(a) FROM _adjusted({SAMPLES}) AS a)", "counted": "['ns']"}
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
-THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces", "advice"]
+THEMES = [
+    "tables",
+    "programs",
+    "captures",
+    "records",
+    "events",
+    "rollups",
+    "execute",
+    "memory",
+    "values",
+    "traces",
+    "advice",
+    "compare",
+]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
 

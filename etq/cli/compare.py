@@ -1,0 +1,294 @@
+"""The command that compares captures, and gates on it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.files import files_of
+from etq.cli.options import UNITS, is_file, output_options, warehouse_option
+from etq.errors import EtqError
+from etq.output import printable, table, write_rows, write_text
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+REGRESSION: Final = 3
+VIEWS: Final = {
+    "captures": "compare_captures",
+    "modules": "compare_modules",
+    "ops": "compare_ops",
+    "metrics": "compare_metrics",
+    "findings": "compare_findings",
+    "sides": "compared_captures",
+}
+# What each of them takes of the options.
+TAKEN: Final = {
+    "captures": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced"),
+    "metrics": ("alpha", "min_effect", "forced"),
+    "findings": ("quantile", "phase", "history", "forced"),
+    "sides": ("unit", "quantile", "phase", "history", "forced"),
+}
+# The columns that people read; machines get all.
+CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
+    round(high_percent, 2) AS high_percent, base, new, difference, unit"""
+SHOWN: Final = {
+    "captures": f"what, method, verdict, {CHANGE}, note",
+    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {CHANGE}, note",
+    "ops": f"op, module_path AS module, instruction_id, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
+    "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
+}
+TITLES: Final = {
+    "captures": "In all",
+    "modules": "Modules, those that explain most of the difference first",
+    "ops": "Ops, those that explain most of the difference first",
+    "metrics": "Metrics",
+}
+WORSE: Final = ("slower", "worse")
+UNCLEAR: Final = ("too few", "can't judge", "conditions differ")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides in a warehouse, and what is asked of them."""
+
+    warehouse: Warehouse
+    base: str
+    new: str
+    given: dict[str, Any]
+
+    def rows(
+        self, part: str, columns: str = "*", limit: int | None = None, **other: Any
+    ) -> tuple[list[str], list[Any]]:
+        """The columns and rows of one part of the comparison: see `VIEWS`."""
+        taken = {name: (self.given | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
+        arguments = {name: value for name, value in taken.items() if value is not None}
+        call = "".join(f', "{name}" := ${name}' for name in arguments)
+        query = f"SELECT {columns} FROM {VIEWS[part]}($base, $new{call})"
+        if limit is not None:
+            query += f" LIMIT {int(limit)}"
+        return self.warehouse.rows(query, base=self.base, new=self.new, **arguments)
+
+    def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
+        """What a column names in a part, and its verdict, where it has one."""
+        return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
+
+    def has_modules(self) -> bool:
+        query = """
+            SELECT 1 FROM module_times AS m
+            WHERE m.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s) LIMIT 1
+        """
+        return all(self.warehouse.rows(query, side=side)[1] for side in (self.base, self.new))
+
+
+@main.command()
+@click.argument("base")
+@click.argument("new")
+@click.option(
+    "--what", type=click.Choice([*VIEWS, "all"]), help="What to print.  [default: all; ops as CSV and the like]"
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Of modules and of ops, in tables."
+)
+@click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
+@click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
+@click.option("--phase", help="Only runs of that phase.")
+@click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
+@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
+@click.option(
+    "--min-effect", metavar="PERCENT", callback=lambda *a: _fraction(a[2]), help="Smallest that counts, as 3%."
+)
+@click.option(
+    "--forced", is_flag=True, help="Compare different profiling levels, and in spite of differing conditions."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["slower", "total", "unclear"]),
+    multiple=True,
+    help="Exit 3 if the total or an op is slower, or a --metric worse; if the total is; if that can't be told.",
+)
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Fail on these metrics, not on times.")
+@click.option("--etrecord", metavar="FILE", help="Of files: the ETRecord of their program.")
+@warehouse_option
+@output_options
+def compare(
+    base: str,
+    new: str,
+    what: str | None,
+    limit: int,
+    quantile: str | None,
+    fail_on: tuple[str, ...],
+    metrics: tuple[str, ...],
+    etrecord: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Tell whether NEW is slower than BASE, where, and whether that is noise.
+
+    Each side is a name, a selector (key=value,...) that may mean many captures, or files: a file, a folder, or a
+    pattern in quotes. Several captures a side, measured in turn (etq plan), tell most.
+
+    \b
+    etq compare build=41 build=42 --db lab.duckdb
+    etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
+    etq compare build=41 build=42 --fail-on slower --min-effect 3%
+    """
+    given = {**options, "quantile": None if quantile is None else float(quantile)}
+    with _sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
+        comparison = Comparison(warehouse, base_selector, new_selector, given)
+        form = format or ("table" if output is None else None)
+        if what in (None, "all") and form in ("table", "markdown", "json"):
+            write_text(_whole(comparison, form, limit), output, force=force)
+        else:
+            part = "ops" if what in (None, "all") else what
+            _tell_findings(comparison)
+            write_rows(*comparison.rows(str(part)), format, output, force=force)
+        if fail_on:
+            _gate(comparison, fail_on, metrics)
+
+
+def _fraction(text: str | None) -> float | None:
+    """3% and 0.03 as 0.03."""
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
+    if not 0 <= value < 10:
+        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
+    return value
+
+
+@contextmanager
+def _sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
+    """The warehouse, and both sides as selectors in it: files are put into one in memory."""
+    from etq.warehouse import open
+
+    files = [_files(side, db) for side in (base, new)]
+    if not files[0] and not files[1]:
+        if etrecord is not None:
+            raise EtqError("--etrecord is of files; captures of a warehouse are linked to theirs (etq link)")
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, base, new
+        return
+    for side, found in zip((base, new), files, strict=True):
+        if not found:
+            raise EtqError(f"{side} is no file, and the other side is: ingest both, or name files on both sides")
+    with open() as warehouse:
+        record = None if etrecord is None else warehouse.ingest_record(etrecord)
+        known: dict[int, str] = {}
+        for side, found in zip(("base", "new"), files, strict=True):
+            for file in found:
+                capture = warehouse.ingest(file, labels={"side": side})
+                if capture.capture_id in known:
+                    raise EtqError(f"{file}: has the same content as {known[capture.capture_id]}: not compared twice")
+                known[capture.capture_id] = file
+                if record is not None:
+                    warehouse.link(capture, record)
+        yield warehouse, "side=base", "side=new"
+
+
+def _files(side: str, db: str) -> list[str]:
+    """The files that a side means; none where it means captures of the warehouse."""
+    if is_file(side, db):
+        return files_of(side)
+    if glob.has_magic(side) and "=" not in side:
+        found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        if not found:
+            raise EtqError(f"{side}: no such files")
+        return found
+    if os.sep in side and "=" not in side and Path(side).suffix and not os.path.exists(db):
+        raise EtqError(f"{side}: no such file")
+    return []
+
+
+def _whole(comparison: Comparison, form: str, limit: int) -> str:
+    """The whole comparison as text for people, as Markdown or as JSON."""
+    if form == "json":
+        import json
+
+        from etq.output import json_objects
+
+        return json.dumps({part: json_objects(*comparison.rows(part)) for part in VIEWS}, indent=1, default=str) + "\n"
+    from etq.output import markdown
+
+    draw = markdown if form == "markdown" else table
+    findings = comparison.rows("findings")[1]
+    parts = [_headline(comparison, form)]
+    if findings:
+        mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
+        parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
+    for part, title in TITLES.items():
+        if part == "modules" and not comparison.has_modules():
+            continue
+        columns, rows = comparison.rows(part, SHOWN[part], None if part in ("captures", "metrics") else limit)
+        if rows:
+            heading = f"### {title}\n" if form == "markdown" else f"{title}:"
+            kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
+            shown = [[row[at] for at in kept] for row in rows]
+            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, sys.stdout.isatty())}")
+    return "\n".join(parts)
+
+
+def _headline(comparison: Comparison, form: str) -> str:
+    """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
+    columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
+    _, rows = comparison.rows("captures", columns)
+    totals = [row for row in rows if row[0] == "total"]
+    lines = []
+    for _, method, verdict, change, low, high, base, new, unit, note in totals:
+        told = "no difference that counts" if verdict == "~" else verdict
+        text = f"{told}" if len(totals) == 1 else f"{method}: {told}"
+        if change is not None:
+            text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
+            text += f", {base:.6g} to {new:.6g} {unit}"
+        lines.append(text + (f"; {note}" if note else ""))
+    if comparison.given["quantile"] is None:
+        _, tails = comparison.rows("captures", "what, method, verdict, change_percent", quantile=0.9)
+        for tail, total in zip([row for row in tails if row[0] == "total"], totals, strict=False):
+            if tail[2] in ("slower", "faster") and tail[2] != total[2]:
+                lines.append(f"slow runs of {tail[1]} are {tail[2]} (--quantile 0.9): {tail[3]:+.1f} %")
+    texts = [printable(line) for line in lines]
+    return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
+
+
+def _tell_findings(comparison: Comparison) -> None:
+    for rule, detail in comparison.rows("findings")[1]:
+        click.echo(printable(f"Note: {rule}: {detail}"), err=True)
+
+
+def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, ...]) -> None:
+    """Exit with status 3 where what is asked for has become worse, and say what; say where it can't be told."""
+    if metrics:
+        found = dict(comparison.verdicts("metrics", "name"))
+        for name in metrics:
+            if name not in found:
+                raise EtqError(f"no metric {name} on either side; there are {', '.join(sorted(found)) or 'none'}")
+        judged = [(name, found[name]) for name in metrics]
+    else:
+        totals = comparison.verdicts("captures", "what || ' of ' || method")
+        judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        if "slower" in fail_on:
+            op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
+            judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
+    worse = [what for what, verdict in judged if verdict in WORSE]
+    unclear = [f"{what}: {verdict}" for what, verdict in judged if verdict in UNCLEAR]
+    for what in worse:
+        click.secho(printable(f"Regression: {what}"), err=True, bold=True)
+    for text in unclear:
+        click.secho(printable(f"Can't tell: {text}"), err=True)
+    if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+        sys.exit(REGRESSION)
