@@ -322,6 +322,14 @@ def test_handles_of_nodes_that_are_none() -> None:
     )
 
 
+def test_large_members_that_are_damaged_are_told_so_whatever_comes_of_it() -> None:
+    whole = record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "x" * 2**20}]}}}})
+    for written, damaged in ((b"xxx", b"xyx"), (b'"nodes": [', b'"nodes": ?'), (b'"target"', b'"tarpit"')):
+        assert refusal(whole.replace(written, damaged, 1)) == (
+            f"{SECOND}member {EDGE} is damaged: Bad CRC-32 for file '{EDGE}'"
+        )
+
+
 def test_zip_bombs_are_refused_before_they_are_unpacked() -> None:
     size = 64 * 2**20
     name = "debug_handle_map"
