@@ -80,7 +80,7 @@ class GraphRows:
         self._kinds = Repeated()
         self._kinds["result"]
         self._tensors = Tensors()
-        # By edge: the node that gives, the one that takes, position. By handle: node, handle.
+        # By edge: the node that gives, the one that takes, position. By node: the handle, 0 for none.
         self._edges, self._handles = array("i"), array("i")
         self._exported: range | None = None
 
@@ -186,17 +186,14 @@ class GraphRows:
                 at = number + column.rows - first
                 raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
         handles = [_handle(each.debug_handle) for each in told]
-        pairs = [at for row, handle in enumerate(handles, first) if handle is not None for at in (row, handle)]
-        self._handles.extend(array("i", pairs))
+        self._handles.extend(array("i", handles))
         if stored.stage == EDGE and subgraph == "" and self._origins is not None:
             self._note_origins(stored, nodes, handles, self._origins)
 
-    def _note_origins(
-        self, stored: StoredGraph, nodes: list[Node], handles: list[int | None], origins: Origins
-    ) -> None:
+    def _note_origins(self, stored: StoredGraph, nodes: list[Node], handles: list[int], origins: Origins) -> None:
         last, made = NOTHING, list[list[int]]()
         for node, handle in zip(nodes, handles, strict=True):
-            if handle is None:
+            if handle == 0:
                 continue
             if (written := node.metadata.from_node) != last:
                 try:
@@ -210,8 +207,7 @@ class GraphRows:
     def handles_of(self, graph_ids: set[int]) -> set[int]:
         """The debug handles that nodes of these graphs have themselves."""
         graph_of, _ = self._keys()
-        nodes, handles = _columns(self._handles, 2)
-        return set(handles[np.isin(graph_of[nodes], list(graph_ids))].tolist())
+        return set(np.array(self._handles)[np.isin(graph_of, list(graph_ids))].tolist()) - {0}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each table that has any."""
@@ -227,10 +223,7 @@ class GraphRows:
         levels = [module_levels(stack) if stack else () for stack in self._stacks]
         if any(levels):
             yield "node_modules", self._module_rows(levels, graph_of, index_of)
-        pairs = self._handles[:]
-        for row, made in self._handles_of_exported():
-            pairs.extend(array("i", [at for handle in made for at in (row, handle)]))
-        nodes, handles = _columns(pairs, 2)
+        nodes, handles = self._handles_of_nodes()
         if len(nodes):
             columns = {"graph_id": graph_of[nodes], "node_index": index_of[nodes], "debug_handle": handles}
             yield "node_debug_handles", _numbers(columns)
@@ -239,6 +232,14 @@ class GraphRows:
         """Each node's graph_id and node_index."""
         graph_ids, nodes, _ = _columns(self._counts, 3)
         return np.repeat(graph_ids, nodes), _places(nodes)
+
+    def _handles_of_nodes(self) -> tuple[Whole, Whole]:
+        """Nodes and the handle of each: their own, and behind these the exported program's."""
+        own = np.array(self._handles, np.int32)
+        has_own = np.flatnonzero(own)
+        made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
+        rows, handles = np.array(made, np.int32).reshape(-1, 2).T
+        return np.append(has_own, rows), np.append(own[has_own], handles)
 
     def _handles_of_exported(self) -> Iterator[tuple[int, list[int]]]:
         """The nodes of the exported program, but those in nested graphs, with the handles of what was made of them."""
@@ -324,13 +325,13 @@ def _input_kinds(signature: Signature | None) -> dict[str, str]:
     return kinds
 
 
-def _handle(written: str | int | None) -> int | None:
-    """A debug handle as a number; 0, which says unset, and what is no number are none."""
+def _handle(written: str | int | None) -> int:
+    """A debug handle as a number; 0, which says unset, for what is none."""
     try:
         handle = int(written or 0)
     except ValueError:
-        return None
-    return handle if 0 < handle < 2**31 else None
+        return 0
+    return handle if 0 < handle < 2**31 else 0
 
 
 def _columns(rows: array[int] | list[int], width: int) -> Whole:
