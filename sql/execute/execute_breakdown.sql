@@ -65,7 +65,7 @@ parts AS (
             WHEN t.event_index = t.execute_index THEN t.duration_ticks
         END AS execute_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+        _capture_id(capture), skip_first, wait, warmup, active, repeat, skip_first_wait
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s

@@ -44,7 +44,7 @@ SELECT
         END
     ) AS BIGINT) AS operator_ticks
 FROM _self_times(
-    capture, skip_first, wait, warmup, active, repeat, skip_first_wait
+    _capture_id(capture), skip_first, wait, warmup, active, repeat, skip_first_wait
 ) AS t
 CROSS JOIN asked AS a
 JOIN signatures AS s
