@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Final
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
-from etq.ingest.arrow import batch, integers, texts
+from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.rollups import fill_rollups
@@ -128,12 +129,19 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
         connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
 
 
-def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], source: Source, options: Options) -> None:
+def lay_over(
+    database: Callable[[], tuple[duckdb.DuckDBPyConnection, Container[str]]], source: Source, options: Options
+) -> None:
     """Put one file into an empty database in memory that has just these tables, to be asked and thrown away.
 
-    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded.
+    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded. The database is
+    asked for once there is something to put into it.
     """
-    for table, rows in _lay(connection, 1, tables, source, options).items():
+    source.start_hashing()
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    first = [*islice(reading, 1)]
+    connection, tables = database()
+    for table, rows in _lay(connection, 1, tables, chain(first, reading), source, options).items():
         connection.register(f"_{table}_1", rows)
         connection.execute(f"DROP TABLE {table}")
         connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
@@ -147,7 +155,8 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
     views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     laid = {name for (name,) in views} & set(LAID)
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, source, options).items():
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, reading, source, options).items():
         if table not in laid:
             insert(connection, table, 2, rows)
             continue
@@ -164,17 +173,25 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
 
 
 def _lay(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, tables: Container[str], source: Source, options: Options
-) -> dict[str, pa.Table]:
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    tables: Container[str],
+    reading: Iterable[tuple[str, Rows]],
+    source: Source,
+    options: Options,
+) -> dict[str, pa.Table | Later]:
     """Insert the rows of these tables but those of `LAID`, and return these."""
-    source.start_hashing()
     laid: dict[str, list[pa.RecordBatch]] = {}
-    for table, rows in _tables(free_name(connection, "captures", source), source, options):
+    later: dict[str, Later] = {}
+    for table, rows in _tables(reading, free_name(connection, "captures", source), source, options):
         if table in LAID and table in tables:
-            laid.setdefault(table, []).append(rows)
+            if isinstance(rows, Later):
+                later[table] = rows
+            else:
+                laid.setdefault(table, []).append(rows)
         elif table in tables:
             _insert_part(connection, table, capture_id, rows, options)
-    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()}
+    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()} | later
 
 
 def _insert_rows(
@@ -194,7 +211,8 @@ def _insert_rows(
 
     def events() -> Iterator[pa.RecordBatch]:
         try:
-            for table, rows in _tables(name, source, options):
+            reading = read_capture(source.content, source.uri, options.clock_bits)
+            for table, rows in _tables(reading, name, source, options):
                 if table == "event_ticks":
                     yield rows
                 elif table not in staying:
@@ -244,9 +262,11 @@ def insert(
     connection.unregister("_rows")
 
 
-def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of all tables; in those of `captures`, what the file doesn't say."""
-    for table, rows in read_capture(source.content, source.uri, options.clock_bits):
+def _tables(
+    reading: Iterable[tuple[str, Rows]], name: str, source: Source, options: Options
+) -> Iterator[tuple[str, Rows]]:
+    """The rows of all tables that a file is read into; in those of `captures`, what the file doesn't say."""
+    for table, rows in reading:
         if table != "captures":
             yield table, rows
             continue
