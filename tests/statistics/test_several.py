@@ -114,10 +114,14 @@ def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
     sides = [interleaved(fleet.neighbours(), random) for _ in range(100)]
     plain = judged(fleet, [Draw(each) for each in sides])
     planted = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in sides])
-    for before, after in zip(plain, planted, strict=True):
-        assert blamed(before) == blamed(after)
-        # Size factors are medians over captures of both sides, which don't shift by exactly what one side does.
-        assert after["alike"][1] - before["alike"][1] == pytest.approx(0.05, abs=0.003)
+    assert [blamed(before) for before in plain] == [blamed(after) for after in planted]
+    # Factors are medians over the captures of both sides, which don't shift by exactly what one side does.
+    told = np.array([after["alike"][1] - before["alike"][1] for before, after in zip(plain, planted, strict=True)])
+    print(
+        f"{model}, 5 % on everything: told {100 * told.mean():.2f} % (from {100 * told.min():.2f} to {100 * told.max():.2f})"
+    )
+    assert told.mean() == pytest.approx(0.05, abs=0.003)
+    assert np.abs(told - 0.05).max() <= 0.01
 
 
 @pytest.mark.parametrize("model", MODELS)
