@@ -21,7 +21,7 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -29,6 +29,11 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
+# The rows that metrics are counted of, as a list.
+EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
+STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
+STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
+EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = ["tables", "programs", "captures", "records", "events", "execute", "memory", "values", "traces", "advice"]
@@ -58,7 +63,14 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'", "part_at": "[0]"} | EVIDENCE
+    arguments = {
+        "capture": "'x'",
+        "selector": "'x'",
+        "selectors": "['x']",
+        "unit": "'us'",
+        "module": "'x'",
+        "part_at": "[0]",
+    } | EVIDENCE
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
