@@ -24,6 +24,7 @@ PYTHON_TYPES: Final = {
     "new": "str | Capture",
     "etdump": "str | Capture",
     "trace": "str | Capture",
+    "selectors": "Sequence[str] | None = ...",
 }
 
 

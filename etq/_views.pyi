@@ -39,10 +39,20 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def capture_groups(
+        self,
+        by: str,
+        selectors: Sequence[str] | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_programs(
         self,
         base: str | Program,
         new: str | Program,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def decode_trend(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_coverage(
         self,
@@ -219,6 +229,10 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def metric_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def model_map(
         self,
         etdump: str | Capture,
@@ -307,6 +321,11 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def phase_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def planned_memory(
         self,
