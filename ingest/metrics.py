@@ -4,6 +4,7 @@
   `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4
 - `benchmark_results.json` of ExecuTorch's benchmark apps: `BenchmarkMetric` in extension/benchmark/android, and what
   .github/scripts/extract_benchmark_results.py writes for iOS
+- logs of the tests of its benchmark app for Apple devices, which has no other results
 - records of PyTorch's benchmark database ("HUD"), as the wiki of pytorch/pytorch describes them
 - an object of numbers by name, or of {"value": ..., "unit": ..., "better": ...}
 """
@@ -21,6 +22,7 @@ from etq.errors import FormatError
 from etq.ingest.captures import is_json
 from etq.ingest.metric_rows import Metric, json_of, metric_batch, number, shown, stated_metrics, text
 from etq.ingest.runner_stats import is_runner_stats, stats_batch
+from etq.ingest.xctest_log import xctest_metrics
 
 _OBSERVED: Final = re.compile(rb"PyTorchObserver[ \t]+(?=\{)")
 # A unit that is part of a metric's name: avg_inference_latency(ms).
@@ -36,6 +38,9 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     """
     if observed := list(_OBSERVED.finditer(data)):
         yield "runner_stats", stats_batch([_observed(data, each.end(), path) for each in observed], path)
+    if tested := xctest_metrics(data, path):
+        yield "metrics", metric_batch(tested)
+    if observed or tested:
         return
     if not is_json(data):
         raise FormatError(

@@ -51,6 +51,7 @@ FROM (
             'trimmean_inference_latency', 'ms', 'lower',
             'mean without the fastest and slowest tenth'
         ),
+        ('inference_latency', 'ms', 'lower', 'of one iteration'),
         ('latency', NULL, 'lower', 'time of one inference'),
         ('requests_per_second', 'requests/s', 'higher', 'requests answered by time'),
         ('median_itl_ms', 'ms', 'lower', 'median time between tokens'),

@@ -93,6 +93,32 @@ def test_records_of_the_benchmark_database() -> None:
     assert metrics_of(b"\xef\xbb\xbf" + json.dumps(RECORDS[1]).encode()) == expected[2:3]
 
 
+def test_the_log_of_the_app_for_apple_devices() -> None:
+    tested = "/b/Tests.mm:9: Test Case '-[GenericTests test_{}_mv2_xnnpack_q8_pte_iOS_17_2_1_iPhone15_4]' measured [{}] average: "
+    tested += (
+        "0.004, relative standard deviation: 17.201%, values: [{}], performanceMetricID:com.apple.dt.XCTMetric\r\n"
+    )
+    lines = [
+        "Test Case '-[Other testIt]' measured [Clock Monotonic Time, s] average: 0.1, values: [0.1]\n",
+        tested.format("load", "Clock Monotonic Time, s", "0.005643, 0.004422"),
+        tested.format("load", "Memory Physical, kB", "1, 2"),
+        tested.format("forward", "Memory Peak Physical, kB", "2048.000"),
+        tested.format("generate", "Tokens Per Second, t/s", "39.25"),
+    ]
+    assert metrics_of("".join(lines).encode()) == [
+        ("model_load_time", 0.005643, "s", 0), ("model_load_time", 0.004422, "s", 1),
+        ("peak_inference_mem_usage", 2048.0, "kB", 0), ("token_per_sec", 39.25, "tokens/s", 0),
+    ]  # fmt: skip
+    for line, message in (
+        (lines[1].replace("0.004422", "x"), r"at byte \d+: expected numbers, found b'0.005643, x'"),
+        (lines[1].replace("values", "all"), r"at byte \d+: expected `values: \[...\]` behind what a test measured"),
+        (lines[1] + lines[1].replace("mv2", "mv3"), r"at byte \d+: expected tests of one model on one device, found"),
+        (lines[0], "expected lines"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            list(read_metrics(line.encode(), "f"))
+
+
 def test_numbers_by_name() -> None:
     assert metrics_of(b' {"a b": 1, "c": {"value": -2.5e3, "unit": "mW"}}') == [
         ("a b", 1.0, None, 0),
