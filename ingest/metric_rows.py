@@ -56,7 +56,12 @@ def json_of(data: bytes, path: str) -> Any:
             path, f"expected JSON in UTF-8, found the byte {data[error.start]:#04x}", error.start
         ) from None
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        # What JSON can write as two halves of a character, but no text can hold.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise FormatError(path, "expected text, found half a character (a lone surrogate)") from None
     except json.JSONDecodeError as error:
         found = repr(text[error.pos : error.pos + 20]) if error.pos < len(text) else "the end"
         byte = len(text[: error.pos].encode()) + len(data) - len(text.encode())

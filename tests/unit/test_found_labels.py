@@ -206,6 +206,7 @@ def test_toml_says_the_same() -> None:
             r"at \$.metrics.a.better: expected lower or higher, found 'up'",
         ),
         (b'{"a": 1', "^s.json: at byte 7: expected JSON, found the end"),
+        (b'{"a": "\\ud800"}', "^s.json: expected text, found half a character"),
         (b'{"a": "\xff"}', "^s.json: at byte 7: expected JSON in UTF-8, found the byte 0xff"),
     ],
 )
