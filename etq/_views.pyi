@@ -39,6 +39,11 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def capture_groups(
+        self,
+        by: str,
+        selectors: Sequence[str] | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_captures(
         self,
         base: str | Capture,
@@ -106,6 +111,11 @@ class Views:
         phase: str | None = ...,
         history: str | None = ...,
         forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def decode_trend(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_coverage(
         self,
@@ -282,6 +292,10 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def metric_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def model_map(
         self,
         etdump: str | Capture,
@@ -370,6 +384,11 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def phase_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def planned_memory(
         self,

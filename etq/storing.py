@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import PurePath
@@ -18,9 +18,11 @@ import pyarrow as pa
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
+from etq.found_labels import Found
 from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
+from etq.labels import add_labels, set_labels
 from etq.rollups import fill_rollups
 from etq.sources import Source
 
@@ -34,7 +36,7 @@ ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.js
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says of a file; None for what was not said."""
+    """What the user says of a file, and what was found about it; None for what was not said."""
 
     name: str | None
     labels: Mapping[str, str]
@@ -43,6 +45,8 @@ class Options:
     clock_bits: int | None
     debug_buffer: Source | None = None
     keep_values: bool = False
+    found: Found = field(default_factory=Found)
+    metrics: tuple[Source, ...] = ()
 
 
 def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
@@ -71,8 +75,21 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         if options.clock_bits not in (None, clock_bits) or options.debug_buffer is not None:
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
-    set_labels(connection, capture_id, options.labels)
+    _say(connection, capture_id, options)
     return capture_id, not known
+
+
+def _say(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
+    """Give a capture its labels and metrics. What was found gives way to what is said, now or before."""
+    when = {"captured_at"} if options.captured_at is not None else set()
+    set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
+    add_labels(connection, capture_id, options.found.labels)
+    if options.metrics or options.found.metrics:
+        from etq.storing_metrics import add_metrics, store_metrics
+
+        add_metrics(connection, capture_id, options.found.metrics)
+        for source in options.metrics:
+            store_metrics(connection, capture_id, source)
 
 
 def store_once(
@@ -118,15 +135,6 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
     finally:
         connection.execute(f"SET memory_limit = '{before}'")
-
-
-def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
-    """Give a capture labels, in place of those of the same keys."""
-    for key, value in labels.items():
-        if not isinstance(value, str) or not key or "=" in key:
-            raise WarehouseError(f"the label {key!r}: {value!r} is none: a key without = and a text as value")
-        connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
-        connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
 
 
 def lay_over(
