@@ -63,15 +63,27 @@ timed AS (
     LEFT JOIN _executes(capture, 0, 0, 0, 1, 0, 0, 'decode') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
+),
+-- A line needs two positions that have a time.
+ranged AS (
+    SELECT
+        t.*,
+        max(t.position) FILTER (WHERE t.execute IS NOT NULL) OVER ()
+        - min(t.position) FILTER (WHERE t.execute IS NOT NULL) OVER ()
+            AS spread
+    FROM timed AS t
 )
 SELECT
     t.generation,
     t.position,
     t.run_index,
     t.execute,
-    regr_slope(t.execute, t.position) OVER () AS slope,
-    regr_intercept(t.execute, t.position) OVER () AS intercept,
-    regr_r2(t.execute, t.position) OVER () AS r_squared,
+    CASE WHEN t.spread > 0 THEN regr_slope(t.execute, t.position) OVER () END
+        AS slope,
+    CASE WHEN t.spread > 0 THEN regr_intercept(t.execute, t.position) OVER () END
+        AS intercept,
+    CASE WHEN t.spread > 0 THEN regr_r2(t.execute, t.position) OVER () END
+        AS r_squared,
     t.unit
-FROM timed AS t
+FROM ranged AS t
 ORDER BY t.run_index;
