@@ -43,7 +43,7 @@ MIGRATIONS: Final[dict[int, str]] = {
         is_added BOOLEAN NOT NULL,
         runs INTEGER NOT NULL,
         calls BIGINT NOT NULL,
-        total_ticks BIGINT NOT NULL,
+        total_ticks BIGINT,
         p25 DOUBLE NOT NULL,
         p50 DOUBLE NOT NULL,
         p90 DOUBLE NOT NULL,
@@ -56,7 +56,7 @@ MIGRATIONS: Final[dict[int, str]] = {
         scope VARCHAR NOT NULL,
         module_path VARCHAR NOT NULL,
         runs INTEGER NOT NULL,
-        total_ticks BIGINT NOT NULL,
+        total_ticks BIGINT,
         p25 DOUBLE NOT NULL,
         p50 DOUBLE NOT NULL,
         p90 DOUBLE NOT NULL

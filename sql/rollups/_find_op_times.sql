@@ -129,7 +129,7 @@ in_runs AS MATERIALIZED (
         m.scope,
         r.phase,
         count(*) AS calls,
-        sum(e.duration_ticks)::BIGINT AS ticks
+        try_cast(sum(e.duration_ticks) AS BIGINT) AS ticks
     FROM members AS m
     JOIN events AS e
         ON e.capture_id = m.capture_id AND e.signature_index = m.signature_index
@@ -142,10 +142,11 @@ in_runs AS MATERIALIZED (
 phases AS (
     SELECT i.capture_id, i.op_index, i.scope, NULL AS phase, i.calls, i.ticks
     FROM in_runs AS i
+    WHERE i.ticks IS NOT NULL
     UNION ALL
     SELECT i.capture_id, i.op_index, i.scope, i.phase, i.calls, i.ticks
     FROM in_runs AS i
-    WHERE i.phase IS NOT NULL
+    WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
 ),
 numbers AS (
     SELECT
@@ -155,7 +156,7 @@ numbers AS (
         p.phase,
         count(*)::INTEGER AS runs,
         sum(p.calls)::BIGINT AS calls,
-        sum(p.ticks)::BIGINT AS total_ticks,
+        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
         -- The greatest power that at least half of the times have: zero tells none.
         CASE
