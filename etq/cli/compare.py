@@ -15,7 +15,7 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import UNITS, is_file, output_options, warehouse_option
+from etq.cli.options import UNITS, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
 from etq.output import printable, table, write_rows, write_text
 
@@ -104,9 +104,7 @@ class Comparison:
 @click.option("--phase", help="Only runs of that phase.")
 @click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
-@click.option(
-    "--min-effect", metavar="PERCENT", callback=lambda *a: _fraction(a[2]), help="Smallest that counts, as 3%."
-)
+@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
 @click.option(
     "--forced", is_flag=True, help="Compare different profiling levels, and in spite of differing conditions."
 )
@@ -157,19 +155,6 @@ def compare(
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
             _gate(comparison, fail_on, metrics)
-
-
-def _fraction(text: str | None) -> float | None:
-    """3% and 0.03 as 0.03."""
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
-    if not 0 <= value < 10:
-        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
-    return value
 
 
 @contextmanager
