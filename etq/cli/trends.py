@@ -33,7 +33,7 @@ def _series_options(command: Any) -> Any:
 
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--op", metavar="OP", help="Of an op: its family, op type, label, or family@instruction.")
+@click.option("--op", metavar="OP", help="Of an op: its family or op type, or one with @instruction.")
 @click.option("--module", metavar="PATH", help="Of a module.")
 @click.option("--metric", metavar="NAME", help="Of a metric.")
 @_series_options
@@ -103,9 +103,7 @@ def _arguments(given: dict[str, Any]) -> str:
 
 def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
     """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
-    _, rows = warehouse.rows(
-        f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given
-    )
+    _, rows = warehouse.rows(f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given)
     parts = []
     for series, group in groupby(rows, key=lambda row: row[0]):
         captures = list(group)

@@ -1,7 +1,8 @@
 -- The ops and totals of series of captures, in order, with what all ops of a
--- capture have in common: the median over its ops of how much more than in the
--- median capture of the series they took, of ops with a precise clock that at
--- least half of the captures have; 0 with fewer than three of them.
+-- capture have in common: the median over the series' ops of how much more they took
+-- than in its median capture; of the 20 largest ops with a precise clock that at
+-- least half of the captures have; 0 with fewer than three of them. What is median
+-- and large in a series, about 100 captures evenly in it tell.
 -- Columns:
 --   series: which series of captures
 --   capture_id: the capture
@@ -32,33 +33,45 @@ ordered AS MATERIALIZED (
         s.*,
         coalesce(_nanoseconds(c.time_scale), 1) AS scale,
         c.time_scale = 'cycles' AS is_cycles,
-        count(*) OVER (PARTITION BY s.series) AS captures
-    FROM _series_captures(selector, over, "by") AS s
+        count(*) FILTER (WHERE s.is_in_sample) OVER (PARTITION BY s.series) AS sampled
+    FROM (
+        SELECT
+            p.*,
+            p.position % greatest(1, max(p.position) OVER (PARTITION BY p.series) // 100)
+                = 0 AS is_in_sample
+        FROM _series_captures(selector, over, "by") AS p
+    ) AS s
     JOIN captures AS c ON c.capture_id = s.capture_id
 ),
-precise AS MATERIALIZED (
-    SELECT d.series, d.captures, o.capture_id, o.item, ln(o.p25 * d.scale) AS log_ticks
+typical AS MATERIALIZED (
+    SELECT
+        d.series,
+        o.item,
+        median(ln(o.p25 * d.scale)) AS middle,
+        row_number() OVER (
+            PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
+        ) AS place
     FROM ordered AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
-    WHERE o.phase IS NOT DISTINCT FROM phase
+    WHERE d.is_in_sample
+        AND o.phase IS NOT DISTINCT FROM phase
         AND o.op_index > 0
         AND o.p25 > 0
         AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
-),
-typical AS (
-    SELECT p.series, p.item, median(p.log_ticks) AS middle
-    FROM precise AS p
-    GROUP BY p.series, p.item
-    HAVING 2 * count(*) >= max(p.captures)
+    GROUP BY d.series, o.item
+    HAVING 2 * count(*) >= max(d.sampled)
+    QUALIFY place <= 20
 ),
 factors AS (
     SELECT
-        p.capture_id,
-        CASE WHEN count(*) >= 3 THEN median(p.log_ticks - y.middle) ELSE 0 END
+        d.capture_id,
+        CASE WHEN count(*) >= 3 THEN median(ln(o.p25 * d.scale) - y.middle) ELSE 0 END
             AS factor
-    FROM precise AS p
-    JOIN typical AS y ON y.series = p.series AND y.item = p.item
-    GROUP BY p.capture_id
+    FROM ordered AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN typical AS y ON y.series = d.series AND y.item = o.item
+    WHERE o.phase IS NOT DISTINCT FROM phase AND o.p25 > 0
+    GROUP BY d.capture_id
 )
 SELECT
     d.series,

@@ -27,7 +27,7 @@ keys AS (
 kinds AS (
     SELECT
         l.capture_id,
-        string_agg(l.key || '=' || l.value, ',' ORDER BY l.key) AS series
+        array_to_string(list_sort(list(l.key || '=' || l.value)), ',') AS series
     FROM labels AS l
     JOIN keys AS k ON k.key = l.key
     GROUP BY l.capture_id
@@ -88,18 +88,22 @@ WHERE p.label IS NOT NULL AND CASE
     ELSE true
 END;
 
--- A text that sorts as the numbers and versions in a label do: with numbers of
--- one length, and what goes on with a letter or sign before what goes on with
--- nothing less than what ends.
+-- A text that sorts as the numbers and versions in a label do: with all numbers
+-- made as long as 20 digits, and an end that comes behind a hyphen and before all
+-- else that a label may go on with.
 CREATE MACRO _version_key(
     label  -- a text
 ) AS (
-    array_to_string(list_transform(
-        regexp_extract_all(label, '\d+|\D+'),
-        lambda part: CASE
-            WHEN part[1] BETWEEN '0' AND '9'
-                THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
-            ELSE part
-        END
-    ), '') || '~'
+    CASE
+        -- What most labels are, in less time.
+        WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
+        ELSE replace(array_to_string(list_transform(
+            regexp_extract_all(label, '\d+|\D+'),
+            lambda part: CASE
+                WHEN part[1] BETWEEN '0' AND '9'
+                    THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
+                ELSE part
+            END
+        ), ''), '-', ' ') || '!'
+    END
 );

@@ -17,7 +17,7 @@
 --   p: probability of a change as clear in a series that has none; NULL likewise
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
-    item := NULL,  -- of ops: family, op type, label or family@instruction; of modules: the path; of metrics: the name
+    item := NULL,  -- of ops: family or op type, or one with @instruction behind it; of modules: the path; of metrics: the name
     selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
     over := 'build',  -- the label to order by: numbers, versions, commits (by commit_time); or captured_at
     "by" := 'model,device,backend',  -- labels that tell series apart
@@ -136,11 +136,9 @@ found AS (
     FROM ops AS o
     WHERE CASE what
         WHEN 'total' THEN o.level = 'total' AND coalesce(o.scope = item, true)
-        WHEN 'op' THEN o.level = 'op' AND (
-            item IN (o.family, o.op)
-            OR item = o.family || '@' || o.instruction_id
-            OR item = o.op || '@' || o.instruction_id
-        )
+        WHEN 'op' THEN o.level = 'op'
+            AND split_part(item, '@', 1) IN (o.family, o.op)
+            AND split_part(item, '@', 2) IN ('', o.instruction_id::VARCHAR)
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
         ELSE error('what is ''total'', ''op'', ''module'' or ''metric'', not ' || what)
