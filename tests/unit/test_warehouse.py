@@ -199,7 +199,9 @@ def test_warehouses_of_schema_1_get_phases_and_metrics(tmp_path: Path) -> None:
         warehouse.ingest(MLP)
         made = warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall()
         # As the first version of the schema was.
-        warehouse.connection.execute("DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase")
+        warehouse.connection.execute(
+            "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; ALTER TABLE runs DROP COLUMN phase"
+        )
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
     with etq.open(path) as warehouse:
         assert warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall() == made
