@@ -66,7 +66,7 @@ both_ways AS (
         s.change_high,
         s.p,
         s.q,
-        s.share,
+        coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
         s.captures_needed,
