@@ -25,7 +25,8 @@ compared AS MATERIALIZED (
         a.has_factor,
         a.factor,
         a.off,
-        a.is_disturbed
+        a.is_disturbed,
+        a.is_single OR NOT a.is_disturbed AS is_used
     FROM adjusted AS a
     WHERE a.side <> 'history'
 ),
@@ -40,8 +41,8 @@ sides AS (
         ) AS clocks,
         count(c.position) = count(*) AS is_ordered,
         exp(
-            avg(c.factor) FILTER (WHERE c.side = 'new')
-            - avg(c.factor) FILTER (WHERE c.side = 'base')
+            avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
+            - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
         ) - 1 AS alike
     FROM compared AS c
 ),

@@ -112,7 +112,9 @@ units AS (
     ) AS t
 ),
 totals AS (
-    SELECT c.scope, c.new_ticks FROM compared AS c WHERE c.level = 'total'
+    SELECT c.scope, c.base_ticks, c.new_ticks
+    FROM compared AS c
+    WHERE c.level = 'total'
 )
 SELECT
     g.op,
@@ -129,7 +131,9 @@ SELECT
         AS difference,
     u.unit,
     CASE
-        WHEN NOT u.is_other THEN 100 * coalesce(c.share, c.new_ticks / t.new_ticks)
+        WHEN NOT u.is_other THEN 100 * coalesce(
+            c.share, c.base_ticks / t.base_ticks, c.new_ticks / t.new_ticks
+        )
     END AS share_percent,
     c.q,
     coalesce(c.note, CASE c.verdict

@@ -5,7 +5,8 @@ It is written from the method's description and not from the SQL, one comparison
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,6 @@ class Judged:
     q: float | None = None
     share: float = 1.0
     score: float | None = None
-    parts: dict[str, float] = field(default_factory=dict)
 
 
 def common_of(given: Sides) -> Common:
@@ -101,7 +101,7 @@ def hodges_lehmann(base: Floats, new: Floats) -> tuple[float, float | None, floa
 
 
 def is_interleaved(sides: list[str]) -> bool:
-    changes = sum(first != second for first, second in zip(sides, sides[1:], strict=False))
+    changes = sum(first != second for first, second in pairwise(sides))
     return changes >= min(sides.count("base"), sides.count("new"))
 
 
@@ -143,7 +143,8 @@ def several(given: Sides) -> dict[Any, Judged]:
     for at, each in found.items():
         counts = each.q is not None and each.q < 0.05 and abs(each.change) >= 0.02
         is_material = abs(each.change) * each.share >= 0.0005
-        each.verdict = _word(few, bool(below[at]), counts and is_material, each.change)
+        is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
+        each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
     found["total"] = _total(np.log(given.totals), base, new, 0.02 if is_interleaved(given.sides) else 0.03, few)
     return found
 
@@ -155,7 +156,7 @@ def _total(logs: Floats, base: Floats, new: Floats, smallest: float, few: bool) 
         answer = stats.ttest_ind(logs[new], logs[base]).pvalue if spread > 0 else 1.0
         total.p = float(answer) if min(base.sum(), new.sum()) > 1 else None
     counts = total.p is not None and total.p < 0.05 and abs(total.change) >= smallest
-    total.verdict = _word(few, False, counts, total.change)
+    total.verdict = _word(few, total.p == 1 and abs(total.change) >= smallest, counts, total.change)
     return total
 
 

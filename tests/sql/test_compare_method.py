@@ -281,18 +281,16 @@ def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndar
     return np.pad(first, (0, length - len(first))) + np.pad(second, (0, length - len(second)))
 
 
-def test_zero_variance_is_no_evidence(empty: Warehouse) -> None:
-    """Four ops, each constant: fewer than five share no spread, and one of none has p = 1 however far it moved."""
+def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
+    """Four ops, each constant: fewer than five share no spread, and p is 1 however far one moved."""
     sides = ["base", "new"] * 4
     ops = np.tile([50_000.0, 60_000.0, 70_000.0, 80_000.0], (8, 1))
     ops[1::2, 3] = 160_000
     each = Sides(sides, ops, ops.sum(axis=1), np.zeros(4, bool))
-    rows = asked(
-        empty,
-        [each],
-        "FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'alike' ORDER BY item",
-    )
-    assert [(row["item"], row["verdict"], row["p"]) for row in rows] == [
-        ("0", "~", 1), ("1", "~", 1), ("2", "~", 1), ("3", "~", 1), ("total", "~", 1),
-    ]  # fmt: skip
+    query = "FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'alike' ORDER BY item"
+    rows = asked(empty, [each], query)
+    verdicts = [(row["item"], row["verdict"], row["p"]) for row in rows]
+    unmoved = [(item, "~", 1) for item in ("0", "1", "2")]
+    assert verdicts == [*unmoved, ("3", "can't judge", 1), ("total", "can't judge", 1)]
     assert rows[3]["change"] == 1.0
+    assert rows[3]["note"] == "the same in all captures of a side, so that nothing tells what chance does"

@@ -24,7 +24,7 @@ def linked() -> Iterator[Warehouse]:
     """All real captures again, each linked to the record that lies beside it."""
     with etq.open() as opened:
         for name in NAMES:
-            [path] = [each for each in CAPTURES.glob(f"*/{name}.etdp")]
+            [path] = CAPTURES.glob(f"*/{name}.etdp")
             capture = opened.ingest(path, name=name)
             for record in path.parent.glob("*.etrecord"):
                 opened.link(capture, opened.ingest_record(record))
