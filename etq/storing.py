@@ -326,6 +326,7 @@ def _read_again(
     _insert_rows(connection, capture_id, name, source, again, staying)
     if said:
         connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", said)
+        fill_rollups(connection, capture_id)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
             from etq.storing_records import link

@@ -15,9 +15,9 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import UNITS, is_file, output_options, percentage, warehouse_option
+from etq.cli.options import PHASES, UNITS, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
-from etq.output import printable, table, write_rows, write_text
+from etq.output import format_of, printable, table, write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -54,7 +54,7 @@ TITLES: Final = {
     "metrics": "Metrics",
 }
 WORSE: Final = ("slower", "worse")
-UNCLEAR: Final = ("too few", "can't judge", "conditions differ")
+UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Comparison:
 
     def has_modules(self) -> bool:
         query = """
-            SELECT 1 FROM module_times AS m
-            WHERE m.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s) LIMIT 1
+            SELECT bool_and(c.record_id IS NOT NULL) FROM captures AS c
+            WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
         """
-        return all(self.warehouse.rows(query, side=side)[1] for side in (self.base, self.new))
+        return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
 
 @main.command()
@@ -101,7 +101,7 @@ class Comparison:
 )
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
-@click.option("--phase", help="Only runs of that phase.")
+@click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
 @click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
 @click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
@@ -143,10 +143,12 @@ def compare(
     etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
     """
+    if metrics and not fail_on:
+        raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
     given = {**options, "quantile": None if quantile is None else float(quantile)}
     with _sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, given)
-        form = format or ("table" if output is None else None)
+        form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
             write_text(_whole(comparison, form, limit), output, force=force)
         else:
@@ -190,11 +192,13 @@ def _files(side: str, db: str) -> list[str]:
     """The files that a side means; none where it means captures of the warehouse."""
     if is_file(side, db):
         return files_of(side)
-    if glob.has_magic(side) and "=" not in side:
+    if glob.has_magic(side):
         found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
-        if not found:
+        if found:
+            return found
+        # Labels and names of captures may hold what patterns are made of.
+        if "=" not in side and (os.sep in side or not os.path.exists(db)):
             raise EtqError(f"{side}: no such files")
-        return found
     if os.sep in side and "=" not in side and Path(side).suffix and not os.path.exists(db):
         raise EtqError(f"{side}: no such file")
     return []
@@ -207,7 +211,9 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
 
         from etq.output import json_objects
 
-        return json.dumps({part: json_objects(*comparison.rows(part)) for part in VIEWS}, indent=1, default=str) + "\n"
+        parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
+        answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
+        return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
     from etq.output import markdown
 
     draw = markdown if form == "markdown" else table

@@ -94,11 +94,12 @@ offs AS (
 disturbed AS MATERIALIZED (
     SELECT
         o.*,
-        abs(o.off) > greatest(
+        -- Of a capture without a precise time, nobody knows.
+        coalesce(abs(o.off) > greatest(
             CASE WHEN o.is_single THEN 0.05 ELSE 0.03 END,
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
-        ) AS is_disturbed
+        ), false) AS is_disturbed
     FROM offs AS o
 ),
 moved AS (

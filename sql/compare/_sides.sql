@@ -7,6 +7,7 @@
 --   capture_id: the capture
 --   side: base, new or history
 --   position: place of its captured_at among all captures of both sides, from 1; of history, in the order of captured_at or else of ingest; NULL where any of base and new have none
+--   only_scope: where every capture of both sides ran one method, and no two that records tell apart, what to call it; NULL otherwise: without a record, runs tell only their own names
 CREATE MACRO _sides(
     base,  -- as in `compare_ops`
     new,  -- as in `compare_ops`
@@ -87,20 +88,56 @@ recent AS (
         ) AS place
     FROM others AS o
     JOIN captures AS c ON c.capture_id = o.capture_id
+),
+placed AS MATERIALIZED (
+    SELECT
+        k.capture_id,
+        k.side,
+        CASE
+            WHEN count(c.captured_at) OVER () = count(*) OVER ()
+                THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
+        END AS position
+    FROM checked AS k
+    JOIN captures AS c ON c.capture_id = k.capture_id
+    UNION ALL
+    SELECT r.capture_id, 'history', -r.place
+    FROM recent AS r
+    WHERE r.place <= 30
+),
+scopes AS (
+    SELECT
+        p.capture_id,
+        any_value(p.side) AS side,
+        min(o.scope) AS scope,
+        count(DISTINCT o.scope) AS scopes,
+        bool_or(o.scope IN (
+            SELECT r.method FROM runs AS r WHERE r.capture_id = o.capture_id
+        )) AS is_method
+    FROM placed AS p
+    JOIN op_times AS o ON o.capture_id = p.capture_id
+    WHERE o.op_index = 0 AND o.phase IS NULL
+    GROUP BY p.capture_id
+),
+alone AS (
+    SELECT
+        CASE
+            WHEN max(s.scopes) = 1
+                AND count(DISTINCT s.scope) FILTER (WHERE s.is_method) <= 1
+                THEN coalesce(
+                    max(s.scope) FILTER (WHERE s.is_method), max(s.scope)
+                )
+        END AS only_scope
+    FROM scopes AS s
+    WHERE s.side <> 'history'
 )
 SELECT
-    k.capture_id,
-    k.side,
-    CASE
-        WHEN count(c.captured_at) OVER () = count(*) OVER ()
-            THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
-    END AS position
-FROM checked AS k
-JOIN captures AS c ON c.capture_id = k.capture_id
-UNION ALL
-SELECT r.capture_id, 'history', -r.place
-FROM recent AS r
-WHERE r.place <= 30;
+    p.capture_id,
+    p.side,
+    p.position,
+    CASE WHEN s.scopes = 1 THEN a.only_scope END AS only_scope
+FROM placed AS p
+CROSS JOIN alone AS a
+LEFT JOIN scopes AS s ON s.capture_id = p.capture_id;
 
 -- All captures that an argument means; none where it is NULL. It is an error,
 -- which names the nearest, if there are none; or several, where it isn't a

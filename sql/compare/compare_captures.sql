@@ -56,7 +56,10 @@ ops AS (
     GROUP BY c.scope
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 ),
 lines AS (
     SELECT 1 AS place, 'total' AS what, t.*
@@ -65,7 +68,7 @@ lines AS (
     UNION ALL BY NAME
     SELECT 2 AS place, 'all ops alike' AS what, a.*
     FROM compared AS a
-    WHERE a.level = 'alike'
+    WHERE a.level = 'alike' AND a.change IS NOT NULL
     UNION ALL BY NAME
     SELECT
         3 AS place, 'ops' AS what, o.scope, o.base_ticks, o.new_ticks,

@@ -55,7 +55,10 @@ paths AS (
     GROUP BY m.item
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 )
 SELECT
     p.module_path,

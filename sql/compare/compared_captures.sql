@@ -22,7 +22,10 @@ sampled AS MATERIALIZED (
     FROM _samples(base, new, history, quantile, phase, forced)
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 )
 SELECT
     a.side,

@@ -44,12 +44,21 @@ computing AS MATERIALIZED (
         s.signature_index,
         b.scope,
         s.kind,
-        s.label,
-        s.family,
-        s.chain_index,
-        s.instruction_id,
-        o.op_type,
-        o.module_path,
+        -- The total is one, though each Method::step names another instruction.
+        CASE s.kind
+            WHEN 'framework'
+                THEN min(s.label) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
+            ELSE s.label
+        END AS label,
+        CASE s.kind
+            WHEN 'framework'
+                THEN min(s.family) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
+            ELSE s.family
+        END AS family,
+        CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
+        CASE WHEN s.kind <> 'framework' THEN s.instruction_id END AS instruction_id,
+        CASE WHEN s.kind <> 'framework' THEN o.op_type END AS op_type,
+        CASE WHEN s.kind <> 'framework' THEN o.module_path END AS module_path,
         s.value_unit,
         s.clock = 'host'
         AND s.value_unit = 'ticks'
