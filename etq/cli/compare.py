@@ -146,7 +146,7 @@ def compare(
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
     given = {**options, "quantile": None if quantile is None else float(quantile)}
-    with _sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
+    with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, given)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
@@ -156,11 +156,13 @@ def compare(
             _tell_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            _gate(comparison, fail_on, metrics)
+            worse, unclear = tell_worse(comparison, "slower" in fail_on, metrics)
+            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+                sys.exit(REGRESSION)
 
 
 @contextmanager
-def _sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
+def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
     """The warehouse, and both sides as selectors in it: files are put into one in memory."""
     from etq.warehouse import open
 
@@ -218,7 +220,7 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    parts = [_headline(comparison, form)]
+    parts = [headline(comparison, form)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
         parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
@@ -234,7 +236,7 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
     return "\n".join(parts)
 
 
-def _headline(comparison: Comparison, form: str) -> str:
+def headline(comparison: Comparison, form: str) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
     _, rows = comparison.rows("captures", columns)
@@ -261,8 +263,8 @@ def _tell_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, ...]) -> None:
-    """Exit with status 3 where what is asked for has become worse, and say what; say where it can't be told."""
+def tell_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Say what has become worse, and where that can't be told: of metrics, or else of the total and of ops."""
     if metrics:
         found = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -272,7 +274,7 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
-        if "slower" in fail_on:
+        if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
             judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in judged if verdict in WORSE]
@@ -281,5 +283,4 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
         click.secho(printable(f"Can't tell: {text}"), err=True)
-    if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
-        sys.exit(REGRESSION)
+    return worse, unclear
