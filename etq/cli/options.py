@@ -128,7 +128,7 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument means a file: one that exists, unless it is a plain word and there is a warehouse."""
     is_path = os.sep in capture or "." in capture
-    return (Path(capture).is_file() and (is_path or not os.path.exists(db))) or (is_path and os.path.isdir(capture))
+    return os.path.exists(capture) and (is_path or not os.path.exists(db))
 
 
 def is_record(argument: str) -> bool:
