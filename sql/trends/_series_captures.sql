@@ -69,7 +69,7 @@ SELECT
     ) AS position
 FROM placed AS p
 CROSS JOIN checked AS k
-WHERE p.label IS NOT NULL AND CASE
+WHERE CASE
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE over
             WHEN 'captured_at' THEN 'a captured_at'
@@ -85,7 +85,7 @@ WHERE p.label IS NOT NULL AND CASE
             'commits have no order of their own: not all captures have a label '
             || 'commit_time (--label-git) or a captured_at'
         )
-    ELSE true
+    ELSE p.label IS NOT NULL
 END;
 
 -- A text that sorts as the numbers and versions in a label do: with all numbers
