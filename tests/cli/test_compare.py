@@ -129,7 +129,9 @@ def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     assert (len(rows), rows[0]["op"], rows[0]["verdict"]) == (24, "permute_copy", "slower")
     path = tmp_path / "modules.parquet"
     assert compare(labs["op"], "--what", "modules", "-o", str(path)).exit_code == 0
-    told = duckdb.sql(f"SELECT module_path FROM '{path}' WHERE verdict = 'slower' ORDER BY ALL").fetchall()
+    told = (
+        duckdb.connect().execute(f"SELECT module_path FROM '{path}' WHERE verdict = 'slower' ORDER BY ALL").fetchall()
+    )
     assert told == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 

@@ -278,7 +278,8 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(empty: Warehouse, base
 
 def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     length = max(len(first), len(second))
-    return np.pad(first, (0, length - len(first))) + np.pad(second, (0, length - len(second)))
+    padded = [np.pad(each, (0, length - len(each))) for each in (first, second)]
+    return np.asarray(padded[0] + padded[1])
 
 
 def test_one_round_number_makes_no_coarse_clock(empty: Warehouse) -> None:
