@@ -25,6 +25,7 @@ PYTHON_TYPES: Final = {
     "etdump": "str | Capture",
     "trace": "str | Capture",
     "min_effect": "float | None = ...",
+    "selectors": "Sequence[str] | None = ...",
 }
 
 

@@ -39,6 +39,11 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def capture_groups(
+        self,
+        by: str,
+        selectors: Sequence[str] | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_captures(
         self,
         base: str | Capture,
@@ -106,6 +111,11 @@ class Views:
         phase: str | None = ...,
         history: str | None = ...,
         forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def decode_trend(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_coverage(
         self,
@@ -282,6 +292,10 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def metric_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def model_map(
         self,
         etdump: str | Capture,
@@ -371,6 +385,11 @@ class Views:
         skip_first_wait: int = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def phase_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def planned_memory(
         self,
         program: str | Program,
@@ -393,6 +412,17 @@ class Views:
     def program_size(
         self,
         program: str | Program,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def regressions(
+        self,
+        selector: str | None = ...,
+        over: str = ...,
+        by: str = ...,
+        since: str | None = ...,
+        unit: str | None = ...,
+        phase: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,
@@ -431,6 +461,17 @@ class Views:
         communication_percent: int = ...,
         utilization_percent: int = ...,
         memory_percent: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trend(
+        self,
+        what: str = ...,
+        item: str | None = ...,
+        selector: str | None = ...,
+        over: str = ...,
+        by: str = ...,
+        unit: str | None = ...,
+        phase: str | None = ...,
+        min_effect: float | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

@@ -72,6 +72,12 @@ def quoted(text: str) -> str:
 @cache
 def objects() -> dict[str, SqlObject]:
     """Every object by name, each behind those that it uses."""
+    found = _read()
+    return {name: found[name] for name in _in_order(found, found)}
+
+
+@cache
+def _read() -> dict[str, SqlObject]:
     root = Path(__file__).parent / "sql"
     found: dict[str, SqlObject] = {}
     for path in sorted((root if root.exists() else _installed_root()).glob("*/*.sql")):
@@ -79,7 +85,7 @@ def objects() -> dict[str, SqlObject]:
             if parsed.name in found:
                 raise ValueError(f"{parsed.file}: {parsed.name} is defined in {found[parsed.name].file} too")
             found[parsed.name] = parsed
-    return {name: found[name] for name in _in_order(found)}
+    return found
 
 
 def _installed_root() -> Path:
@@ -98,15 +104,8 @@ def public_objects() -> Iterator[SqlObject]:
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """The objects of these names and all that they use, in an order to create them in."""
-    wanted: set[str] = set()
-    found = objects()
-    left = [name for name in names if name in found]
-    while left:
-        name = left.pop()
-        if name not in wanted:
-            wanted.add(name)
-            left += _uses(found[name], found)
-    return [each for each in found.values() if each.name in wanted]
+    found = _read()
+    return [found[name] for name in _in_order((name for name in names if name in found), found)]
 
 
 def objects_of_linking() -> list[str]:
@@ -204,7 +203,8 @@ def _uses(user: SqlObject, found: dict[str, SqlObject]) -> list[str]:
     ]
 
 
-def _in_order(found: dict[str, SqlObject]) -> list[str]:
+def _in_order(names: Iterable[str], found: dict[str, SqlObject]) -> list[str]:
+    """These names and those of all that they use, each behind what it uses."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
@@ -214,6 +214,6 @@ def _in_order(found: dict[str, SqlObject]) -> list[str]:
             add(used, (*path, name))
         ordered[name] = None
 
-    for name in found:
+    for name in names:
         add(name, ())
     return list(ordered)

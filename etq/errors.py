@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 
 def displayed(path: str) -> str:
@@ -34,3 +35,10 @@ class WarehouseError(EtqError):
 
 class QueryError(EtqError):
     """A question that cannot be answered: SQL that fails, a capture that does not exist."""
+
+
+def message_of(error: Exception) -> str:
+    """What DuckDB says, in one line, without its own names for kinds of errors."""
+    first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
+    text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
+    return text.removeprefix("Invalid Input Error: ")

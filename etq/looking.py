@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from importlib import import_module
+from collections.abc import Callable, Iterable
 from threading import Thread
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import duckdb
 
 from etq import catalog, schema
 from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checked_time_scale
+
+Result = TypeVar("Result")
 
 
 def look_at(
@@ -28,20 +29,20 @@ def look_at(
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord`, the capture is linked to that record; with `debug_buffer`, logged values are kept.
     """
-    # What reads files is imported beside the making of the database, which leaves the interpreter alone.
-    importing = Thread(target=import_module, args=("etq.storing_records" if etrecord else "etq.storing",))
-    importing.start()
-    connection = duckdb.connect(":memory:")
     needed = [*views, *(catalog.objects_of_linking() if etrecord else ())]
-    tables = schema.create_only(connection, [*needed, *(catalog.objects_of_values() if debug_buffer else ())])
-    importing.join()
-    from etq.sources import source_of
-    from etq.storing import Options, lay_over
+    needed += catalog.objects_of_values() if debug_buffer else ()
+    # The database is made beside the reading: it leaves the interpreter alone.
+    making = Beside(lambda: _made(needed))
+    try:
+        from etq.sources import source_of
+        from etq.storing import Options, lay_over
 
+        buffer = None if debug_buffer is None else source_of(debug_buffer)
+        options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
+        lay_over(making.result, source_of(source), options)
+    finally:
+        connection, _ = making.result()
     warehouse = Warehouse(connection, None)
-    buffer = None if debug_buffer is None else source_of(debug_buffer)
-    options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
-    lay_over(connection, tables, source_of(source), options)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
     if etrecord is not None:
@@ -51,6 +52,35 @@ def look_at(
 
         find_in_values(connection, capture.capture_id, buffer)
     return warehouse, capture
+
+
+def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    """A database in memory that has just these objects, and its tables."""
+    connection = duckdb.connect(":memory:")
+    return connection, schema.create_only(connection, names)
+
+
+class Beside(Thread, Generic[Result]):
+    """A call on another thread."""
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        super().__init__()
+        self._call = call
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Result:
+        """What the call returned, or raised, when it is done."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 def look_at_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:

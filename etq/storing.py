@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Final
 
@@ -17,9 +18,11 @@ import pyarrow as pa
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
-from etq.ingest.arrow import batch, integers, texts
+from etq.found_labels import Found
+from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
+from etq.labels import add_labels, set_labels
 from etq.rollups import fill_rollups
 from etq.sources import Source
 
@@ -33,7 +36,7 @@ ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.js
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says of a file; None for what was not said."""
+    """What the user says of a file, and what was found about it; None for what was not said."""
 
     name: str | None
     labels: Mapping[str, str]
@@ -42,6 +45,8 @@ class Options:
     clock_bits: int | None
     debug_buffer: Source | None = None
     keep_values: bool = False
+    found: Found = field(default_factory=Found)
+    metrics: tuple[Source, ...] = ()
 
 
 def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
@@ -70,8 +75,21 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         if options.clock_bits not in (None, clock_bits) or options.debug_buffer is not None:
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
-    set_labels(connection, capture_id, options.labels)
+    _say(connection, capture_id, options)
     return capture_id, not known
+
+
+def _say(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
+    """Give a capture its labels and metrics. What was found gives way to what is said, now or before."""
+    when = {"captured_at"} if options.captured_at is not None else set()
+    set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
+    add_labels(connection, capture_id, options.found.labels)
+    if options.metrics or options.found.metrics:
+        from etq.storing_metrics import add_metrics, store_metrics
+
+        add_metrics(connection, capture_id, options.found.metrics)
+        for source in options.metrics:
+            store_metrics(connection, capture_id, source)
 
 
 def store_once(
@@ -119,21 +137,19 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         connection.execute(f"SET memory_limit = '{before}'")
 
 
-def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
-    """Give a capture labels, in place of those of the same keys."""
-    for key, value in labels.items():
-        if not isinstance(value, str) or not key or "=" in key:
-            raise WarehouseError(f"the label {key!r}: {value!r} is none: a key without = and a text as value")
-        connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
-        connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
-
-
-def lay_over(connection: duckdb.DuckDBPyConnection, tables: Container[str], source: Source, options: Options) -> None:
+def lay_over(
+    database: Callable[[], tuple[duckdb.DuckDBPyConnection, Container[str]]], source: Source, options: Options
+) -> None:
     """Put one file into an empty database in memory that has just these tables, to be asked and thrown away.
 
-    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded.
+    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded. The database is
+    asked for once there is something to put into it.
     """
-    for table, rows in _lay(connection, 1, tables, source, options).items():
+    source.start_hashing()
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    first = [*islice(reading, 1)]
+    connection, tables = database()
+    for table, rows in _lay(connection, 1, tables, chain(first, reading), source, options).items():
         connection.register(f"_{table}_1", rows)
         connection.execute(f"DROP TABLE {table}")
         connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
@@ -147,7 +163,8 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
     views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     laid = {name for (name,) in views} & set(LAID)
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, source, options).items():
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, reading, source, options).items():
         if table not in laid:
             insert(connection, table, 2, rows)
             continue
@@ -164,17 +181,25 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
 
 
 def _lay(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, tables: Container[str], source: Source, options: Options
-) -> dict[str, pa.Table]:
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    tables: Container[str],
+    reading: Iterable[tuple[str, Rows]],
+    source: Source,
+    options: Options,
+) -> dict[str, pa.Table | Later]:
     """Insert the rows of these tables but those of `LAID`, and return these."""
-    source.start_hashing()
     laid: dict[str, list[pa.RecordBatch]] = {}
-    for table, rows in _tables(free_name(connection, "captures", source), source, options):
+    later: dict[str, Later] = {}
+    for table, rows in _tables(reading, free_name(connection, "captures", source), source, options):
         if table in LAID and table in tables:
-            laid.setdefault(table, []).append(rows)
+            if isinstance(rows, Later):
+                later[table] = rows
+            else:
+                laid.setdefault(table, []).append(rows)
         elif table in tables:
             _insert_part(connection, table, capture_id, rows, options)
-    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()}
+    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()} | later
 
 
 def _insert_rows(
@@ -194,7 +219,8 @@ def _insert_rows(
 
     def events() -> Iterator[pa.RecordBatch]:
         try:
-            for table, rows in _tables(name, source, options):
+            reading = read_capture(source.content, source.uri, options.clock_bits)
+            for table, rows in _tables(reading, name, source, options):
                 if table == "event_ticks":
                     yield rows
                 elif table not in staying:
@@ -244,9 +270,11 @@ def insert(
     connection.unregister("_rows")
 
 
-def _tables(name: str, source: Source, options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of all tables; in those of `captures`, what the file doesn't say."""
-    for table, rows in read_capture(source.content, source.uri, options.clock_bits):
+def _tables(
+    reading: Iterable[tuple[str, Rows]], name: str, source: Source, options: Options
+) -> Iterator[tuple[str, Rows]]:
+    """The rows of all tables that a file is read into; in those of `captures`, what the file doesn't say."""
+    for table, rows in reading:
         if table != "captures":
             yield table, rows
             continue

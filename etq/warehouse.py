@@ -8,29 +8,25 @@ with etq.open("lab.duckdb") as warehouse:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import duckdb
 
 from etq import schema
-from etq._views import Views
-from etq.errors import QueryError, WarehouseError, displayed
+from etq.connecting import connect
+from etq.errors import QueryError, WarehouseError, message_of
+from etq.said import Said
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
     from etq.sources import Source
 
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
-# Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
-# of few captures (0.5 MB of 1.6) and of many (1.4 bytes an event of 10.1), and are read as fast.
-STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
-LOCK_HOLDER: Final = re.compile(r"lock is held in (.+?) \(PID (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
         schema.create(connection)
         return Warehouse(connection, None)
     path = os.fspath(path)
-    connection = _connect(path, read_only)
+    connection = connect(path, read_only)
     try:
         if not read_only and schema.is_empty(connection):
             schema.in_transaction(connection, lambda: schema.create(connection))
@@ -99,7 +95,7 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     return Warehouse(connection, path, read_only=read_only)
 
 
-class Warehouse(Views):
+class Warehouse(Said):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
@@ -166,7 +162,7 @@ class Warehouse(Views):
             self.capture(capture)
 
     def capture(self, selector: str) -> Capture:
-        """The one capture of a name, hash prefix, @latest or selector (key=value,key=value).
+        """The one capture of a name, hash prefix or selector (key=value,key=value, @latest, @previous).
 
         Raises `QueryError`, naming the nearest, where there is none or more than one.
         """
@@ -187,6 +183,10 @@ class Warehouse(Views):
         clock_bits: Literal[32, 64] | None = None,
         debug_buffer: str | os.PathLike[str] | bytes | None = None,
         keep_values: bool = False,
+        label_from: str | None = None,
+        label_git: str | os.PathLike[str] | None = None,
+        sidecar: bool = True,
+        metrics: Sequence[str | os.PathLike[str] | bytes] = (),
     ) -> Capture:
         """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing. Its format is
         told by its first bytes: ETDump, also in a log, or prof_result.
@@ -201,11 +201,19 @@ class Warehouse(Views):
         clock_bits    width of the clock's counter; by default 32 where a wraparound is evident, else 64
         debug_buffer  the file (or its bytes) that the values that the runtime logged lie in
         keep_values   whether their elements are kept, as `numeric_gap` needs, and not only what they are like
+        label_from    labels from the file's path, as {model}/{device}/{build}.etdp
+        label_git     a folder whose repository's commit, commit_time, branch and dirty become labels
+        sidecar       whether labels and metrics are read from run.etdp.json or run.etdp.toml beside the file
+        metrics       files of metrics (or their bytes), as `ingest_metrics` takes
+
+        Labels given win over the sidecar's, these over the path's, these over git's; of a capture that has labels, only
+        those given replace some.
 
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
-        and for a warehouse that can't be written.
+        and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
         """
         # What reads files is imported where files are read: asking needs none of it.
+        from etq.found_labels import found_about
         from etq.sources import source_of
         from etq.storing import Options, store
 
@@ -215,7 +223,10 @@ class Warehouse(Views):
             raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         scale = checked_time_scale(time_scale)
-        options = Options(name, labels or {}, _moment(captured_at), scale, clock_bits, buffer, keep_values)
+        found = found_about(None if isinstance(source, bytes) else os.fspath(source), label_from, label_git, sidecar)
+        beside = tuple(source_of(each) for each in metrics)
+        moment = _moment(captured_at)
+        options = Options(name, labels or {}, moment, scale, clock_bits, buffer, keep_values, found, beside)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
@@ -367,31 +378,3 @@ def checked_time_scale(time_scale: str | None) -> str | None:
     if time_scale is not None and time_scale not in known:
         raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
     return time_scale
-
-
-def message_of(error: duckdb.Error) -> str:
-    """What DuckDB says, in one line, without its own names for kinds of errors."""
-    first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
-    text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
-    return text.removeprefix("Invalid Input Error: ")
-
-
-def _connect(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
-    if read_only and not os.path.exists(path):
-        raise WarehouseError(f"{path}: there is no warehouse; make one with: etq ingest FILE... --db {path}")
-    if os.path.isdir(path):
-        raise WarehouseError(f"{path}: a folder; a warehouse is a file")
-    if displayed(path) != path:
-        raise WarehouseError(f"{displayed(path)}: the path of a warehouse must be UTF-8")
-    try:
-        # A file that exists keeps the storage version that it has.
-        return duckdb.connect(path, read_only=read_only, config={} if os.path.exists(path) else dict(STORAGE))
-    except duckdb.Error as error:
-        text = str(error)
-        if (holder := LOCK_HOLDER.search(text)) is not None:
-            raise WarehouseError(
-                f"{path}: held by another process, {holder[1]} with PID {holder[2]}; wait until it is done or end it"
-            ) from error
-        if "not a valid DuckDB database file" in text:
-            raise WarehouseError(f"{path}: not a DuckDB database; name another file with --db") from error
-        raise WarehouseError(f"{path}: {message_of(error)}") from error

@@ -6,8 +6,9 @@ time than reading 100,000 texts. Arrays made from buffers don't, and copy nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,29 @@ import pyarrow as pa
 
 # The types for what 32-bit offsets can't reach.
 LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+class Later:
+    """Rows that are made when somebody reads them, for what reads any Arrow stream; their schema is known before."""
+
+    def __init__(self, schema: pa.Schema, make: Callable[[], pa.RecordBatch]) -> None:
+        self.schema = schema
+        self._make = make
+
+    @cached_property
+    def rows(self) -> pa.RecordBatch:
+        """The rows, made at the first call."""
+        return self._make()
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+
+# The rows of a table.
+Rows: TypeAlias = "pa.RecordBatch | Later"
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -49,24 +73,24 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
-def texts(values: Sequence[str | None]) -> pa.Array:
-    """An array of strings, null for None."""
+def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
+    """An array of strings, null for None; with 64-bit offsets where asked for, or where there is no other way."""
     is_null = np.array([value is None for value in values], np.bool_)
     filled = ["" if value is None else value for value in values] if is_null.any() else cast(Sequence[str], values)
     content = "".join(filled).encode()
     lengths = np.fromiter(map(len, filled), np.int64, len(filled))
     if lengths.sum() != len(content):  # Not all is ASCII.
         lengths = np.fromiter((len(value.encode()) for value in filled), np.int64, len(filled))
-    return _spelled(lengths, content, is_null, pa.string())
+    return _spelled(lengths, content, is_null, pa.string(), is_large)
 
 
-def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]]) -> pa.Array:
+def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]], *, is_large: bool = False) -> pa.Array:
     """An array of strings, null for None: for each code the value at that place. Each text is stored once."""
     distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
     of_codes = np.array([distinct[value] for value in values], np.int32)
     is_null = np.array([value is None for value in values], np.bool_)
     indices = numbers(of_codes[codes], is_null[codes] if is_null.any() else None)
-    return pa.DictionaryArray.from_arrays(indices, texts([value or "" for value in distinct]))
+    return pa.DictionaryArray.from_arrays(indices, texts([value or "" for value in distinct], is_large=is_large))
 
 
 def blobs(values: Sequence[bytes | None]) -> pa.Array:
@@ -96,9 +120,13 @@ def batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def _spelled(
-    lengths: npt.NDArray[np.int64], content: bytes, is_null: npt.NDArray[np.bool_], type: pa.DataType
+    lengths: npt.NDArray[np.int64],
+    content: bytes,
+    is_null: npt.NDArray[np.bool_],
+    type: pa.DataType,
+    is_large: bool = False,
 ) -> pa.Array:
-    is_large = len(content) >= 2**31
+    is_large = is_large or len(content) >= 2**31
     offsets = np.zeros(len(lengths) + 1, np.int64 if is_large else np.int32)
     np.cumsum(lengths, out=offsets[1:])
     validity = _validity(is_null if is_null.any() else None)

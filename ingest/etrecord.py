@@ -14,7 +14,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from threading import Thread
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -32,6 +33,8 @@ WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
 # ETRecords store their members as they are. One that is packed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
+# Fewer bytes are not worth a thread.
+LITTLE: Final = 2**20
 # What zipfile raises for damaged zips. ValueError: of names that are no UTF-8, of offsets before the start.
 DAMAGES: Final = (
     *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
@@ -39,7 +42,6 @@ DAMAGES: Final = (
 )
 
 Batch = tuple[str, pa.RecordBatch]
-Decoded = TypeVar("Decoded")
 
 
 class _Bytes(io.RawIOBase):
@@ -74,6 +76,29 @@ class _Bytes(io.RawIOBase):
     def rest(self, size: int) -> memoryview:
         """Up to so many bytes from here on, where they are."""
         return self._data[self._at : self._at + size]
+
+
+class _Sum:
+    """The CRC-32 of bytes; of many, found on another thread beside what follows: zlib lets Python go on."""
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        self._content = content
+        self._value: int | None = None
+        self._thread = Thread(target=self._find)
+        if len(content) < LITTLE:
+            self._find()
+        else:
+            self._thread.start()
+
+    def value(self) -> int:
+        """The sum, once it is found."""
+        if self._value is None:
+            self._thread.join()
+        assert self._value is not None
+        return self._value
+
+    def _find(self) -> None:
+        self._value = zlib.crc32(self._content)
 
 
 def is_zip(data: Any) -> bool:
@@ -164,9 +189,29 @@ class _Record:
             }
         )
 
-    def _json(self, name: str) -> bytes | memoryview:
-        """The bytes of a member that is JSON. Sizes are checked before anything is unpacked."""
+    @contextmanager
+    def _json(self, name: str) -> Iterator[bytes | memoryview]:
+        """The bytes of a member that is JSON, for a decoder, whose errors are told as the member's.
+
+        Sizes are checked before anything is unpacked, the sum of large members' bytes beside their decoding: that they
+        are damaged is told before what may come of it.
+        """
         member = self.members[name]
+        content = self._content(member)
+        # Others are checked by zipfile.
+        is_unchecked = member.compress_type == zipfile.ZIP_STORED and len(content) > 0
+        sum = _Sum(content) if is_unchecked else None
+        try:
+            yield content
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise FormatError(self.path, f"member {name}: {error}", member.header_offset) from error
+        finally:
+            if sum is not None and sum.value() != member.CRC:
+                raise self._damaged(member, f"Bad CRC-32 for file {name!r}")
+
+    def _content(self, member: zipfile.ZipInfo) -> bytes | memoryview:
+        """The bytes of a member, where they are if it is stored as it is: zipfile would copy them in pieces."""
+        name = member.filename
         if member.file_size > LARGEST_JSON or member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
             raise FormatError(
                 self.path,
@@ -181,40 +226,26 @@ class _Record:
             )
         try:
             with self.archive.open(member) as file:
-                if member.compress_type == zipfile.ZIP_STORED:
-                    return self._stored(member)
-                # By its size, so that no more is unpacked than it says.
-                return file.read(member.file_size)
+                if member.compress_type == zipfile.ZIP_DEFLATED:
+                    # By its size, so that no more is unpacked than it says.
+                    return file.read(member.file_size)
+                # Opening it has checked its header and left the file behind that.
+                size = min(member.file_size, member.compress_size)
+                content = self.file.rest(size)
+                if len(content) < size:
+                    raise EOFError
+                return content
         except DAMAGES as error:
-            told = str(error) or "it ends early"
-            raise FormatError(self.path, f"member {name} is damaged: {told}", member.header_offset) from error
+            raise self._damaged(member, str(error) or "it ends early") from error
 
-    def _stored(self, member: zipfile.ZipInfo) -> memoryview:
-        """A member's bytes where they are in the file, checked as zipfile does, which would copy them in pieces.
-
-        Opening the member has checked its header and left the file behind that.
-        """
-        size = min(member.file_size, member.compress_size)
-        content = self.file.rest(size)
-        if len(content) < size:
-            raise EOFError
-        if member.file_size > 0 and zlib.crc32(content) != member.CRC:
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.filename!r}")
-        return content
+    def _damaged(self, member: zipfile.ZipInfo, told: str) -> FormatError:
+        return FormatError(self.path, f"member {member.filename} is damaged: {told}", member.header_offset)
 
     def _decoded(self, name: str, type: Any) -> Any:
         if name not in self.members:
             return None
-        with self._telling(name):
-            return msgspec.json.decode(self._json(name), type=type)
-
-    @contextmanager
-    def _telling(self, name: str) -> Iterator[None]:
-        """Say which member's JSON an error is of."""
-        try:
-            yield
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(self.path, f"member {name}: {error}", self.members[name].header_offset) from error
+        with self._json(name) as content:
+            return msgspec.json.decode(content, type=type)
 
     def _graphs(self, methods: list[str], export_graph_id: str | None) -> tuple[list[StoredGraph], GraphRows]:
         """The programs, in the order of the zip, and their rows."""
@@ -235,8 +266,8 @@ class _Record:
 
     def _graph(self, rows: GraphRows, number: int, stage: str, method: str, name: str) -> StoredGraph:
         """Add a program to the rows, and let go of it: one is much larger than its rows."""
-        with self._telling(name):
-            program = msgspec.json.decode(self._json(name), type=ExportedProgram)
+        with self._json(name) as content:
+            program = msgspec.json.decode(content, type=ExportedProgram)
             graph = StoredGraph(number, stage, method, name, program.dialect)
             rows.add(graph, program.graph_module)
         return graph

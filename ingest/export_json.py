@@ -36,6 +36,9 @@ DTYPES: Final = (
 )
 
 
+# What isn't there.
+NOTHING: Final = msgspec.Raw(b"null")
+
 # Numbers that columns of the warehouse hold.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -101,12 +104,16 @@ class NamedArgument(msgspec.Struct, gc=False):
 
 
 class Metadata(msgspec.Struct, gc=False):
-    """What export kept of where a node comes from."""
+    """What export kept of where a node comes from.
 
-    stack_trace: str | None = None
-    nn_module_stack: str | None = None
+    The long texts, which are few different ones that come again and again, are kept as they are written, for those who
+    decode each once.
+    """
+
+    stack_trace: msgspec.Raw = NOTHING
+    nn_module_stack: msgspec.Raw = NOTHING
     debug_handle: str | int | None = None
-    from_node: str | None = None
+    from_node: msgspec.Raw = NOTHING
 
 
 class Node(msgspec.Struct, gc=False):

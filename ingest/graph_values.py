@@ -1,4 +1,4 @@
-"""The values of exported programs' graphs: by name, and what is known of their tensors."""
+"""The values of exported programs' graphs: what is known of their tensors."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
     return type(error)(f"{told} - at `{place}{within or '`'}")
 
 
+class TensorsOfValues(dict[str, int]):
+    """The numbers of values' tensors by the values' names; that of what is no tensor for all others."""
+
+    def __missing__(self, name: str) -> int:
+        return NO_TENSOR
+
+
 class Tensors(dict[bytes, int]):
     """Numbers of descriptions of tensors, by the JSON they are written in; each is decoded when it first comes."""
 
@@ -34,28 +41,10 @@ class Tensors(dict[bytes, int]):
         self.metas.append(meta if meta.meta is None else meta.meta)
         return number
 
-    def values_of(self, graph: Graph | ProgramGraph, place: str) -> Values:
-        """The tensors of a graph; `place` is for errors, see `placed`."""
+    def of_values(self, graph: Graph | ProgramGraph, place: str) -> TensorsOfValues:
+        """The number of each value of a graph that is a tensor, by its name; `place` is for errors, see `placed`."""
         try:
             numbers = [*map(self.__getitem__, map(bytes, graph.tensor_values.values()))]
         except msgspec.DecodeError as error:
             raise placed(error, f"{place}.tensor_values[...]") from error
-        return Values([*graph.tensor_values], numbers)
-
-
-class Values(dict[str, int]):
-    """The values of a graph: numbers by name, which add what is asked for and isn't there, and lists by number."""
-
-    def __init__(self, names: list[str], tensors: list[int]) -> None:
-        super().__init__(zip(names, range(len(names)), strict=True))
-        self.names = names
-        self.tensors = tensors
-        # The last node so far that gave it.
-        self.makers = [NO_NODE] * len(names)
-
-    def __missing__(self, name: str) -> int:
-        self[name] = number = len(self.names)
-        self.names.append(name)
-        self.tensors.append(NO_TENSOR)
-        self.makers.append(NO_NODE)
-        return number
+        return TensorsOfValues(zip(graph.tensor_values, numbers, strict=True))

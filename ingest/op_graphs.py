@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
-from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -19,22 +16,22 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
 from etq.ingest.export_json import (
     DTYPES,
+    NOTHING,
     Graph,
     GraphModule,
     NestedGraph,
     Node,
-    Origin,
     ProgramGraph,
     Signature,
     Size,
 )
-from etq.ingest.graph_values import NO_NODE, Tensors, Values, placed
+from etq.ingest.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
+from etq.ingest.repeated import Origins, Repeated
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 
-_origins: Final = msgspec.json.Decoder(list[Origin])
 _node: Final = msgspec.json.Decoder(Node)
 # How many nodes are decoded at once.
 AT_ONCE: Final = 512
@@ -51,35 +48,6 @@ class StoredGraph:
     method: str
     member: str
     dialect: str | None
-
-
-class _Repeated(defaultdict[str | None, int]):
-    """A column of texts that come again and again: their numbers, and row by row the number of one of them."""
-
-    def __init__(self) -> None:
-        super().__init__(count().__next__)
-        self._codes = array("i")
-
-    def extend(self, values: Iterable[str | None]) -> None:
-        """Add rows."""
-        self._codes.extend(map(self.__getitem__, values))
-
-    @property
-    def codes(self) -> npt.NDArray[np.int32]:
-        """The number of each row."""
-        return np.array(self._codes, np.int32)
-
-
-class _Exported(dict[int | None, bool]):
-    """Whether graphs are the one that was exported, by their ids."""
-
-    def __init__(self, written: str) -> None:
-        super().__init__()
-        self._written = written
-
-    def __missing__(self, graph_id: int | None) -> bool:
-        self[graph_id] = found = str(graph_id) == self._written
-        return found
 
 
 def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
@@ -99,25 +67,22 @@ class GraphRows:
     def __init__(self, path: str, export_graph_id: str | None) -> None:
         """With the id of the exported graph, its nodes get the handles of the edge nodes that were made of them."""
         self._path = path
-        self._is_exported = None if export_graph_id is None else _Exported(export_graph_id)
+        self._origins = None if export_graph_id is None else Origins(export_graph_id)
         # By program: its graph_id, how many nodes and how many values it has.
         self._counts: list[int] = []
         # By node.
         self._names: list[str | None] = []
-        self._subgraphs, self._targets, self._traces, self._stacks = (_Repeated() for _ in range(4))
-        # By value: the node (NO_NODE for inputs), position, number of the tensor; and the name.
-        self._values: list[int] = []
+        self._subgraphs, self._targets, self._traces, self._stacks = (Repeated() for _ in range(4))
+        # By value: the node (NO_NODE for inputs) and position; number of the tensor; name.
+        self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
         # By input: the kind. The first is of what is no input.
-        self._kinds = _Repeated()
+        self._kinds = Repeated()
         self._kinds["result"]
         self._tensors = Tensors()
-        # By edge: the node that gives, the one that takes, position. By handle: node, handle.
-        self._edges: list[int] = []
-        self._handles: list[int] = []
-        # The exported program's nodes, and names of what edge nodes were made of, with the edge node's handle.
+        # By edge: the node that gives, the one that takes, position. By node: the handle, 0 for none.
+        self._edges, self._handles = array("i"), array("i")
         self._exported: range | None = None
-        self._made: list[tuple[str, int]] = []
 
     def add(self, stored: StoredGraph, module: GraphModule) -> None:
         """Add a program's graph and the graphs nested in it.
@@ -142,103 +107,107 @@ class GraphRows:
         place: str,
     ) -> None:
         """Add a graph of these nodes; `place` is for errors, see `placed`."""
-        values = self._tensors.values_of(graph, place)
+        tensors, makers = self._tensors.of_values(graph, place), dict[str, int]()
         inputs = [name for argument in graph.inputs for name in argument.names()]
         self._kinds.extend(kinds.get(name, "input") for name in inputs)
-        self._add_values(NO_NODE, inputs, values)
+        self._add_values(inputs, [at for position in range(len(inputs)) for at in (NO_NODE, position)], tensors)
         number = 0
         for part in parts:
             left = part
             while left:
                 row = len(self._names)
-                added, nested = self._add_wires(row, left, values)
-                self._add_nodes(stored, row, left[:added], subgraph)
+                added, nested = self._add_wires(row, left, tensors, makers)
+                self._add_nodes(stored, row, left[:added], subgraph, place, number)
                 number, left = number + added, left[added:]
                 for at, each in nested:
                     path = f"{subgraph}/{each.name}" if subgraph else each.name
                     within = f"{place}.nodes[{number - 1}].inputs[{at}].arg.as_graph.graph"
                     self._add_graph(stored, each.graph, [each.graph.nodes], path, {}, within)
 
-    def _add_wires(self, row: int, nodes: list[Node], values: Values) -> tuple[int, list[tuple[int, NestedGraph]]]:
+    def _add_wires(
+        self, row: int, nodes: list[Node], tensors: TensorsOfValues, makers: dict[str, int]
+    ) -> tuple[int, list[tuple[int, NestedGraph]]]:
         """Add the edges and values of nodes, up to the first that has graphs among its arguments.
 
-        Returns how many nodes that are, and these graphs, each with the argument's number.
+        `makers` has the last node so far that gave a value. Returns how many nodes that are, and these graphs, each
+        with the argument's number.
         """
-        # Nothing else is done as often: names are looked up once, and the most frequent kinds are not worth a call.
-        edges, makers, find = self._edges, values.makers, values.get
+        # Nothing else is done as often: the most frequent kinds are not worth a call.
+        find, edges = makers.get, list[int]()
+        names, places = list[str](), list[int]()
+        added, nested = 0, list[tuple[int, NestedGraph]]()
         for user, node in enumerate(nodes, row):
-            nested = []
             position = 0
-            for at, argument in enumerate(node.inputs):
+            for argument in node.inputs:
                 given = argument.arg
                 if (tensor := given.as_tensor) is not None:
-                    number = find(tensor.name)
-                    if number is not None and (maker := makers[number]) != NO_NODE:
+                    if (maker := find(tensor.name)) is not None:
                         edges += (maker, user, position)
                     position += 1
-                elif given.as_graph is not None:
-                    nested.append((at, given.as_graph))
                 elif given.as_tensors is not None or given.as_optional_tensors is not None:
                     for name in given.names():
-                        number = find(name)
-                        if number is not None and (maker := makers[number]) != NO_NODE:
+                        if (maker := find(name)) is not None:
                             edges += (maker, user, position)
                         position += 1
-            outputs = node.outputs
-            if len(outputs) == 1 and (tensor := outputs[0].as_tensor) is not None:
-                number = values[tensor.name]
-                makers[number] = user
-                self._values += (user, 0, values.tensors[number])
-                self._value_names.append(values.names[number])
-            else:
-                self._add_values(user, [name for given in outputs for name in given.names()], values)
+                elif given.as_graph is not None:
+                    nested = _nested(node)
+            position = 0
+            for given in node.outputs:
+                for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
+                    names.append(name)
+                    places += (user, position)
+                    makers[name] = user
+                    position += 1
+            added += 1
             if nested:
-                return user + 1 - row, nested
-        return len(nodes), []
+                break
+        self._edges.extend(array("i", edges))
+        self._add_values(names, places, tensors)
+        return added, nested
 
-    def _add_values(self, row: int, names: list[str], values: Values) -> None:
-        for position, name in enumerate(names):
-            number = values[name]
-            values.makers[number] = row
-            self._values += (row, position, values.tensors[number])
-            self._value_names.append(values.names[number])
+    def _add_values(self, names: list[str], places: list[int], tensors: TensorsOfValues) -> None:
+        """Add values; `places` has the node and the position of each."""
+        self._value_names += names
+        self._value_places.extend(array("i", places))
+        self._value_tensors.extend(array("i", [*map(tensors.__getitem__, names)]))
 
-    def _add_nodes(self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str) -> None:
+    def _add_nodes(
+        self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
+    ) -> None:
+        """Add nodes, the first at this row; for errors, it has this number in the graph, which is at `place`."""
         self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
         told = [node.metadata for node in nodes]
-        self._traces.extend([each.stack_trace for each in told])
-        self._stacks.extend([each.nn_module_stack for each in told])
-        handles = [_handle(each.debug_handle) for each in told]
-        for row, handle in enumerate(handles, first):
-            if handle is not None:
-                self._handles += (row, handle)
-        if stored.stage == EDGE and subgraph == "" and self._is_exported is not None:
-            self._note_origins(stored, nodes, handles, self._is_exported)
-
-    def _note_origins(
-        self, stored: StoredGraph, nodes: list[Node], handles: list[int | None], is_exported: _Exported
-    ) -> None:
-        made = self._made
-        for node, handle in zip(nodes, handles, strict=True):
-            if handle is None or not node.metadata.from_node:
-                continue
+        for column, key in ((self._traces, "stack_trace"), (self._stacks, "nn_module_stack")):
             try:
-                left = _origins.decode(node.metadata.from_node)
-            except (msgspec.DecodeError, RecursionError) as error:
-                where = f"member {stored.member}: from_node of the node {node.name or node.target}"
-                raise FormatError(self._path, f"{where}: {error}") from error
-            for origin in left:  # Which grows as it is gone through.
-                if is_exported[origin.graph_id]:
-                    made.append((origin.name, handle))
-                left += origin.from_node
+                column.extend_written([getattr(each, key) for each in told])
+            except msgspec.DecodeError as error:
+                at = number + column.rows - first
+                raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
+        handles = [_handle(each.debug_handle) for each in told]
+        self._handles.extend(array("i", handles))
+        if stored.stage == EDGE and subgraph == "" and self._origins is not None:
+            self._note_origins(stored, nodes, handles, self._origins)
+
+    def _note_origins(self, stored: StoredGraph, nodes: list[Node], handles: list[int], origins: Origins) -> None:
+        last, made = NOTHING, list[list[int]]()
+        for node, handle in zip(nodes, handles, strict=True):
+            if handle == 0:
+                continue
+            if (written := node.metadata.from_node) != last:
+                try:
+                    last, made = written, origins[bytes(written)]
+                except (msgspec.DecodeError, RecursionError) as error:
+                    where = f"member {stored.member}: from_node of the node {node.name or node.target}"
+                    raise FormatError(self._path, f"{where}: {error}") from error
+            for each in made:
+                each.append(handle)
 
     def handles_of(self, graph_ids: set[int]) -> set[int]:
         """The debug handles that nodes of these graphs have themselves."""
         graph_of, _ = self._keys()
-        nodes, handles = _columns(self._handles, 2)
-        return set(handles[np.isin(graph_of[nodes], list(graph_ids))].tolist())
+        return set(np.array(self._handles)[np.isin(graph_of, list(graph_ids))].tolist()) - {0}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each table that has any."""
@@ -254,7 +223,7 @@ class GraphRows:
         levels = [module_levels(stack) if stack else () for stack in self._stacks]
         if any(levels):
             yield "node_modules", self._module_rows(levels, graph_of, index_of)
-        nodes, handles = _columns([*self._handles, *self._handles_of_exported()], 2)
+        nodes, handles = self._handles_of_nodes()
         if len(nodes):
             columns = {"graph_id": graph_of[nodes], "node_index": index_of[nodes], "debug_handle": handles}
             yield "node_debug_handles", _numbers(columns)
@@ -264,17 +233,22 @@ class GraphRows:
         graph_ids, nodes, _ = _columns(self._counts, 3)
         return np.repeat(graph_ids, nodes), _places(nodes)
 
-    def _handles_of_exported(self) -> Iterator[int]:
-        """The handles of the exported program's nodes, but those in nested graphs: node, handle, node, …"""
+    def _handles_of_nodes(self) -> tuple[Whole, Whole]:
+        """Nodes and the handle of each: their own, and behind these the exported program's."""
+        own = np.array(self._handles, np.int32)
+        has_own = np.flatnonzero(own)
+        made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
+        rows, handles = np.array(made, np.int32).reshape(-1, 2).T
+        return np.append(has_own, rows), np.append(own[has_own], handles)
+
+    def _handles_of_exported(self) -> Iterator[tuple[int, list[int]]]:
+        """The nodes of the exported program, but those in nested graphs, with the handles of what was made of them."""
+        if self._origins is None:
+            return
         is_top = self._subgraphs.codes == self._subgraphs[""]
-        rows: defaultdict[str | None, list[int]] = defaultdict(list)
         for row in self._exported or ():
-            if is_top[row]:
-                rows[self._names[row]].append(row)
-        made = [(name, handle) for name, handle in self._made if name in rows]
-        handles = dict.fromkeys((row, handle) for name, handle in made for row in rows[name])
-        for pair in sorted(handles, key=itemgetter(0)):
-            yield from pair
+            if is_top[row] and (handles := self._origins.handles.get(self._names[row])):
+                yield row, [*dict.fromkeys(handles)]
 
     def _node_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
         target, trace = self._targets.codes, self._traces.codes
@@ -298,7 +272,7 @@ class GraphRows:
         )
 
     def _value_rows(self, index_of: Whole) -> pa.RecordBatch:
-        rows, positions, codes = _columns(self._values, 3)
+        (rows, positions), codes = _columns(self._value_places, 2), np.array(self._value_tensors, np.int32)
         graph_ids, _, counts = _columns(self._counts, 3)
         is_input = rows == NO_NODE
         kinds = np.zeros(len(rows), np.int32)
@@ -336,6 +310,11 @@ class GraphRows:
         )
 
 
+def _nested(node: Node) -> list[tuple[int, NestedGraph]]:
+    """The graphs among a node's arguments, each with the argument's number."""
+    return [(at, each.arg.as_graph) for at, each in enumerate(node.inputs) if each.arg.as_graph is not None]
+
+
 def _input_kinds(signature: Signature | None) -> dict[str, str]:
     """What the inputs of a program are, by name, where they are not the user's."""
     kinds: dict[str, str] = {}
@@ -346,16 +325,16 @@ def _input_kinds(signature: Signature | None) -> dict[str, str]:
     return kinds
 
 
-def _handle(written: str | int | None) -> int | None:
-    """A debug handle as a number; 0, which says unset, and what is no number are none."""
+def _handle(written: str | int | None) -> int:
+    """A debug handle as a number; 0, which says unset, for what is none."""
     try:
         handle = int(written or 0)
     except ValueError:
-        return None
-    return handle if 0 < handle < 2**31 else None
+        return 0
+    return handle if 0 < handle < 2**31 else 0
 
 
-def _columns(rows: list[int], width: int) -> Whole:
+def _columns(rows: array[int] | list[int], width: int) -> Whole:
     """Rows of so many numbers, one behind the other, column by column."""
     columns: Whole = np.array(rows, np.int32).reshape(-1, width).T
     return columns

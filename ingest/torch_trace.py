@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
-from etq.ingest.trace_columns import TraceColumns
+from etq.ingest.trace_columns import NOTHING, TraceColumns
 from etq.ingest.trace_devices import device_rows
 from etq.ingest.trace_json import PlainEvent, Trace, TraceEvent
 from etq.ingest.trace_rows import trace_rows
@@ -64,7 +64,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns)
+    yield from trace_rows(columns, trace.traceEvents)
 
 
 def _unpacked(data: Any, path: str) -> Any:
@@ -97,8 +97,7 @@ def _decoded(content: Any, path: str) -> tuple[TraceColumns, Trace]:
         try:
             columns.add(start, list(map(_event.decode, part)))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            columns.add(start, [_one(entry, columns) for entry in part])
-    entries.clear()
+            columns.add(start, [_one(at, entry, columns) for at, entry in enumerate(part, start)])
     return columns, trace
 
 
@@ -110,7 +109,7 @@ def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
         return None
 
 
-def _one(entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent | None:
+def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
     """An event among which are some of another tool's, or with bytes that are no UTF-8."""
     content = bytes(entry)
     try:
@@ -118,13 +117,15 @@ def _one(entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent |
     except UnicodeDecodeError:
         columns.find("no UTF-8", "bytes of names that are no UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
         content = content.decode("utf-8", "replace").encode()
-    for decoder in (_event, _plain):
-        try:
-            return decoder.decode(content)
-        except msgspec.DecodeError:
-            continue
-    columns.leave_out("no event's form")
-    return None
+    try:
+        return _event.decode(content)
+    except msgspec.DecodeError:
+        columns.plain.add(at)
+    try:
+        return _plain.decode(content)
+    except msgspec.DecodeError:
+        columns.leave_out("no event's form")
+        return NOTHING
 
 
 def _trace(content: Any, path: str) -> Trace:

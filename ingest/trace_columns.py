@@ -5,9 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import compress, count
 from math import isnan
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -16,10 +15,10 @@ from etq.ingest.trace_json import DEVICE_CATEGORIES, UNWRITTEN, Arguments, Plain
 
 MEMORY: Final = "[memory]"
 NO_ARGUMENTS: Final = Arguments()
+# What stands for an entry that is no event.
+NOTHING: Final = PlainEvent()
 # What a Chrome trace may hold that is no slice: metadata, instants, flows.
 _QUIET_PHASES: Final = frozenset("Misft")
-_KIND: Final = attrgetter("cat", "name")
-_THREAD: Final = attrgetter("pid", "tid")
 
 
 class Numbered(defaultdict[Any, int]):
@@ -38,7 +37,7 @@ class TraceColumns:
     start         [n] microseconds, as float
     duration      [n] microseconds, NaN where the file says none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
-    arguments     rows of position, number in `inputs`: shapes, dtypes, strides, values as they are written
+    plain         positions of events whose arguments are of another tool's kind
     stacks        rows of position, number in `written`
     devices       rows of position and what device events say
     memory        rows of position, thread, microseconds and what `[memory]` events say
@@ -48,8 +47,8 @@ class TraceColumns:
         self.at, self.kind, self.thread = array("q"), array("q"), array("q")
         self.start, self.duration = array("d"), array("d")
         self.external, self.old_external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(5))
-        self.kinds, self.threads, self.inputs, self.written = (Numbered() for _ in range(4))
-        self.arguments: list[tuple[int, int]] = []
+        self.kinds, self.threads, self.written = (Numbered() for _ in range(3))
+        self.plain: set[int] = set()
         self.stacks: list[tuple[int, int]] = []
         self.devices: list[tuple[Any, ...]] = []
         self.memory: list[tuple[Any, ...]] = []
@@ -69,48 +68,41 @@ class TraceColumns:
         """Count an entry that is not read."""
         self._left_out[what] += 1
 
-    def add(self, first: int, events: Sequence[TraceEvent | PlainEvent | None]) -> None:
-        """Add the events at places from `first` on; None for what was no event."""
-        slices = [(at, event) for at, event in enumerate(events, first) if event is not None and event.ph == "X"]
-        self._add_slices(slices)
-        if len(slices) < len(events):
-            for at, event in enumerate(events, first):
-                if event is not None and event.ph != "X":
-                    self._add_other(at, event)
-
-    def _add_slices(self, slices: list[tuple[int, TraceEvent | PlainEvent]]) -> None:
-        timed = [pair for pair in slices if not isnan(pair[1].ts)]
-        self._left_out["a slice without a time"] += len(slices) - len(timed)
-        if not timed:
+    def add(self, first: int, events: Sequence[TraceEvent | PlainEvent]) -> None:
+        """Add the events at places from `first` on."""
+        places = range(first, first + len(events))
+        is_slice = [event.ph == "X" for event in events]
+        if all(is_slice):
+            self._add_slices(places, events)
             return
-        at, events = zip(*timed, strict=True)
-        given = [event.args or NO_ARGUMENTS for event in events]
-        self.at.extend(at)
-        self.kind.extend(map(self.kinds.__getitem__, map(_KIND, events)))
-        self.thread.extend(map(self.threads.__getitem__, map(_THREAD, events)))
-        for column, field in ((self.start, "ts"), (self.duration, "dur")):
-            column.extend(map(attrgetter(field), events))
-        for ids, field in (
-            (self.external, "external_id"),
-            (self.old_external, "old_external_id"),
-            (self.correlation, "correlation"),
-            (self.sequence, "sequence_number"),
-            (self.forward, "forward_thread"),
-        ):
-            ids.extend(map(attrgetter(field), given))
-        self._add_details(timed, given)
+        self._add_slices([*compress(places, is_slice)], [*compress(events, is_slice)])
+        for at, event in zip(places, events, strict=True):
+            if event.ph != "X":
+                self._add_other(at, event)
 
-    def _add_details(self, timed: list[tuple[int, TraceEvent | PlainEvent]], given: list[Arguments]) -> None:
-        inputs, written = self.inputs, self.written
-        for (at, event), args in zip(timed, given, strict=True):
-            shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
-            if shapes is not UNWRITTEN:
-                parts = (bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values))
-                self.arguments.append((at, inputs[parts]))
+    def _add_slices(self, places: Sequence[int], events: Sequence[TraceEvent | PlainEvent]) -> None:
+        starts = [event.ts for event in events]
+        if any(map(isnan, starts)):
+            is_timed = [not isnan(start) for start in starts]
+            self._left_out["a slice without a time"] += len(starts) - sum(is_timed)
+            self._add_slices([*compress(places, is_timed)], [*compress(events, is_timed)])
+            return
+        given = [event.args or NO_ARGUMENTS for event in events]
+        self.at.extend(places)
+        self.start.fromlist(starts)
+        self.duration.fromlist([event.dur for event in events])
+        self.kind.extend(map(self.kinds.__getitem__, [(event.cat, event.name) for event in events]))
+        self.thread.extend(map(self.threads.__getitem__, [(event.pid, event.tid) for event in events]))
+        self.external.fromlist([args.external_id for args in given])
+        self.old_external.fromlist([args.old_external_id for args in given])
+        self.correlation.fromlist([args.correlation for args in given])
+        self.sequence.fromlist([args.sequence_number for args in given])
+        self.forward.fromlist([args.forward_thread for args in given])
+        for at, event, args in zip(places, events, given, strict=True):
             if args.call_stack:
-                self.stacks.append((at, written[args.call_stack.encode()]))
+                self.stacks.append((at, self.written[args.call_stack.encode()]))
             if event.cat in DEVICE_CATEGORIES:
-                self.devices.append((at, *_device_row(args, written)))
+                self.devices.append((at, *_device_row(args, self.written)))
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
@@ -122,7 +114,7 @@ class TraceColumns:
             self._open[self.threads[event.pid, event.tid]].append((at, event))
         elif event.ph == "E":
             self._close(event)
-        elif event.ph not in _QUIET_PHASES:
+        elif event is not NOTHING and event.ph not in _QUIET_PHASES:
             self.leave_out(f"phase {event.ph}")
 
     def _name(self, event: TraceEvent | PlainEvent, args: Arguments) -> None:
@@ -139,7 +131,7 @@ class TraceColumns:
             return
         at, begin = waiting.pop()
         begin.dur = end.ts - begin.ts
-        self._add_slices([(at, begin)])
+        self._add_slices([at], [begin])
 
     def finish(self) -> None:
         """Say what was left out."""

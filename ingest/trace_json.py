@@ -29,19 +29,14 @@ Written = str | int | float | None
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What an event says of itself. First what most say, in their order, which is sooner found."""
+    """What an event says of itself, but for its inputs. First what most say, in their order, which is sooner found."""
 
     external_id: int = msgspec.field(default=NONE, name="External id")
-    values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
-    dtypes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input type")
-    strides: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Strides")
-    shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Dims")
-    old_external_id: int = msgspec.field(default=NONE, name="external id")
-    correlation: int = NONE
     sequence_number: int = msgspec.field(default=NONE, name="Sequence number")
     forward_thread: int = msgspec.field(default=NONE, name="Fwd thread id")
+    old_external_id: int = msgspec.field(default=NONE, name="external id")
+    correlation: int = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    old_shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input dims")
     # Of the device.
     device: int | None = None
     stream: int | str | None = None
@@ -90,6 +85,22 @@ class PlainEvent(msgspec.Struct, gc=False):
     ts: float = NAN
     dur: float = NAN
     args: ClassVar[None] = None
+
+
+class Inputs(msgspec.Struct, gc=False):
+    """The inputs of an op, as they are written."""
+
+    values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
+    dtypes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input type")
+    strides: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Strides")
+    shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input Dims")
+    old_shapes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input dims")
+
+
+class InputsEvent(msgspec.Struct, gc=False):
+    """An entry, for its inputs alone."""
+
+    args: Inputs | None = None
 
 
 class DistributedInfo(msgspec.Struct, gc=False):

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import batch, chosen, encoded, integers, numbers, texts
+from etq.ingest.arrow import Later, batch, chosen, encoded, integers, numbers, texts
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace_inputs import inputs_of
 from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
 
 Whole = npt.NDArray[np.int64]
 # Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
 _BEYOND: Final = 9.2e15
 _OF_NO_THREAD: Final = "Trace"
+_NEVER: Final = 2**63 - 1
 
 
 class Slices:
@@ -95,26 +98,26 @@ class Slices:
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
         end = self.start + self.elapsed
         order = nested[np.lexsort((nested, -end[nested], self.start[nested], self.thread[nested]))]
-        rows: list[int] = []
-        stops: list[float] = []
-        last_thread = None
-        found = []
-        columns = (order, self.thread[order], self.start[order], end[order], self.slack[order])
-        for row, thread, start, stop, slack in zip(*(each.tolist() for each in columns), strict=True):
-            if thread != last_thread:
-                rows, stops, last_thread = [], [], thread
-            while stops and (start >= stops[-1] or stop > stops[-1] + slack):
-                rows.pop()
-                stops.pop()
-            found.append(rows[-1] if rows else NONE)
-            rows.append(row)
-            stops.append(stop)
-        parent[order] = found
+        # What reaches behind where another ends, or begins there, is not within it.
+        reach = np.maximum(self.start[order] + 1, end[order] - self.slack[order])
+        is_first = np.diff(self.thread[order], prepend=NONE) != 0
+        reach[is_first] = _NEVER
+        # By places in `order`: the end of each, and that of what it stands in; nothing ends behind the place NONE.
+        ends = [*end[order].tolist(), _NEVER]
+        above: list[int] = []
+        for before, last in enumerate(reach.tolist(), NONE):
+            place = before
+            while last > ends[place]:
+                place = above[place]
+            above.append(place)
+        found = np.array(above, np.int64)
+        is_within = found != NONE
+        parent[order[is_within]] = order[found[is_within]]
         return parent
 
 
-def trace_rows(columns: TraceColumns) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables of a trace; `captures` and `findings` among them."""
+def trace_rows(columns: TraceColumns, entries: list[msgspec.Raw]) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
+    """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
     columns.finish()
     slices = Slices(columns)
     signatures, signature = _signatures(slices)
@@ -128,11 +131,10 @@ def trace_rows(columns: TraceColumns) -> Iterator[tuple[str, pa.RecordBatch]]:
     yield "event_ticks", _event_ticks(slices, signature, order)
     yield "threads", _threads(columns)
     yield "trace_events", _trace_events(columns, slices, order)
-    run_of = _RunOf(slices)
-    if columns.arguments:
-        yield "op_arguments", _arguments(columns, run_of)
+    readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
+    yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
     if columns.devices:
-        yield "device_events", _devices(columns, run_of)
+        yield "device_events", _devices(columns, _RunOf(slices))
     if columns.memory:
         yield "trace_memory", _memory(columns)
     if columns.findings:
@@ -281,14 +283,6 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.Rec
         [stacks.get(at, 0) for at in slices.at[order].tolist()] if stacks else np.zeros(len(order)), np.int64
     )
     found["call_stack"] = encoded(written, codes) if stacks else pa.nulls(len(order), pa.string())
-    return batch(found)
-
-
-def _arguments(columns: TraceColumns, run_of: _RunOf) -> pa.RecordBatch:
-    rows = np.array(columns.arguments, np.int64)
-    is_known, found = run_of.keys(rows[:, 0])
-    for name, values in zip(("shapes", "dtypes", "strides", "inputs"), zip(*columns.inputs, strict=True), strict=True):
-        found[name] = encoded(texts_of(value or None for value in values), rows[is_known, 1])
     return batch(found)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 import etq
 from etq import _views, catalog
 from etq.warehouse import Warehouse
+from tests.slower import slower
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -67,6 +71,30 @@ def test_readme_commands_parse() -> None:
         if line.startswith("    etq "):
             name, *arguments = shlex.split(line.split(" | ")[0], comments=True)[1:]
             main.commands[name].make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.2, 3)])
+def test_readme_gate(tmp_path: Path, factor: float, status: int) -> None:
+    """The recipe for CI, run by a shell: equal builds pass, one with a slower op does not."""
+    for number, path in enumerate(sorted((ROOT / "tests/captures/fleet/mlp").glob("*.etdp"))):
+        folder = tmp_path / ("base", "new", "new", "base")[number % 4]
+        folder.mkdir(exist_ok=True)
+        is_slower = folder.name == "new" and factor != 1
+        (folder / path.name).write_bytes(
+            slower(path, "native_call_addmm.out", 4, factor) if is_slower else path.read_bytes()
+        )
+    [recipe] = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "-ec", recipe], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == status, ended.stderr
+    comment = (tmp_path / "comment.md").read_text()
+    assert ("Regression: addmm @4" in ended.stderr) == (status == 3)
+    assert comment.startswith("**no difference that counts" if status == 0 else "**")
+    if status == 3:
+        slowest = next(line for line in comment.splitlines() if line.startswith("| addmm"))
+        assert "| 4 | slower | " in slowest
 
 
 def test_dependencies_go_one_way() -> None:

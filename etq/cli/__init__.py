@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 import etq
-from etq.errors import EtqError
+from etq.errors import EtqError, message_of
 from etq.output import printable
 
 
@@ -32,9 +32,7 @@ class _Group(click.Group):
         except Exception as error:
             if type(error).__module__ not in ("duckdb", "_duckdb"):
                 raise
-            from etq.warehouse import message_of
-
-            _fail(message_of(error), context)  # type: ignore[arg-type]
+            _fail(message_of(error), context)
 
 
 def _fail(message: str, context: click.Context) -> NoReturn:
@@ -77,4 +75,4 @@ def run() -> NoReturn:
 
 
 # The commands add themselves to the group above.
-from etq.cli import compare, files, ops, plan, programs, questions, values  # noqa: E402, F401
+from etq.cli import compare, files, gate, labels, metrics, ops, plan, programs, questions, trends, values  # noqa: E402, F401

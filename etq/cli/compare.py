@@ -15,7 +15,7 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import PHASES, UNITS, is_file, output_options, warehouse_option
+from etq.cli.options import PHASES, UNITS, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
 from etq.output import format_of, printable, table, write_rows, write_text
 
@@ -104,9 +104,7 @@ class Comparison:
 @click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
 @click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
-@click.option(
-    "--min-effect", metavar="PERCENT", callback=lambda *a: _fraction(a[2]), help="Smallest that counts, as 3%."
-)
+@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
 @click.option(
     "--forced", is_flag=True, help="Compare different profiling levels, and in spite of differing conditions."
 )
@@ -148,7 +146,7 @@ def compare(
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
     given = {**options, "quantile": None if quantile is None else float(quantile)}
-    with _sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
+    with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, given)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
@@ -158,26 +156,13 @@ def compare(
             _tell_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            _gate(comparison, fail_on, metrics)
-
-
-def _fraction(text: str | None) -> float | None:
-    """3% and 0.03 as 0.03."""
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
-    if not text.endswith("%") and value >= 1:
-        raise click.BadParameter(f"{text} would be {value:.0%} of a time; did you mean {text}%?")
-    if not 0 <= value < 10:
-        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
-    return value
+            worse, unclear = tell_worse(comparison, "slower" in fail_on, metrics)
+            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+                sys.exit(REGRESSION)
 
 
 @contextmanager
-def _sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
+def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
     """The warehouse, and both sides as selectors in it: files are put into one in memory."""
     from etq.warehouse import open
 
@@ -235,7 +220,7 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    parts = [_headline(comparison, form)]
+    parts = [headline(comparison, form)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
         parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
@@ -251,7 +236,7 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
     return "\n".join(parts)
 
 
-def _headline(comparison: Comparison, form: str) -> str:
+def headline(comparison: Comparison, form: str) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
     _, rows = comparison.rows("captures", columns)
@@ -278,8 +263,8 @@ def _tell_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, ...]) -> None:
-    """Exit with status 3 where what is asked for has become worse, and say what; say where it can't be told."""
+def tell_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Say what has become worse, and where that can't be told: of metrics, or else of the total and of ops."""
     if metrics:
         found = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -289,7 +274,7 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
-        if "slower" in fail_on:
+        if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
             judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in judged if verdict in WORSE]
@@ -298,5 +283,4 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
         click.secho(printable(f"Can't tell: {text}"), err=True)
-    if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
-        sys.exit(REGRESSION)
+    return worse, unclear

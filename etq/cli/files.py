@@ -1,4 +1,4 @@
-"""Commands about files and what is in a warehouse: inspect, ingest, captures."""
+"""Commands about files: inspect, ingest, link."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.labels import found_options, parsed_labels
 from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
 from etq.cli.options import (
     UNITS,
@@ -101,20 +102,12 @@ def inspect(
         write(warehouse, query, format, output, force=force, **asked_for)
 
 
-def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    labels = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
-        labels[key.strip()] = value
-    return labels
-
-
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
 @click.option("--name", help="Name of the capture; with one file only.")
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="May be repeated.")
+@found_options
+@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics to read too, as etq metric --from does.")
 @click.option("--captured-at", type=click.DateTime(), help="When it was measured, in UTC.")
 @click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
@@ -127,6 +120,7 @@ def ingest(
     files: tuple[str, ...],
     name: str | None,
     labels: dict[str, str],
+    metrics: tuple[str, ...],
     captured_at: datetime | None,
     time_scale: str | None,
     clock_bits: str | None,
@@ -135,14 +129,19 @@ def ingest(
     debug_buffer: str | None,
     values: bool,
     db: str,
+    **found: Any,
 ) -> None:
     """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
 
     A file that can't be read is told, and the others go on; the exit status is then 1. Of a folder, all profiling files
     in it and below are read: the traces of several ranks and workers, each a label.
 
+    Labels of --label win over those of a sidecar (run.etdp.json or run.etdp.toml beside run.etdp), these over
+    --label-from, these over --label-git. Of a capture that is there already, only --label replaces labels.
+
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
+    etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     """
     from etq.warehouse import open
 
@@ -152,6 +151,8 @@ def ingest(
         raise click.UsageError("--debug-buffer goes with one file")
     if values and debug_buffer is None:
         raise click.UsageError("--values goes with --debug-buffer")
+    if metrics and len(files) > 1:
+        raise click.UsageError("--metrics goes with one file")
     failed = 0
     files = tuple(each for file in files for each in files_of(file))
     with open(db) as warehouse:
@@ -171,6 +172,8 @@ def ingest(
                     clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
                     debug_buffer=debug_buffer,
                     keep_values=values,
+                    metrics=metrics,
+                    **found,
                 )
                 for each in links:
                     warehouse.link(capture, each)
@@ -203,21 +206,6 @@ def _with_progress(files: tuple[str, ...]) -> Iterator[str]:
         return
     with click.progressbar(files, file=sys.stderr, label="Ingesting") as bar:
         yield from bar
-
-
-@main.command()
-@warehouse_option
-@output_options
-def captures(db: str, format: str | None, output: str | None, force: bool) -> None:
-    """List the captures of a warehouse.
-
-    \b
-    etq captures --db lab.duckdb
-    """
-    from etq.warehouse import open
-
-    with open(db, read_only=True) as warehouse:
-        write(warehouse, "FROM capture_summary", format, output, force=force)
 
 
 @main.command()

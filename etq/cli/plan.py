@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from etq.cli import main
-from etq.cli.files import parsed_labels
+from etq.cli.labels import parsed_labels
 from etq.cli.options import UNITS, Command, output_options, tell_findings, warehouse_option
 from etq.errors import EtqError
 from etq.output import printable, write_rows

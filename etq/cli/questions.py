@@ -75,6 +75,9 @@ _view_command(
     "steps", "step_breakdown", "Show what each step of a PyTorch Profiler trace was spent on.", schedule=False
 )
 _view_command("kernels", "kernel_table", "Show the kernels that devices ran in a PyTorch Profiler trace.")
+_view_command(
+    "decode", "decode_trend", "Show how long each token of a language model took, by its position.", schedule=False
+)
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
 _view_command(
     "advice",

@@ -169,7 +169,7 @@ owned AS (
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(capture, 0, 0, 0, 1, 0, 0, NULL) AS t
+    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL) AS t
     CROSS JOIN asked AS a
     JOIN given AS g ON g.run_index = t.run_index AND g.is_steady
     JOIN signatures AS s

@@ -1,5 +1,9 @@
--- The captures that an argument means: the one of that hash or name, else @latest,
--- else all that have the labels of a selector, else by prefix of their hash.
+-- The captures that an argument means: the one of that hash or name, else all
+-- that a selector chooses, else by prefix of their hash. A selector is a list
+-- with commas between: of key=value, which choose captures that have all these
+-- labels, and at most one of @latest and @previous, which choose among these the
+-- last or the one before it, by when they were captured, then ingested.
+-- A value with a comma stands in quotation marks (those in it twice), or alone.
 -- Tables are named with an underscore in this file: an argument may be a
 -- column of the caller's, as in `LATERAL (FROM op_totals(c.name))`, and must
 -- not be taken for one of these.
@@ -7,7 +11,7 @@
 --   capture_id: the capture
 --   name: its name
 CREATE MACRO _matching_captures(
-    capture  -- a name, @latest, key=value,key=value, or at least 4 letters of a hash
+    capture  -- a name, a selector, or at least 4 letters of a hash
 ) AS TABLE
 SELECT _each.capture_id, _each.name
 FROM captures AS _each
@@ -18,32 +22,71 @@ WHERE CASE
     WHEN EXISTS (
         FROM captures AS _named WHERE _named.name = capture::VARCHAR
     ) THEN _each.name = capture::VARCHAR
-    WHEN capture::VARCHAR = '@latest' THEN _each.capture_id = (
-        SELECT _latest.capture_id
-        FROM captures AS _latest
-        ORDER BY
-            _latest.captured_at DESC NULLS LAST,
-            _latest.ingested_at DESC,
-            _latest.capture_id DESC
-        LIMIT 1
-    )
-    WHEN contains(capture::VARCHAR, '=') THEN (
-        SELECT count(*)
-        FROM labels AS _label
-        WHERE _label.capture_id = _each.capture_id
-            AND list_contains(
-                string_split(capture::VARCHAR, ','),
-                _label.key || '=' || _label.value
-            )
-    ) = len(list_distinct(string_split(capture::VARCHAR, ','))) OR EXISTS (
-        -- A value may hold a comma, if it is all that is asked for.
-        FROM labels AS _whole
-        WHERE _whole.capture_id = _each.capture_id
-            AND _whole.key || '=' || _whole.value = capture::VARCHAR
-    )
+    WHEN contains(capture::VARCHAR, '=') OR starts_with(capture::VARCHAR, '@')
+        THEN _each.capture_id IN (
+            SELECT _selected.capture_id
+            FROM _selected_captures(capture::VARCHAR) AS _selected
+        )
     ELSE length(capture::VARCHAR) >= 4
         AND starts_with(_each.sha256, lower(capture::VARCHAR))
 END;
+
+-- The captures that a selector chooses.
+-- Columns:
+--   capture_id: the capture
+CREATE MACRO _selected_captures(
+    selector  -- key=value and @latest or @previous, with commas between
+) AS TABLE
+SELECT _ranked.capture_id
+FROM (
+    SELECT
+        _each.capture_id,
+        row_number() OVER (
+            ORDER BY
+                _each.captured_at DESC NULLS LAST,
+                _each.ingested_at DESC,
+                _each.capture_id DESC
+        ) AS age
+    FROM captures AS _each
+    WHERE (
+        SELECT count(*)
+        FROM labels AS _label
+        WHERE _label.capture_id = _each.capture_id
+            AND (
+                list_contains(
+                    _selector_parts(selector), _label.key || '=' || _label.value
+                )
+                OR list_contains(
+                    _selector_parts(selector),
+                    _label.key || '="' || replace(_label.value, '"', '""') || '"'
+                )
+            )
+    ) = len(list_filter(_selector_parts(selector), lambda p: p[1] <> '@'))
+    OR EXISTS (
+        FROM labels AS _whole
+        WHERE _whole.capture_id = _each.capture_id
+            AND _whole.key || '=' || _whole.value = selector
+    )
+) AS _ranked
+WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
+    WHEN [] THEN true
+    WHEN ['@latest'] THEN _ranked.age = 1
+    WHEN ['@previous'] THEN _ranked.age = 2
+    ELSE error(
+        selector || ' is no selector: of what begins with @ it may have one of '
+        || '@latest and @previous'
+    )
+END;
+
+-- The parts of a selector, each once: what stands between commas that are not
+-- in quotation marks.
+CREATE MACRO _selector_parts(
+    selector  -- key=value and @latest or @previous, with commas between
+) AS (
+    list_distinct(
+        regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
+    )
+);
 
 -- The key of the one capture that an argument means. It is an error, which
 -- names the nearest ones, if there is none, or more than one.

@@ -6,7 +6,7 @@
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL where nothing was executed
 --   time_scale: what one tick is
---   labels: its labels as key=value, by key; NULL where it has none
+--   labels: its labels as key=value, by key, as selectors take them; NULL where it has none
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   byte_size: size of the file in bytes
 --   findings: number of things to know about the file, in `findings`
@@ -23,7 +23,14 @@ SELECT
     c.profiling_level,
     c.time_scale,
     (
-        SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key)
+        SELECT string_agg(
+            l.key || '=' || CASE
+                WHEN regexp_matches(l.value, '[,"]')
+                    THEN '"' || replace(l.value, '"', '""') || '"'
+                ELSE l.value
+            END,
+            ', ' ORDER BY l.key
+        )
         FROM labels AS l
         WHERE l.capture_id = c.capture_id
     ) AS labels,

@@ -165,7 +165,7 @@ SELECT
     END AS item,
     o.ticks * o.scale AS ticks,
     o.resolution * o.scale AS resolution,
-    o.resolution * o.scale >= 1000 AND o.ticks < 500 * o.resolution AS is_coarse,
+    _counts_coarsely(o.ticks, o.resolution, o.scale) AS is_coarse,
     w.matched,
     CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
         AS op,

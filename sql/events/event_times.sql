@@ -15,7 +15,7 @@
 --   is_added: whether it is in ticks of the host's clock, so that it may be added to others
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
-    capture,  -- as everywhere
+    capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
@@ -37,7 +37,7 @@ timed AS (
         coalesce(e.duration_ticks, 0) AS duration_ticks,
         e.clock = 'host' AND e.value_unit = 'ticks' AS is_added,
         e.duration_ticks IS NULL AS is_impossible
-    FROM _capture(capture, NULL) AS a
+    FROM (SELECT capture_key AS capture_id) AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
@@ -127,7 +127,8 @@ timed AS (
             ELSE t.start_ticks
         END AS clock_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN captures AS c ON c.capture_id = a.capture_id

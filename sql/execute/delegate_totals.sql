@@ -42,7 +42,8 @@ timed AS (
         t.self_ticks,
         t.event_index = t.execute_index AS is_execute
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s

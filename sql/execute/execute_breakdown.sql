@@ -66,7 +66,8 @@ parts AS (
             WHEN t.event_index = t.execute_index THEN t.duration_ticks
         END AS execute_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s

@@ -45,7 +45,8 @@ SELECT
         END
     ) AS BIGINT) AS operator_ticks
 FROM _self_times(
-    capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    _capture_id(capture),
+    skip_first, wait, warmup, active, repeat, skip_first_wait, phase
 ) AS t
 CROSS JOIN asked AS a
 JOIN signatures AS s

@@ -54,7 +54,8 @@ owned AS (
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s

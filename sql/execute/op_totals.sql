@@ -66,7 +66,8 @@ owned AS (
         a.unit,
         _written_unit(s.value_unit, a.time_scale) AS written
     FROM _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s

@@ -48,7 +48,7 @@ within AS (
         t.capture_id,
         t.parent_run_index AS run_index,
         t.parent_index AS event_index,
-        sum(t.duration_ticks)::BIGINT AS ticks
+        try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.capture_id, t.parent_run_index, t.parent_index
@@ -59,7 +59,7 @@ own AS (
         t.run_index,
         p.scope,
         p.module_path,
-        sum(t.duration_ticks - coalesce(w.ticks, 0))::BIGINT AS ticks
+        try_cast(sum(t.duration_ticks - coalesce(w.ticks, 0)) AS BIGINT) AS ticks
     FROM placed AS p
     JOIN timed AS t
         ON t.capture_id = p.capture_id AND t.signature_index = p.signature_index
@@ -93,7 +93,7 @@ in_runs AS MATERIALIZED (
         s.scope,
         s.module_path,
         r.phase,
-        sum(s.ticks)::BIGINT AS ticks
+        try_cast(sum(s.ticks) AS BIGINT) AS ticks
     FROM spread AS s
     JOIN runs AS r ON r.capture_id = s.capture_id AND r.run_index = s.run_index
     GROUP BY s.capture_id, s.scope, s.module_path, s.run_index, r.phase
@@ -101,10 +101,11 @@ in_runs AS MATERIALIZED (
 phases AS (
     SELECT i.capture_id, i.scope, i.module_path, NULL AS phase, i.ticks
     FROM in_runs AS i
+    WHERE i.ticks IS NOT NULL
     UNION ALL
     SELECT i.capture_id, i.scope, i.module_path, i.phase, i.ticks
     FROM in_runs AS i
-    WHERE i.phase IS NOT NULL
+    WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
 )
 SELECT
     p.capture_id,
@@ -112,7 +113,7 @@ SELECT
     p.scope,
     p.module_path,
     count(*)::INTEGER AS runs,
-    sum(p.ticks)::BIGINT AS total_ticks,
+    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
     quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
     quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
     quantile_cont(p.ticks::DOUBLE, 0.9) AS p90

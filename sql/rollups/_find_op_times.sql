@@ -4,6 +4,7 @@
 --   capture_id: the capture
 --   op_index: position among the ops of the capture; 0 for the executes
 --   phase: only the runs of that phase; NULL: all runs
+--   item: what is the same op in other captures: scope, kind, module, op and order among those alike
 --   scope: the method that ran, or else the name of its runs
 --   kind: kernel, delegate, delegate_call, operator_call, user, framework
 --   label: the event's label
@@ -120,7 +121,15 @@ ops AS MATERIALIZED (
             ORDER BY
                 g.scope, g.chain_index, g.instruction_id NULLS FIRST,
                 g.slot, g.kind, g.label, g.value_unit, g.op_type, g.module_path
-        ) END AS op_index
+        ) END AS op_index,
+        row_number() OVER (
+            PARTITION BY
+                g.capture_id, g.scope, g.kind, g.module_path,
+                coalesce(g.op_type, g.family)
+            ORDER BY
+                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
+                g.value_unit
+        ) AS ordinal
     FROM grouped AS g
 ),
 members AS (
@@ -138,7 +147,7 @@ in_runs AS MATERIALIZED (
         m.scope,
         r.phase,
         count(*) AS calls,
-        sum(e.duration_ticks)::BIGINT AS ticks
+        try_cast(sum(e.duration_ticks) AS BIGINT) AS ticks
     FROM members AS m
     JOIN events AS e
         ON e.capture_id = m.capture_id AND e.signature_index = m.signature_index
@@ -151,10 +160,11 @@ in_runs AS MATERIALIZED (
 phases AS (
     SELECT i.capture_id, i.op_index, i.scope, NULL AS phase, i.calls, i.ticks
     FROM in_runs AS i
+    WHERE i.ticks IS NOT NULL
     UNION ALL
     SELECT i.capture_id, i.op_index, i.scope, i.phase, i.calls, i.ticks
     FROM in_runs AS i
-    WHERE i.phase IS NOT NULL
+    WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
 ),
 numbers AS (
     SELECT
@@ -164,7 +174,7 @@ numbers AS (
         p.phase,
         count(*)::INTEGER AS runs,
         sum(p.calls)::BIGINT AS calls,
-        sum(p.ticks)::BIGINT AS total_ticks,
+        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
         -- The greatest power that at least half of the times have: zero tells none.
         CASE
@@ -181,6 +191,10 @@ SELECT
     o.capture_id,
     o.op_index::INTEGER AS op_index,
     n.phase,
+    CASE o.op_index WHEN 0 THEN o.scope ELSE concat_ws(
+        '|', o.scope, o.kind, coalesce(o.module_path, '?'),
+        coalesce(o.op_type, o.family), o.ordinal
+    ) END AS item,
     o.scope,
     o.kind,
     o.label,

@@ -1,11 +1,12 @@
 -- What an op of a capture took, run by run, in a few numbers: what questions
 -- across captures need, so that they read no events. Written when a capture is
 -- ingested, and again when it is linked or its runs get phases. What an op took in
--- a run is all of its calls there.
+-- a run is all of its calls there; runs where that is beyond 64 bits are left out.
 CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, the capture's total
     phase VARCHAR,  -- only the runs of that phase; NULL: all runs
+    item VARCHAR NOT NULL,  -- what is the same op in other captures, as text: scope, kind, module, op and order among those alike; of the total its scope
     scope VARCHAR NOT NULL,  -- the method that ran, or else the name of its runs
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), user; framework for the total
     label VARCHAR NOT NULL,  -- the event's label
@@ -18,7 +19,7 @@ CREATE TABLE op_times (
     is_added BOOLEAN NOT NULL,  -- whether they are in ticks of the host's clock, and within no other op's: they add up to the total
     runs INTEGER NOT NULL,  -- number of runs that have it
     calls BIGINT NOT NULL,  -- number of its calls in them
-    total_ticks BIGINT NOT NULL,  -- all of them together
+    total_ticks BIGINT,  -- all of them together; NULL where that is beyond 64 bits
     p25 DOUBLE NOT NULL,  -- a quarter of the runs took less
     p50 DOUBLE NOT NULL,  -- half of the runs took less
     p90 DOUBLE NOT NULL,  -- nine tenths of the runs took less
@@ -33,7 +34,7 @@ CREATE TABLE module_times (
     scope VARCHAR NOT NULL,  -- the method that ran, or else the name of its runs
     module_path VARCHAR NOT NULL,  -- the module; empty for the model itself
     runs INTEGER NOT NULL,  -- number of runs that have it
-    total_ticks BIGINT NOT NULL,  -- all of its time together
+    total_ticks BIGINT,  -- all of its time together; NULL where that is beyond 64 bits
     p25 DOUBLE NOT NULL,  -- a quarter of the runs took less
     p50 DOUBLE NOT NULL,  -- half of the runs took less
     p90 DOUBLE NOT NULL  -- nine tenths of the runs took less

@@ -27,15 +27,16 @@ CREATE MACRO _is_of_device(
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   signature_index: the event, in `signatures`
---   start_ticks: clock at the start
+--   parent_run_index: run of the event that contains it
+--   parent_index: that event; NULL where none does
 --   duration_ticks: duration in ticks
 --   self_ticks: the same without what is within it
 --   is_call: whether it counts as a call
 --   call_run_index: run of the call that it belongs to: itself, for a call
 --   call_index: that call; NULL where it stands in none
+--   call_signature: that call, in `signatures`
 CREATE MACRO _calls(
-    capture,  -- as everywhere
+    capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
@@ -45,61 +46,80 @@ CREATE MACRO _calls(
     phase  -- as everywhere
 ) AS TABLE
 WITH RECURSIVE
+named AS (
+    SELECT
+        s.signature_index,
+        s.family,
+        _is_profilers_own(s.label, s.category) AS is_own
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+),
 timed AS MATERIALIZED (
-    SELECT t.*, s.family, _is_profilers_own(s.label, s.category) AS is_own
-    FROM _capture(capture, NULL) AS a
-    CROSS JOIN _self_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.signature_index,
+        t.parent_run_index,
+        t.parent_index,
+        t.duration_ticks,
+        t.self_ticks,
+        t.children,
+        n.family,
+        n.is_own
+    FROM _self_times(
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index
+    JOIN named AS n ON n.signature_index = t.signature_index
 ),
-judged AS MATERIALIZED (
-    SELECT
-        t.*,
-        NOT t.is_own AND NOT coalesce(
-            p.family = t.family AND p.children = 1 AND NOT p.is_own, false
-        ) AS is_call
+-- What is no call, and the event above it.
+others AS MATERIALIZED (
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index
     FROM timed AS t
-    LEFT JOIN timed AS p
+    LEFT JOIN (FROM timed AS i WHERE i.children = 1 AND NOT i.is_own) AS p
         ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
+    WHERE t.is_own OR p.family = t.family
 ),
--- What is no call, and the event above it, up to a call.
+-- The same, with each event above it up to a call.
 climbing AS (
-    SELECT
-        j.run_index,
-        j.event_index,
-        j.parent_run_index AS above_run_index,
-        j.parent_index AS above_index
-    FROM judged AS j
-    WHERE NOT j.is_call
+    FROM others AS o
     UNION ALL
-    SELECT c.run_index, c.event_index, p.parent_run_index, p.parent_index
+    SELECT c.run_index, c.event_index, o.parent_run_index, o.parent_index
     FROM climbing AS c
-    JOIN judged AS p
-        ON p.run_index = c.above_run_index AND p.event_index = c.above_index
-    WHERE NOT p.is_call
+    JOIN others AS o
+        ON o.run_index = c.parent_run_index AND o.event_index = c.parent_index
 ),
-found AS (
-    SELECT c.run_index, c.event_index, p.run_index AS call_run_index, c.above_index
+placed AS (
+    SELECT
+        c.run_index,
+        c.event_index,
+        p.run_index AS call_run_index,
+        p.event_index AS call_index,
+        p.signature_index AS call_signature
     FROM climbing AS c
-    JOIN judged AS p
-        ON p.run_index = c.above_run_index AND p.event_index = c.above_index
-    WHERE p.is_call
+    LEFT JOIN timed AS p
+        ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
+    WHERE NOT EXISTS (
+        FROM others AS o
+        WHERE o.run_index = c.parent_run_index AND o.event_index = c.parent_index
+    )
 )
 SELECT
-    j.run_index,
-    j.event_index,
-    j.signature_index,
-    j.start_ticks,
-    j.duration_ticks,
-    j.self_ticks,
-    j.is_call,
-    CASE WHEN j.is_call THEN j.run_index ELSE f.call_run_index END AS call_run_index,
-    CASE WHEN j.is_call THEN j.event_index ELSE f.above_index END AS call_index
-FROM judged AS j
-LEFT JOIN found AS f
-    ON f.run_index = j.run_index AND f.event_index = j.event_index;
+    t.run_index,
+    t.event_index,
+    t.parent_run_index,
+    t.parent_index,
+    t.duration_ticks,
+    t.self_ticks,
+    p.run_index IS NULL AS is_call,
+    CASE WHEN p.run_index IS NULL THEN t.run_index ELSE p.call_run_index END
+        AS call_run_index,
+    CASE WHEN p.run_index IS NULL THEN t.event_index ELSE p.call_index END
+        AS call_index,
+    CASE WHEN p.run_index IS NULL THEN t.signature_index ELSE p.call_signature END
+        AS call_signature
+FROM timed AS t
+LEFT JOIN placed AS p
+    ON p.run_index = t.run_index AND p.event_index = t.event_index;
 
 -- What was allocated and released within each event, by any thread, as torch
 -- counts it: what happened from its start to its end. Of a trace that records

@@ -6,32 +6,39 @@
 --   self_ticks: ticks of the kernels that it launched itself
 --   total_ticks: the same with what is within it
 CREATE MACRO _device_times(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
+kernels AS MATERIALIZED (
+    SELECT t.external_id, sum(coalesce(e.duration_ticks, 0)) AS ticks
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN trace_events AS t ON t.capture_id = a.capture_id
+    JOIN events AS e
+        ON e.capture_id = t.capture_id
+        AND e.run_index = t.run_index
+        AND e.event_index = t.event_index
+    WHERE _is_of_device(e.category)
+        AND e.category <> 'gpu_user_annotation'
+        AND t.external_id > 0
+    GROUP BY t.external_id
+),
+-- Nothing is read where no kernel tells its op.
 traced AS (
     SELECT
         e.run_index,
         e.event_index,
         e.start_ticks,
         e.start_ticks + coalesce(e.duration_ticks, 0) AS end_ticks,
-        coalesce(e.duration_ticks, 0) AS duration_ticks,
         e.category,
         t.thread_index,
-        t.external_id,
-        _is_of_device(e.category) AS is_device
-    FROM _capture(capture, NULL) AS a
+        t.external_id
+    FROM (SELECT capture_key AS capture_id WHERE EXISTS (FROM kernels)) AS a
     JOIN trace_events AS t ON t.capture_id = a.capture_id
     JOIN events AS e
-        ON e.capture_id = t.capture_id
+        ON e.capture_id = a.capture_id
         AND e.run_index = t.run_index
         AND e.event_index = t.event_index
-),
-kernels AS (
-    SELECT t.external_id, sum(t.duration_ticks) AS ticks
-    FROM traced AS t
-    WHERE t.is_device AND t.external_id > 0 AND t.category <> 'gpu_user_annotation'
-    GROUP BY t.external_id
+    WHERE NOT _is_of_device(e.category)
 ),
 -- With what the events before it in its thread launched: those that it stands in
 -- come before it, what is within it behind it.
@@ -47,7 +54,6 @@ launched AS (
     LEFT JOIN kernels AS k
         ON k.external_id = t.external_id
         AND t.category IN ('cpu_op', 'Operator', 'user_annotation')
-    WHERE NOT t.is_device AND EXISTS (FROM kernels)
 ),
 running AS (
     SELECT l.thread_index, l.start_ticks, max(l.so_far) AS so_far
@@ -70,7 +76,7 @@ ASOF LEFT JOIN running AS u
 --   event_index: the event
 --   module: the module as the trace names it, without `nn.Module: `
 CREATE MACRO _modules_of_events(
-    capture  -- as everywhere
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH RECURSIVE
 called AS MATERIALIZED (
@@ -83,7 +89,7 @@ called AS MATERIALIZED (
             WHEN e.category = 'python_function' AND starts_with(e.label, 'nn.Module: ')
                 THEN substr(e.label, 12)
         END AS module
-    FROM _capture(capture, NULL) AS a
+    FROM (SELECT capture_key AS capture_id) AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.category IS NOT NULL
 ),

@@ -39,7 +39,7 @@ CREATE MACRO key_averages(
     phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+wanted AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -49,66 +49,27 @@ asked AS MATERIALIZED (
             ELSE error(
                 'by is name, shape, stack or module, not ' || coalesce("by", 'NULL')
             )
-        END AS parted_by,
-        EXISTS (
-            FROM trace_memory AS m WHERE m.capture_id = a.capture_id
-        ) AS has_memory
+        END AS parted_by
     FROM _capture(capture, unit) AS a
 ),
 calls AS MATERIALIZED (
     SELECT c.*
     FROM _calls(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        (SELECT w.capture_id FROM wanted AS w),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS c
-),
--- What tells a call from others of its name.
-keyed AS (
-    SELECT
-        c.run_index,
-        c.event_index,
-        s.family AS name,
-        _is_of_device(s.category) AS is_device,
-        coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
-            AS is_annotation,
-        _written_unit(s.value_unit, k.time_scale) AS written,
-        CASE WHEN k.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-        CASE
-            WHEN k.parted_by = 'stack' THEN array_to_string(
-                list_slice(string_split(t.call_stack, ';'), 1, stack_depth), ';'
-            )
-        END AS stack,
-        m.module
-    FROM calls AS c
-    CROSS JOIN asked AS k
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id AND s.signature_index = c.signature_index
-    -- What nobody asks for is known to be empty before anything is read.
-    LEFT JOIN (FROM op_arguments AS i WHERE "by" = 'shape') AS o
-        ON o.capture_id = k.capture_id
-        AND o.run_index = c.run_index
-        AND o.event_index = c.event_index
-    LEFT JOIN (FROM trace_events AS i WHERE "by" = 'stack') AS t
-        ON t.capture_id = k.capture_id
-        AND t.run_index = c.run_index
-        AND t.event_index = c.event_index
-    LEFT JOIN (FROM _modules_of_events(capture) AS i WHERE "by" = 'module') AS m
-        ON m.run_index = c.run_index
-        AND m.event_index = c.event_index
-    WHERE c.is_call
-),
-device_times AS (
-    SELECT d.* FROM _device_times(capture) AS d
 ),
 memory AS (
     SELECT
-        c.run_index,
-        c.event_index,
-        w.cpu_bytes,
-        w.device_bytes
-    FROM asked AS k
-    JOIN _memory_within(_capture_id(capture)) AS w ON k.has_memory
+        m.run_index,
+        m.event_index,
+        c.parent_run_index,
+        c.parent_index,
+        m.cpu_bytes,
+        m.device_bytes
+    FROM _memory_within((SELECT w.capture_id FROM wanted AS w)) AS m
     JOIN calls AS c
-        ON c.run_index = w.run_index AND c.event_index = w.event_index
+        ON c.run_index = m.run_index AND c.event_index = m.event_index
 ),
 own_memory AS (
     SELECT
@@ -117,65 +78,97 @@ own_memory AS (
         m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
         m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
     FROM memory AS m
-    CROSS JOIN asked AS k
-    LEFT JOIN events AS e
-        ON e.capture_id = k.capture_id
-        AND e.parent_run_index = m.run_index
-        AND e.parent_index = m.event_index
     LEFT JOIN memory AS i
-        ON i.run_index = e.run_index AND i.event_index = e.event_index
+        ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 ),
--- Each event's own part, at the call that it belongs to.
-own AS (
+-- Each event's own part at the call that it belongs to, and what a call has with
+-- what is within it; by what tells calls of a name apart.
+by_signature AS (
     SELECT
-        c.call_run_index,
-        c.call_index,
+        c.call_signature,
+        CASE WHEN w.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+        CASE
+            WHEN w.parted_by = 'stack' THEN array_to_string(
+                list_slice(string_split(t.call_stack, ';'), 1, stack_depth), ';'
+            )
+        END AS stack,
+        n.module,
+        count(*) FILTER (WHERE c.is_call) AS calls,
         sum(c.self_ticks) AS self_ticks,
-        sum(o.cpu_bytes) AS cpu_bytes,
-        sum(o.device_bytes) AS device_bytes
+        sum(c.duration_ticks) FILTER (WHERE c.is_call) AS total_ticks,
+        sum(v.self_ticks) FILTER (WHERE c.is_call) AS self_device_ticks,
+        sum(v.total_ticks) FILTER (WHERE c.is_call) AS device_ticks,
+        sum(i.cpu_bytes) AS self_memory,
+        sum(m.cpu_bytes) FILTER (WHERE c.is_call) AS memory,
+        sum(i.device_bytes) AS self_device_memory,
+        sum(m.device_bytes) FILTER (WHERE c.is_call) AS device_memory
     FROM calls AS c
-    LEFT JOIN own_memory AS o
-        ON o.run_index = c.run_index AND o.event_index = c.event_index
+    CROSS JOIN wanted AS w
+    -- What nobody asks for is known to be empty before anything is read.
+    LEFT JOIN (FROM op_arguments AS a WHERE "by" = 'shape') AS o
+        ON o.capture_id = w.capture_id
+        AND o.run_index = c.call_run_index
+        AND o.event_index = c.call_index
+    LEFT JOIN (FROM trace_events AS e WHERE "by" = 'stack') AS t
+        ON t.capture_id = w.capture_id
+        AND t.run_index = c.call_run_index
+        AND t.event_index = c.call_index
+    LEFT JOIN (
+        FROM _modules_of_events((SELECT w.capture_id FROM wanted AS w)) AS e
+        WHERE "by" = 'module'
+    ) AS n
+        ON n.run_index = c.call_run_index
+        AND n.event_index = c.call_index
+    LEFT JOIN _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+        ON v.run_index = c.run_index AND v.event_index = c.event_index
+    LEFT JOIN memory AS m
+        ON m.run_index = c.run_index AND m.event_index = c.event_index
+    LEFT JOIN own_memory AS i
+        ON i.run_index = c.run_index AND i.event_index = c.event_index
     WHERE c.call_index IS NOT NULL
-    GROUP BY c.call_run_index, c.call_index
+    GROUP BY ALL
+),
+named AS (
+    SELECT
+        s.signature_index,
+        s.family,
+        _is_of_device(s.category) AS is_device,
+        coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
+            AS is_annotation,
+        _written_unit(s.value_unit, w.time_scale) AS written
+    FROM wanted AS w
+    JOIN signatures AS s ON s.capture_id = w.capture_id
 ),
 summed AS (
     SELECT
-        d.name,
+        n.family AS name,
         d.shapes,
         d.stack,
         d.module,
-        d.is_device,
-        d.is_annotation,
-        d.written,
-        count(*) AS calls,
-        sum(CASE WHEN d.is_device THEN 0 ELSE o.self_ticks END)::DOUBLE AS self_ticks,
-        sum(CASE WHEN d.is_device THEN 0 ELSE c.duration_ticks END)::DOUBLE
-            AS total_ticks,
+        n.is_device,
+        n.is_annotation,
+        n.written,
+        sum(d.calls)::BIGINT AS calls,
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END)::DOUBLE AS self_ticks,
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END)::DOUBLE AS total_ticks,
         sum(
-            CASE WHEN d.is_device THEN c.duration_ticks ELSE v.self_ticks END
+            CASE WHEN n.is_device THEN d.total_ticks ELSE d.self_device_ticks END
         )::DOUBLE AS self_device_ticks,
         sum(
-            CASE WHEN d.is_device THEN c.duration_ticks ELSE v.total_ticks END
+            CASE WHEN n.is_device THEN d.total_ticks ELSE d.device_ticks END
         )::DOUBLE AS device_ticks,
-        sum(CASE WHEN d.is_device THEN 0 ELSE o.cpu_bytes END)::BIGINT AS self_memory,
-        sum(CASE WHEN d.is_device THEN 0 ELSE m.cpu_bytes END)::BIGINT AS memory,
-        sum(CASE WHEN d.is_device THEN 0 ELSE o.device_bytes END)::BIGINT
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END)::BIGINT
+            AS self_memory,
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.memory END)::BIGINT AS memory,
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END)::BIGINT
             AS self_device_memory,
-        sum(CASE WHEN d.is_device THEN 0 ELSE m.device_bytes END)::BIGINT
+        sum(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END)::BIGINT
             AS device_memory
-    FROM keyed AS d
-    JOIN calls AS c
-        ON c.run_index = d.run_index AND c.event_index = d.event_index
-    LEFT JOIN own AS o
-        ON o.call_run_index = d.run_index AND o.call_index = d.event_index
-    LEFT JOIN device_times AS v
-        ON v.run_index = d.run_index AND v.event_index = d.event_index
-    LEFT JOIN memory AS m
-        ON m.run_index = d.run_index AND m.event_index = d.event_index
+    FROM by_signature AS d
+    JOIN named AS n ON n.signature_index = d.call_signature
     GROUP BY
-        d.name, d.shapes, d.stack, d.module, d.is_device, d.is_annotation, d.written
+        n.family, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.written
 )
 SELECT
     s.name,
@@ -184,34 +177,36 @@ SELECT
     s.module,
     s.is_device,
     s.calls,
-    s.self_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.self_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS self_cpu_time,
     100 * s.self_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS self_cpu_percent,
-    s.total_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS cpu_time_total,
     100 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS cpu_time_percent,
-    s.total_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         / s.calls AS cpu_time_avg,
-    s.self_device_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.self_device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS self_device_time,
-    s.device_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS device_time_total,
-    s.device_ticks * _multiplier(s.written, k.unit) / _divisor(s.written, k.unit)
+    s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         / s.calls AS device_time_avg,
     s.self_memory AS self_cpu_memory,
     s.memory AS cpu_memory,
     s.self_device_memory,
     s.device_memory,
     NULL::BIGINT AS flops,
-    _shown_unit(s.written, k.unit) AS unit
+    _shown_unit(s.written, w.unit) AS unit
 FROM summed AS s
-CROSS JOIN asked AS k
+CROSS JOIN wanted AS w
 ORDER BY
     s.self_ticks DESC,
     s.device_ticks DESC NULLS LAST,
     s.name,
     s.shapes,
     s.stack,
-    s.module;
+    s.module,
+    s.is_device,
+    s.is_annotation;

@@ -70,7 +70,7 @@ device AS (
         count(*) AS calls,
         sum(t.self_ticks)::DOUBLE AS ticks
     FROM asked AS k
-    CROSS JOIN _self_times(etdump, 0, 0, 0, 1, 0, 0, NULL) AS t
+    CROSS JOIN _self_times(_capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL) AS t
     JOIN signatures AS s
         ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index
     JOIN signature_ops AS o
@@ -89,7 +89,7 @@ called AS MATERIALIZED (
         o.event_index IS NULL AS is_outermost
     FROM _capture(trace, NULL) AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
-    JOIN _modules_of_events(trace) AS m
+    JOIN _modules_of_events(_capture_id(trace)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p ON p.module = m.module
     LEFT JOIN events AS o

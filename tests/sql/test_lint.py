@@ -21,8 +21,8 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "history", "alpha", "min_effect", "forced", "quantile",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step",
+    "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -33,6 +33,15 @@ EVIDENCE = {
 # What judges samples takes them likewise.
 SAMPLES = "(SELECT list(s) FROM _samples('x', 'y', NULL, 0.25, NULL, false) AS s)"
 EVIDENCE |= {"samples": SAMPLES, "adjusted": f"(SELECT list(a) FROM _adjusted({SAMPLES}) AS a)", "counted": "['ns']"}
+# The rows that metrics are counted of, as a list.
+EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
+STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
+STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
+EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
+EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p': 0.05}]"}
+PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
+EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
+EVIDENCE |= {"selector": "NULL", "over": "'build'", "by": "'model'"}
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
@@ -48,6 +57,7 @@ THEMES = [
     "traces",
     "advice",
     "compare",
+    "trends",
 ]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 
@@ -75,7 +85,14 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
-    arguments = {"capture": "'x'", "unit": "'us'", "module": "'x'", "part_at": "[0]"} | EVIDENCE
+    arguments = {
+        "capture": "'x'",
+        "selector": "'x'",
+        "selectors": "['x']",
+        "unit": "'us'",
+        "module": "'x'",
+        "part_at": "[0]",
+    } | EVIDENCE
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()

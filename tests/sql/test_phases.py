@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
+import numpy as np
 import pytest
 
 import etq
@@ -10,6 +13,7 @@ from etq import catalog
 from etq.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
+from tests.unit.test_metrics_reader import GENERATION, log
 
 SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "skip_first" for p in each.parameters)]
 
@@ -81,3 +85,158 @@ def test_phases_stay_when_a_file_is_read_again() -> None:
         warehouse.ingest(path, clock_bits=32)
         assert warehouse.sql("SELECT run_index FROM runs WHERE phase = 'decode'").fetchall() == [(2,)]
         assert warehouse.sql("SELECT name, value FROM metrics").fetchall() == [("battery", 50)]
+
+
+@pytest.fixture
+def llm(warehouse: Warehouse) -> Warehouse:
+    """A warehouse with the generation above."""
+    warehouse.ingest(generation(), name="llm")
+    return warehouse
+
+
+def phases(warehouse: Warehouse) -> list[str | None]:
+    rows = warehouse.sql("SELECT r.phase FROM runs AS r WHERE r.capture_id = 1 ORDER BY r.run_index").fetchall()
+    return [phase for (phase,) in rows]
+
+
+def test_phases_are_said_by_number_and_rule(llm: Warehouse) -> None:
+    assert llm.phase("llm", "load", name="Default") == 1
+    assert llm.phase("llm", "other", name="Execute") == 5
+    assert llm.phase("llm", "decode", runs="2-", name="Execute") == 4
+    assert llm.phase("llm", "prefill", runs=[1]) == 1
+    assert phases(llm) == ["load", "prefill", "decode", "decode", "decode", "decode"]
+    assert llm.phase("llm", None, runs="0,3-4") == 3
+    assert phases(llm) == [None, "prefill", "decode", None, None, "decode"]
+
+
+def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="several")
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
+    methods = dict(
+        warehouse.sql("SELECT r.method, count(*) FROM runs AS r WHERE r.method NOT NULL GROUP BY 1").fetchall()
+    )
+    method, count = sorted(methods.items())[0]
+    assert warehouse.phase(capture, "prefill", method=method) == count
+    chosen = warehouse.sql("SELECT DISTINCT r.method FROM runs AS r WHERE r.phase = 'prefill'").fetchall()
+    assert chosen == [(method,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "a phase is said of runs: give their numbers, their name or their method"),
+        ({"runs": "1-6"}, "there is no run 6: the capture has 6 runs, counted from 0"),
+        ({"runs": "9-"}, "there is no run 9"),
+        ({"runs": [-1]}, "there is no run -1"),
+        ({"runs": "3-1"}, "'3-1' are no runs: 3-1 ends before it begins"),
+        ({"runs": "1;2"}, "'1;2' are no runs: they are numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
+        ({"runs": ""}, "'' are no runs"),
+        ({"name": "Run"}, "no run has the name 'Run'; there are Default, Execute"),
+        ({"method": "forward"}, "no run has the method 'forward'; there are none; methods are told by a linked record"),
+        ({"runs": "0", "name": "Execute"}, "no run is chosen by all of this together"),
+    ],
+)
+def test_runs_that_there_are_not(llm: Warehouse, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(etq.WarehouseError, match=message):
+        llm.phase("llm", "decode", **given)
+    with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
+        llm.phase("llm", "decoding", runs="1")
+    assert set(phases(llm)) == {None}
+
+
+P, D = "prefill", "decode"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        # Of five executes: the prompt in one run, and a run a token; the first token out of the prompt's run; a token of
+        # the prompt a run, and the same; and two generations.
+        ([(9, 4)], [P, D, D, D, D]),
+        ([(9, 5)], [P, D, D, D, D]),
+        ([(3, 2)], [P, P, P, D, D]),
+        ([(4, 2)], [P, P, P, P, D]),
+        ([(1, 4)], [P, D, D, D, D]),
+        ([(9, 1), (9, 2)], [P, D, P, D, D]),
+        ([(2, 1), (1, 1)], [P, P, D, P, D]),
+        ([(9, 1), (9, 1), (8, 3)], [P, P, P, D, D]),
+    ],
+)
+def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]], expected: list[str]) -> None:
+    counted = [{**GENERATION, "prompt_tokens": prompt, "generated_tokens": made} for prompt, made in tokens]
+    llm.ingest_metrics("llm", log(*counted))
+    said = llm.phases_from_metrics("llm")
+    assert phases(llm) == ["load", *expected]
+    assert said == {"load": 1, P: expected.count(P), D: expected.count(D)}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (
+            [],
+            "llm has no prompt_tokens and generated_tokens; read them from what its runner wrote: etq metric llm --from",
+        ),
+        (
+            [(9, 114)],
+            "5 runs of llm execute, which doesn't fit the 9 tokens of prompts and 114 generated in 1 generations, which "
+            "take 114, 115, 122, 123 runs; say the phases: etq phase llm decode --runs FIRST-LAST",
+        ),
+        ([(2, 4)], "5 runs of llm execute, which fits in more than one way the 2 tokens of prompts and 4 generated"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_no_phases(llm: Warehouse, tokens: list[tuple[int, int]], message: str) -> None:
+    for prompt, made in tokens:
+        llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": prompt, "generated_tokens": made}))
+    with pytest.raises(etq.WarehouseError, match=message):
+        llm.phases_from_metrics("llm")
+    assert set(phases(llm)) == {None}
+
+
+def test_tokens_of_two_files_are_no_phases(llm: Warehouse) -> None:
+    for made in (1, 2):
+        llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": 9, "generated_tokens": made}))
+    with pytest.raises(etq.WarehouseError, match="the tokens of llm are told by more than one file; say the phases"):
+        llm.phases_from_metrics("llm")
+
+
+def test_phase_totals(llm: Warehouse) -> None:
+    llm.phase("llm", "decode", runs="2-4")
+    llm.phase("llm", "load", runs="0")
+    assert llm.phase_totals("llm", unit="ns").fetchall() == [
+        ("load", 1, 0, 0, 0, None, None, None, None, "ns"),
+        (None, 2, 1, 5, 2, 114.0, 57.0, 14.0, 100.0, "ns"),
+        ("decode", 3, 2, 4, 3, 36.0, 12.0, 11.0, 13.0, "ns"),
+    ]
+
+
+def test_the_trend_of_tokens(llm: Warehouse) -> None:
+    with pytest.raises(
+        duckdb.Error, match="no run of llm is of phase decode; say which are: etq phase llm decode --runs"
+    ):
+        llm.decode_trend("llm").fetchall()
+    llm.phase("llm", "prefill", runs="1")
+    llm.phase("llm", "decode", runs="2-")
+    # 11, 12, 13, 14: a tick more by token, to the last digit.
+    rows = llm.decode_trend("llm", unit="ns").fetchall()
+    assert [row[:4] for row in rows] == [(0, position, 2 + position, 11.0 + position) for position in range(4)]
+    for row in rows:
+        assert row[4:7] == pytest.approx((1, 11, 1), rel=1e-12)
+        assert row[7] == "ns"
+    # Behind each prompt the positions begin anew; runs of no phase are left out.
+    llm.phase("llm", "prefill", runs="1,4")
+    llm.phase("llm", None, runs="2")
+    rows = llm.decode_trend("llm", unit="ns").fetchall()
+    assert [row[:4] for row in rows] == [(0, 0, 3, 12.0), (1, 0, 5, 14.0)]
+    assert [row[4:7] for row in rows] == [(None, None, None)] * 2
+
+
+def test_the_trend_is_numpys_line(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="run")
+    warehouse.phase("run", "decode", runs="2-")
+    rows = warehouse.decode_trend("run", unit="us").fetchall()
+    executes = {row[0]: row[1] for row in warehouse.framework_tax("run", unit="us").fetchall()}
+    assert [(row[2], row[3]) for row in rows] == [(run, executes[run]) for run in range(2, 101)]
+    slope, intercept = np.polyfit(range(99), [row[3] for row in rows], 1)
+    assert rows[0][4:6] == pytest.approx((slope, intercept), rel=1e-9)
+    assert rows[0][6] == pytest.approx(np.corrcoef(range(99), [row[3] for row in rows])[0, 1] ** 2, rel=1e-9)

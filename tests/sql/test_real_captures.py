@@ -195,6 +195,8 @@ def test_views_of_many_captures_in_one_query(view: str) -> None:
         names = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
     with etq.open() as warehouse:
         captures = [warehouse.ingest(CAPTURES / name) for name in names]
+        for capture in captures if view == "decode_trend" else ():
+            warehouse.phase(capture, "decode", runs="1-")
         alone = {capture.name: capture for capture in captures}
         together = warehouse.sql(
             f"SELECT c.name, v.* FROM captures AS c, LATERAL (FROM {view}(c.name)) AS v"

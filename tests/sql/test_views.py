@@ -471,7 +471,7 @@ def test_memory_totals() -> None:
         ),
         run("Run", AllocationEvent(1, 100), allocators=["planned"]),
     )
-    assert_error("FROM memory_totals('@last')", "no capture matches @last")
+    assert_error("FROM memory_totals('@last')", "@last is no selector")
 
 
 def test_delegate_totals() -> None:

@@ -172,6 +172,15 @@ def test_members_that_cannot_be_unpacked() -> None:
         ),
         (
             EDGE,
+            {
+                "graph_module": {
+                    "graph": {"nodes": [*[{"target": "t"}] * 600, {"target": "t", "metadata": {"nn_module_stack": 5}}]}
+                }
+            },
+            "Expected `str | null`, got `int` - at `$.graph_module.graph.nodes[600].metadata.nn_module_stack`",
+        ),
+        (
+            EDGE,
             {"graph_module": {"graph": {"nodes": [], "tensor_values": {"x": None}}}},
             "Expected `object`, got `null` - at `$.graph_module.graph.tensor_values[...]`",
         ),
@@ -212,11 +221,15 @@ def test_sizes_beyond_64_bits(value: int) -> None:
     [
         ({"nodes": [{"target": 5}]}, "Expected `str`, got `int` - at `$….nodes[0].target`"),
         (
+            {"nodes": [{"target": "t"}, {"target": "t", "metadata": {"stack_trace": 5}}]},
+            "Expected `str | null`, got `int` - at `$….nodes[1].metadata.stack_trace`",
+        ),
+        (
             {"nodes": [], "tensor_values": {"x": {"sizes": [{"as_int": "a"}]}}},
             "Expected `int | null`, got `str` - at `$….tensor_values[...].sizes[0].as_int`",
         ),
     ],
-    ids=["node", "tensor"],
+    ids=["node", "text", "tensor"],
 )
 def test_errors_in_nested_graphs_are_told_with_their_place(graph: dict[str, Any], message: str) -> None:
     call = {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, {"arg": {"as_graph": {"name": "g", "graph": graph}}}]}
@@ -320,6 +333,14 @@ def test_handles_of_nodes_that_are_none() -> None:
     assert (
         read(record({EDGE: program(debug_handle="2147483647")}))["node_debug_handles"][0]["debug_handle"] == 2**31 - 1
     )
+
+
+def test_large_members_that_are_damaged_are_told_so_whatever_comes_of_it() -> None:
+    whole = record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "x" * 2**20}]}}}})
+    for written, damaged in ((b"xxx", b"xyx"), (b'"nodes": [', b'"nodes": ?'), (b'"target"', b'"tarpit"')):
+        assert refusal(whole.replace(written, damaged, 1)) == (
+            f"{SECOND}member {EDGE} is damaged: Bad CRC-32 for file '{EDGE}'"
+        )
 
 
 def test_zip_bombs_are_refused_before_they_are_unpacked() -> None:

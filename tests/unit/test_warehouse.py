@@ -192,12 +192,13 @@ def test_schemas_migrate_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert warehouse.sql("SELECT events, labels FROM capture_summary").fetchall() == [(247, "a=b")]
 
 
-def test_warehouses_of_schema_1_get_phases_and_metrics(tmp_path: Path) -> None:
+def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     columns = "SELECT table_name, column_index, column_name, data_type, is_nullable, comment FROM duckdb_columns()"
     with etq.open(path) as warehouse:
         warehouse.ingest(MLP)
         made = warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall()
+        rollups = [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ("op_times", "module_times")]
         # As the first version of the schema was.
         warehouse.connection.execute(
             "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; ALTER TABLE runs DROP COLUMN phase"
@@ -207,6 +208,8 @@ def test_warehouses_of_schema_1_get_phases_and_metrics(tmp_path: Path) -> None:
         assert warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall() == made
         assert warehouse.sql("SELECT count(*), count(r.phase) FROM runs AS r").fetchall() == [(6, 0)]
         assert warehouse.sql("FROM metrics").fetchall() == []
+        assert rollups[0]
+        assert [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ("op_times", "module_times")] == rollups
         assert warehouse.ingest(MLP).is_new is False
 
 

@@ -1,0 +1,167 @@
+"""Commands about captures in a warehouse and their labels: captures, label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import Command, output_options, warehouse_option
+from etq.errors import EtqError
+from etq.output import printable, write, write_rows
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+MATCHING: Final = """SELECT m.name
+    FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g, LATERAL (FROM _matching_captures(g.selector)) AS m"""
+
+
+def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Pairs of KEY=VALUE as labels; usage errors for what is none."""
+    labels = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+        labels[key.strip()] = value
+    return labels
+
+
+def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> str | None:
+    if folder is not None and not os.path.isdir(folder):
+        raise click.BadParameter(f"{folder!r} is no folder; of the current one it is written --label-git=.")
+    return folder
+
+
+def found_options(command: Command) -> Command:
+    """Options of labels that nobody types, named as the parameters of `Warehouse.ingest`."""
+    for option in (
+        click.option("--sidecar/--no-sidecar", default=True, help="Read FILE.json or FILE.toml beside it, or don't."),
+        click.option(
+            "--label-git",
+            metavar="[DIR]",
+            is_flag=False,
+            flag_value=".",
+            callback=_git_folder,
+            help="Labels commit, commit_time, branch and dirty, of the repository here or in DIR.",
+        ),
+        click.option("--label-from", metavar="PATTERN", help="Labels from the path: {model}/{device}/{build}.etdp"),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
+@click.option("--by", metavar="KEY", help="Count them by the values of a label.")
+@click.option("--sort", metavar="KEY", help="In order of a label, by number where it is one, or of a column.")
+@click.option("--reverse", is_flag=True, help="The last first; with --sort.")
+@warehouse_option
+@output_options
+def captures(
+    selectors: tuple[str, ...],
+    by: str | None,
+    sort: str | None,
+    reverse: bool,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """List the captures of a warehouse: all, or those that match any of the selectors.
+
+    A selector is a name, a hash prefix, or labels with commas between, and @latest or @previous among these.
+
+    \b
+    etq captures --db lab.duckdb
+    etq captures model=mlp,device=pixel8 model=cnn --sort build
+    etq captures model=mlp --by device
+    """
+    from etq.warehouse import open
+
+    if reverse and sort is None:
+        raise click.UsageError("--reverse goes with --sort")
+    if by is not None and sort is not None:
+        raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
+    with open(db, read_only=True) as warehouse:
+        given: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
+        if given and not warehouse.rows(MATCHING, **given)[1]:
+            click.echo(f"Note: no capture matches {printable(', '.join(selectors))}", err=True)
+        if by is not None:
+            _check_key(warehouse, by)
+            chosen = ", selectors := $selectors" if given else ""
+            write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **given)
+            return
+        query = "FROM capture_summary AS s" + (f" WHERE s.name IN ({MATCHING})" if given else "")
+        if sort is not None:
+            order, given = _order(warehouse, sort, reverse, given)
+            query += order
+        write(warehouse, query, format, output, force=force, **given)
+
+
+def _order(warehouse: Warehouse, sort: str, reverse: bool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The ORDER BY of a label or column, and the parameters with it."""
+    columns = warehouse.rows("FROM capture_summary LIMIT 0")[0]
+    down = " DESC" if reverse else ""
+    if sort in columns:
+        return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', given
+    _check_key(warehouse, sort, columns)
+    label = """(SELECT l.value FROM labels AS l JOIN captures AS c ON c.capture_id = l.capture_id
+        WHERE c.name = s.name AND l.key = $sort)"""
+    order = f" ORDER BY try_cast({label} AS DOUBLE){down} NULLS LAST, {label}{down} NULLS LAST, s.name"
+    return order, {**given, "sort": sort}
+
+
+def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> None:
+    """Raise `EtqError` where no capture has a label of that key."""
+    keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+    if key not in keys:
+        known = f"; labels are {', '.join(keys)}" if keys else "; there are no labels"
+        raise EtqError(
+            f"no capture has a label {key!r}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
+        )
+
+
+@main.command()
+@click.argument("capture")
+@click.argument("labels", metavar="[KEY=VALUE]...", nargs=-1, callback=parsed_labels)
+@click.option("--remove", metavar="KEY", multiple=True, help="Take a label away; may be repeated.")
+@warehouse_option
+@output_options
+def label(
+    capture: str,
+    labels: dict[str, str],
+    remove: tuple[str, ...],
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Give a capture labels, in place of those of the same keys; without any, show those it has.
+
+    captured_at=2026-05-01T12:00:00Z says when it was measured, in UTC where no time zone is named.
+
+    \b
+    etq label run device=pixel8 build=abc123 --db lab.duckdb
+    etq label run --remove build
+    etq label @latest
+    """
+    from etq.labels import labels_of
+    from etq.warehouse import open
+
+    if both := set(labels) & set(remove):
+        raise click.UsageError(f"{min(both)} is to be given and removed")
+    with open(db, read_only=not labels and not remove) as warehouse:
+        found = warehouse.capture(capture)
+        have = labels_of(warehouse.connection, found.capture_id)
+        if missing := [key for key in remove if key not in have]:
+            raise EtqError(f"{found.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
+        if labels or remove:
+            warehouse.label(found, **labels, **dict.fromkeys(remove))
+            click.echo(f"{printable(found.name)}: {len(labels)} labels given, {len(remove)} removed", err=True)
+        else:
+            write_rows(["key", "value"], list(have.items()), format, output, force=force)

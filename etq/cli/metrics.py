@@ -1,0 +1,140 @@
+"""Commands about what is known of captures beside their files: metric, phase."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import PHASES, output_options, unit_option, warehouse_option
+from etq.output import printable, write
+
+# A number, and its unit behind it or behind a colon: 41, 41:degC, 1200ms, 80 %.
+_VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)
+
+
+def _parsed_metrics(
+    _: click.Context, __: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, tuple[float, str | None]]:
+    metrics = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE or NAME=VALUE:UNIT")
+        match = _VALUE.fullmatch(text.strip())
+        if match is None:
+            raise click.BadParameter(f"{text!r} is no number; a text is a label: etq label CAPTURE {pair}")
+        metrics[name.strip()] = (float(match[1]), match[2] or None)
+    return metrics
+
+
+@main.command()
+@click.argument("capture")
+@click.argument("metrics", metavar="[NAME=VALUE[:UNIT]]...", nargs=-1, callback=_parsed_metrics)
+@click.option("--from", "files", metavar="FILE", multiple=True, help="Read the metrics of a file; may be repeated.")
+@click.option("--better", type=click.Choice(["lower", "higher"]), help="Which way is better; of none, for conditions.")
+@click.option("--run", type=click.IntRange(0), metavar="N", help="They are about that run, not the whole capture.")
+@click.option("--remove", metavar="NAME", multiple=True, help="Take away what was said by hand; may be repeated.")
+@warehouse_option
+@output_options
+def metric(
+    capture: str,
+    metrics: dict[str, tuple[float, str | None]],
+    files: tuple[str, ...],
+    better: str | None,
+    run: int | None,
+    remove: tuple[str, ...],
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Say numbers beside a capture's events; without any, show those it has.
+
+    Known names (etq sql "FROM known_metrics") have a unit and a direction of their own. A file is a log of ExecuTorch's
+    runner of language models, benchmark_results.json of its benchmark apps, records of PyTorch's benchmark database, or
+    JSON with numbers by name; read twice, it adds nothing twice.
+
+    \b
+    etq metric run temperature=41 clock=2.8:GHz battery=80% --db lab.duckdb
+    etq metric run --from logcat.txt
+    etq metric run
+    """
+    from etq.warehouse import open
+
+    is_said = bool(metrics or files or remove)
+    if better is not None and not metrics:
+        raise click.UsageError("--better goes with NAME=VALUE")
+    if run is not None and not metrics and not remove:
+        raise click.UsageError("--run goes with NAME=VALUE or --remove")
+    with open(db, read_only=not is_said) as warehouse:
+        found = warehouse.capture(capture)
+        for name in remove:
+            warehouse.metric(found, name, None, run=run)
+        for name, (value, unit) in metrics.items():
+            warehouse.metric(found, name, value, unit, better, run=run)
+        for file in files:
+            added = warehouse.ingest_metrics(found, file)
+            what = f"{added} metrics added" if added else "known already"
+            click.echo(f"{printable(found.name)}: {printable(file)}: {what}", err=True)
+        if not is_said:
+            write(warehouse, "FROM metric_values($capture)", format, output, force=force, capture=found)
+
+
+@main.command()
+@click.argument("capture")
+@click.argument("phase", type=click.Choice(PHASES), required=False)
+@click.option("--runs", metavar="N-M,...", help="Runs by number, from 0: 0, 1-39,45 or 40-")
+@click.option("--name", help="Runs of that name, such as Execute.")
+@click.option("--method", help="Runs of that method, by the linked record or program.")
+@click.option("--from-metrics", is_flag=True, help="By the tokens that the runner counted, where they fit exactly.")
+@click.option("--remove", is_flag=True, help="Take back what was said of the runs.")
+@unit_option(None)
+@warehouse_option
+@output_options
+def phase(
+    capture: str,
+    phase: str | None,
+    runs: str | None,
+    name: str | None,
+    method: str | None,
+    from_metrics: bool,
+    remove: bool,
+    unit: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Say what runs of a capture were for: load, prefill, decode or other; without a phase, show what was said.
+
+    Where several rules are given, all must hold. Views that choose runs then take --phase.
+
+    \b
+    etq phase llm prefill --runs 1 --db lab.duckdb
+    etq phase llm decode --runs 2-
+    etq phase llm --from-metrics
+    etq phase llm
+    """
+    from etq.warehouse import open
+
+    rules = {"runs": runs, "name": name, "method": method}
+    has_rules = any(value is not None for value in rules.values())
+    if [phase is not None, from_metrics, remove].count(True) > 1:
+        raise click.UsageError("a phase, --from-metrics and --remove don't go together")
+    if has_rules != (phase is not None or remove):
+        raise click.UsageError("a phase or --remove goes with --runs, --name or --method, and these with one of them")
+    with open(db, read_only=not has_rules and not from_metrics) as warehouse:
+        found = warehouse.capture(capture)
+        if from_metrics:
+            said = warehouse.phases_from_metrics(found)
+            counts = ", ".join(f"{count} {each}" for each, count in said.items())
+            click.echo(f"{printable(found.name)}: {counts}", err=True)
+        elif has_rules:
+            count = warehouse.phase(found, phase, **rules)
+            click.echo(f"{printable(found.name)}: {count} runs {phase or 'without a phase'}", err=True)
+        else:
+            given = {"capture": found, "unit": unit}
+            write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **given)

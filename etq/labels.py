@@ -1,0 +1,75 @@
+"""Labels: key=value pairs that tell captures apart; checked, set and taken away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import duckdb
+
+from etq.errors import WarehouseError
+
+# The label that is no label: it sets the column of that name in `captures`.
+CAPTURED_AT: Final = "captured_at"
+# What selectors can't ask for, and what would break the lines that labels are shown in.
+_NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def check_label(key: object, value: object) -> None:
+    """Raise `WarehouseError` for a label that can't be stored or asked for."""
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise WarehouseError(f"the label {key!r}: {value!r} is none: key and value are texts")
+    if not key or key != key.strip():
+        raise WarehouseError(f"the label {key!r} is none: a key is not empty and has no space at its ends")
+    if (bad := _NOT_IN_KEYS.search(key)) is not None:
+        raise WarehouseError(f"the label {key!r} is none: its key holds {bad[0]!r}, which selectors can't ask for")
+    if (bad := _NOT_IN_VALUES.search(value)) is not None:
+        raise WarehouseError(f"the label {key!r}: {value!r} is none: its value holds the control character {bad[0]!r}")
+
+
+def moment_of(text: str) -> datetime:
+    """A time as ISO 8601 writes it, in UTC where it names no time zone. Raises `WarehouseError` for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WarehouseError(
+            f"captured_at {text!r} is no time; one is 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
+        ) from None
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str | None]) -> None:
+    """Give a capture labels, in place of those of the same keys; None takes one away.
+
+    Raises `WarehouseError` for what is no label, and for a `captured_at` that is no time.
+    """
+    for key, value in labels.items():
+        check_label(key, "" if value is None else value)
+        if key == CAPTURED_AT:
+            moment = None if value is None else moment_of(value)
+            connection.execute("UPDATE captures SET captured_at = ? WHERE capture_id = ?", [moment, capture_id])
+            continue
+        connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
+        if value is not None:
+            connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
+
+
+def add_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
+    """Give a capture those labels of which it has none of that key. Errors are those of `set_labels`."""
+    have = labels_of(connection, capture_id)
+    set_labels(connection, capture_id, {key: value for key, value in labels.items() if key not in have})
+
+
+def labels_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, str]:
+    """A capture's labels by key, with when it was captured."""
+    query = """
+        SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $capture
+        UNION ALL
+        SELECT $key, strftime(c.captured_at, '%Y-%m-%dT%H:%M:%S.%fZ')
+        FROM captures AS c WHERE c.capture_id = $capture AND c.captured_at IS NOT NULL
+        ORDER BY 1
+    """
+    return dict(connection.execute(query, {"capture": capture_id, "key": CAPTURED_AT}).fetchall())

@@ -1,0 +1,121 @@
+"""What readers of metrics share: JSON with its place in messages, and rows of the table `metrics`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.arrow import batch, integers, numbers, texts
+
+DIRECTIONS: Final = ("lower", "higher")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number with its name; unit and direction where they are said."""
+
+    name: str
+    value: float
+    unit: str | None = None
+    better: str | None = None
+
+
+def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
+    """Rows of `metrics` without its keys: values of one name are samples, in their order."""
+    seen: Counter[str] = Counter()
+    samples = []
+    for metric in metrics:
+        samples.append(seen[metric.name])
+        seen[metric.name] += 1
+    return batch(
+        {
+            "run_index": integers([None] * len(metrics)),
+            "name": texts([each.name for each in metrics]),
+            "value": numbers(np.array([each.value for each in metrics], np.float64)),
+            "unit": texts([each.unit for each in metrics]),
+            "better": texts([each.better for each in metrics]),
+            "sample": integers(samples),
+        }
+    )
+
+
+def json_of(data: bytes, path: str) -> Any:
+    """What a JSON file says. Raises `FormatError`, naming the byte, for what is none."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            path, f"expected JSON in UTF-8, found the byte {data[error.start]:#04x}", error.start
+        ) from None
+    try:
+        value = json.loads(text)
+        # What JSON can write as two halves of a character, but no text can hold.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise FormatError(path, "expected text, found half a character (a lone surrogate)") from None
+    except json.JSONDecodeError as error:
+        found = repr(text[error.pos : error.pos + 20]) if error.pos < len(text) else "the end"
+        byte = len(text[: error.pos].encode()) + len(data) - len(text.encode())
+        raise FormatError(path, f"expected JSON, found {found}", byte) from None
+    except RecursionError:
+        raise FormatError(path, "expected JSON, found it nested too deeply") from None
+
+
+def stated_metrics(given: Any, path: str, place: str) -> list[Metric]:
+    """The metrics of an object by name: numbers, or objects of value, unit and better."""
+    if not isinstance(given, dict):
+        raise FormatError(path, f"at {place}: expected an object of metrics by name, found {shown(given)}")
+    found = []
+    for name, value in given.items():
+        here = f"{place}.{name}"
+        if not isinstance(value, dict):
+            found.append(Metric(name, number(value, path, here)))
+            continue
+        if unknown := set(value) - {"value", "unit", "better"}:
+            raise FormatError(path, f"at {here}: expected value, unit and better, found {sorted(unknown)[0]!r}")
+        better = text_or_none(value.get("better"), path, f"{here}.better")
+        if better not in (None, *DIRECTIONS):
+            raise FormatError(path, f"at {here}.better: expected lower or higher, found {better!r}")
+        unit = text_or_none(value.get("unit"), path, f"{here}.unit")
+        found.append(Metric(name, number(value.get("value"), path, f"{here}.value"), unit, better))
+    return found
+
+
+def number(value: Any, path: str, place: str) -> float:
+    """A finite number. Raises `FormatError` for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            if math.isfinite(float(value)):
+                return float(value)
+        except OverflowError:
+            pass
+    raise FormatError(path, f"at {place}: expected a number, found {shown(value)}")
+
+
+def text(value: Any, path: str, place: str) -> str:
+    """A text that is not empty. Raises `FormatError` for anything else."""
+    if not isinstance(value, str) or not value:
+        raise FormatError(path, f"at {place}: expected a text, found {shown(value)}")
+    return value
+
+
+def text_or_none(value: Any, path: str, place: str) -> str | None:
+    """A text, or None for null. Raises `FormatError` for anything else."""
+    return None if value is None else text(value, path, place)
+
+
+def shown(value: Any) -> str:
+    """What was found, as messages say it: nothing, or at most 40 characters of JSON."""
+    if value is None:
+        return "nothing"
+    written = json.dumps(value, default=str)
+    return written if len(written) <= 40 else written[:37] + "..."

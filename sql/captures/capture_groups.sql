@@ -1,0 +1,53 @@
+-- The captures that have one value of a label: how many, and from when to when.
+-- Columns:
+--   value: the label's value; NULL for captures without it
+--   captures: number of captures
+--   runs: number of their runs
+--   first_captured_at: when the first was measured, in UTC; NULL where unknown of all
+--   last_captured_at: when the last was measured, in UTC; NULL where unknown of all
+--   undated: number of captures of which that is unknown
+--   first_ingested_at: when the first was read, in UTC
+--   last_ingested_at: when the last was read, in UTC
+CREATE MACRO capture_groups(
+    "by",  -- the label's key
+    selectors := NULL  -- list of captures and selectors: what matches any of them; NULL: all
+) AS TABLE
+WITH
+chosen AS (
+    SELECT
+        c.capture_id,
+        c.captured_at,
+        c.ingested_at,
+        (
+            SELECT any_value(l.value)
+            FROM labels AS l
+            WHERE l.capture_id = c.capture_id AND l.key = "by"
+        ) AS value,
+        (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs
+    FROM captures AS c
+    WHERE selectors IS NULL OR c.capture_id IN (
+        SELECT m.capture_id FROM _captures_of_any(selectors) AS m
+    )
+)
+SELECT
+    c.value,
+    count(*) AS captures,
+    sum(c.runs)::BIGINT AS runs,
+    min(c.captured_at) AS first_captured_at,
+    max(c.captured_at) AS last_captured_at,
+    count(*) FILTER (WHERE c.captured_at IS NULL) AS undated,
+    min(c.ingested_at) AS first_ingested_at,
+    max(c.ingested_at) AS last_ingested_at
+FROM chosen AS c
+GROUP BY c.value
+ORDER BY c.value NULLS LAST;
+
+-- The captures that match any of a list of names and selectors, each once.
+-- Columns:
+--   capture_id: the capture
+CREATE MACRO _captures_of_any(
+    selectors  -- list of captures and selectors
+) AS TABLE
+SELECT DISTINCT _match.capture_id
+FROM (SELECT unnest(selectors) AS selector) AS _given,
+    LATERAL (FROM _matching_captures(_given.selector)) AS _match;

@@ -1,0 +1,126 @@
+-- The phases of the runs of a language model, by the tokens that its runner
+-- counted; it is an error, which says why, where these don't fit in exactly one way.
+-- A runner may take the prompt in one run or a token a run, and the first token out
+-- of the prompt's last run or by a run of its own. Each way says how many runs
+-- execute in all, and which of them are the prompt's. Runs that load but don't
+-- execute are of phase load.
+-- Columns:
+--   run_index: the run
+--   phase: load, prefill, decode
+CREATE MACRO _runner_phases(
+    capture  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c
+),
+timed AS (
+    SELECT
+        t.run_index,
+        count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
+        bool_or(s.name IN ('Program::load_method', 'Method::init')) AS loads
+    FROM asked AS a
+    JOIN event_ticks AS t ON t.capture_id = a.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = t.capture_id
+        AND s.signature_index = t.signature_index
+    GROUP BY t.run_index
+),
+executing AS (
+    SELECT
+        t.run_index,
+        t.executes,
+        row_number() OVER (ORDER BY t.run_index) - 1 AS place,
+        count(*) OVER () AS number
+    FROM timed AS t
+    WHERE t.executes > 0
+),
+generations AS (
+    SELECT
+        p.sample,
+        p.value AS prompt,
+        g.value AS generated,
+        p.source
+    FROM asked AS a
+    JOIN metrics AS p ON p.capture_id = a.capture_id AND p.name = 'prompt_tokens'
+    JOIN metrics AS g
+        ON g.capture_id = a.capture_id
+        AND g.name = 'generated_tokens'
+        AND g.sample = p.sample
+        AND g.source IS NOT DISTINCT FROM p.source
+),
+ways AS (
+    SELECT
+        w.way,
+        g.sample,
+        CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
+        g.generated - w.way % 2 AS decodes,
+        sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
+        sum(prefills + decodes) OVER (PARTITION BY w.way ORDER BY g.sample)
+        - prefills - decodes AS start
+    FROM generations AS g
+    CROSS JOIN range(4) AS w (way)
+),
+said AS (
+    SELECT
+        w.way,
+        x.run_index,
+        CASE WHEN x.place < w.start + w.prefills THEN 'prefill' ELSE 'decode' END
+            AS phase
+    FROM ways AS w
+    JOIN executing AS x
+        ON x.number = w.number
+        AND x.place >= w.start
+        AND x.place < w.start + w.prefills + w.decodes
+),
+fitting AS (
+    SELECT
+        f.way,
+        hash(list((f.run_index, f.phase) ORDER BY f.run_index)) AS phases
+    FROM said AS f
+    GROUP BY f.way
+),
+checked AS (
+    SELECT CASE
+        WHEN (SELECT count(*) FROM generations AS g) = 0 THEN error(
+            a.name || ' has no prompt_tokens and generated_tokens; read them from what '
+            || 'its runner wrote: etq metric ' || a.name || ' --from LOG'
+        )
+        WHEN (
+            SELECT count(DISTINCT coalesce(g.source, '')) FROM generations AS g
+        ) > 1 THEN error(
+            'the tokens of ' || a.name || ' are told by more than one file; '
+            || 'say the phases: etq phase ' || a.name || ' decode --runs FIRST-LAST'
+        )
+        WHEN (SELECT max(x.executes) FROM executing AS x) > 1 THEN error(
+            'runs of ' || a.name || ' execute more than once, so that they are of no '
+            || 'one phase'
+        )
+        WHEN (SELECT count(DISTINCT f.phases) FROM fitting AS f) <> 1 THEN error(
+            (SELECT count(*) FROM executing AS x) || ' runs of ' || a.name
+            || ' execute, which ' || CASE (SELECT count(*) FROM fitting AS f)
+                WHEN 0 THEN 'doesn''t fit' ELSE 'fits in more than one way' END
+            || ' the ' || (SELECT sum(g.prompt)::BIGINT FROM generations AS g)
+            || ' tokens of prompts and '
+            || (SELECT sum(g.generated)::BIGINT FROM generations AS g)
+            || ' generated in ' || (SELECT count(*) FROM generations AS g)
+            || ' generations, which take '
+            || (
+                SELECT array_to_string(
+                    list(DISTINCT w.number::BIGINT ORDER BY w.number::BIGINT), ', '
+                )
+                FROM ways AS w
+            ) || ' runs; say the phases: etq phase ' || a.name
+            || ' decode --runs FIRST-LAST'
+        )
+        ELSE (SELECT min(f.way) FROM fitting AS f)
+    END AS way
+    FROM asked AS a
+)
+SELECT f.run_index, f.phase
+FROM checked AS k
+JOIN said AS f ON f.way = k.way
+UNION ALL
+SELECT t.run_index, 'load' AS phase
+FROM timed AS t
+WHERE t.executes = 0 AND t.loads AND (SELECT k.way FROM checked AS k) IS NOT NULL;

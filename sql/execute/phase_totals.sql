@@ -1,0 +1,61 @@
+-- The runs of a capture that are of one phase, and their executes.
+-- Columns:
+--   phase: load, prefill, decode, other; NULL for runs of which nobody said
+--   runs: number of runs
+--   first_run: run_index of the first
+--   last_run: run_index of the last
+--   executes: number of those that have a Method::execute or Method::step
+--   total: time of these together; NULL where there are none, or impossible times
+--   avg: total / executes
+--   min: the shortest
+--   max: the longest
+--   unit: unit of total to max
+CREATE MACRO phase_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        c.capture_id,
+        c.unit,
+        _multiplier(c.time_scale, c.unit) AS multiplier,
+        _divisor(c.time_scale, c.unit) AS divisor
+    FROM _capture(capture, unit) AS c
+),
+executes AS (
+    SELECT x.run_index, x.execute_ticks
+    FROM _executes(capture, 0, 0, 0, 1, 0, 0, NULL) AS x
+),
+added AS (
+    SELECT
+        r.phase,
+        count(*) AS runs,
+        min(r.run_index) AS first_run,
+        max(r.run_index) AS last_run,
+        count(x.run_index) AS executes,
+        CASE
+            WHEN count(x.run_index) = count(x.execute_ticks)
+                THEN try_cast(sum(x.execute_ticks) AS BIGINT)
+        END AS ticks,
+        min(x.execute_ticks) AS min_ticks,
+        max(x.execute_ticks) AS max_ticks
+    FROM asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id
+    LEFT JOIN executes AS x ON x.run_index = r.run_index
+    GROUP BY r.phase
+)
+SELECT
+    d.phase,
+    d.runs,
+    d.first_run,
+    d.last_run,
+    d.executes,
+    d.ticks * a.multiplier / a.divisor AS total,
+    d.ticks / d.executes * a.multiplier / a.divisor AS avg,
+    d.min_ticks * a.multiplier / a.divisor AS min,
+    d.max_ticks * a.multiplier / a.divisor AS max,
+    a.unit
+FROM added AS d
+CROSS JOIN asked AS a
+ORDER BY d.first_run;

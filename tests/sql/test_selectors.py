@@ -1,0 +1,161 @@
+"""Selectors: which captures labels and @latest, @previous mean, against a model of it in Python."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import dump, execute, run
+
+START = datetime(2026, 5, 1)
+
+
+def ingest(warehouse: Warehouse, number: int, labels: dict[str, str], day: int | None = None) -> None:
+    """A capture `c<number>`, measured on that day of May."""
+    moment = None if day is None else START + timedelta(days=day - 1)
+    warehouse.ingest(dump(run("Execute", execute(0, number + 1))), name=f"c{number}", labels=labels, captured_at=moment)
+
+
+def matches(warehouse: Warehouse, selector: str) -> list[str]:
+    rows = warehouse.sql("FROM _matching_captures($selector) AS m SELECT m.name ORDER BY 1", selector=selector)
+    return [name for (name,) in rows.fetchall()]
+
+
+@pytest.fixture
+def lab(warehouse: Warehouse) -> Warehouse:
+    """Of mlp: on day 3, on a, day 1 on b, and undated; of cnn on day 2."""
+    ingest(warehouse, 0, {"model": "mlp", "device": "a"}, day=3)
+    ingest(warehouse, 1, {"model": "mlp", "device": "b", "build": "10"}, day=1)
+    ingest(warehouse, 2, {"model": "mlp", "build": "9"})
+    ingest(warehouse, 3, {"model": "cnn", "note": 'half, "baked"'}, day=2)
+    return warehouse
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("@latest", ["c0"]),
+        ("@previous", ["c3"]),
+        ("model=mlp", ["c0", "c1", "c2"]),
+        ("model=mlp,@latest", ["c0"]),
+        ("@previous,model=mlp", ["c1"]),
+        ("model=mlp,build=9,@latest", ["c2"]),
+        ("model=cnn,@previous", []),
+        ("device=b,model=mlp,device=b", ["c1"]),
+        ("model=mlp,device=c", []),
+        ('note=half, "baked"', ["c3"]),
+        ('note="half, ""baked""",model=cnn', ["c3"]),
+        ("=", []),
+        ("model=", []),
+    ],
+)
+def test_selectors(lab: Warehouse, selector: str, expected: list[str]) -> None:
+    assert matches(lab, selector) == expected
+
+
+@pytest.mark.parametrize("selector", ["@oldest", "@latest,@previous", "model=mlp,@", "@latest@"])
+def test_other_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> None:
+    with pytest.raises(
+        duckdb.Error, match="is no selector: of what begins with @ it may have one of @latest and @prev"
+    ):
+        matches(lab, selector)
+
+
+def test_selectors_are_columns_too(lab: Warehouse) -> None:
+    asked = """SELECT v.selector, o.total FROM (VALUES ('model=mlp,@latest'), ('@previous')) AS v (selector),
+        LATERAL (FROM op_totals(v.selector, unit := 'ns')) AS o ORDER BY ALL"""
+    assert lab.sql(asked).fetchall() == [("@previous", 4), ("model=mlp,@latest", 1)]
+
+
+def test_the_previous_of_one_capture_is_none(warehouse: Warehouse) -> None:
+    ingest(warehouse, 0, {})
+    with pytest.raises(etq.QueryError, match="no capture matches @previous; the nearest are c0"):
+        warehouse.capture("@previous")
+
+
+KEYS = st.sampled_from(["a", "b", "model"])
+VALUES = st.text(st.sampled_from('x1 ,="@éü漢'), min_size=1, max_size=4)
+CAPTURES = st.lists(
+    st.tuples(st.dictionaries(KEYS, VALUES, max_size=3), st.none() | st.integers(1, 5)), min_size=1, max_size=4
+)
+
+
+def written(key: str, value: str) -> str:
+    """A label as selectors take any value."""
+    return f'{key}="{value.replace(chr(34), chr(34) * 2)}"'
+
+
+@settings(max_examples=40, deadline=None)
+@given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
+def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str], place: str) -> None:
+    # What is asked for is one of the labels that there are as often as not.
+    captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
+    with etq.open() as warehouse:
+        for number, (labels, day) in enumerate(captures):
+            ingest(warehouse, number, labels, day)
+        selector = ",".join([*(written(key, value) for key, value in asked.items()), *([place] if place else [])])
+        found = matches(warehouse, selector)
+    expected = [number for number, (labels, _) in enumerate(captures) if asked.items() <= labels.items()]
+    if place:
+        # The last measured first; undated ones behind, the last ingested of these first.
+        expected.sort(key=lambda number: (captures[number][1] or 0, number), reverse=True)
+        expected = expected[1:2] if place == "@previous" else expected[:1]
+    assert found == [f"c{number}" for number in sorted(expected)]
+
+
+def test_groups(lab: Warehouse) -> None:
+    def groups(by: str, *selectors: str) -> list[Any]:
+        rows = lab.capture_groups(by, **({"selectors": list(selectors)} if selectors else {})).fetchall()
+        return [(*row[:3], *(each and each.day for each in row[3:5]), row[5]) for row in rows]
+
+    assert groups("model") == [("cnn", 1, 1, 2, 2, 0), ("mlp", 3, 3, 1, 3, 1)]
+    assert groups("device") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0), (None, 2, 2, 2, 2, 1)]
+    assert groups("device", "build=10", "@latest", "device=a") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0)]
+
+
+def test_labels_are_shown_as_selectors_take_them(lab: Warehouse) -> None:
+    shown = lab.sql("SELECT s.labels FROM capture_summary AS s WHERE s.name = 'c3'").fetchall()
+    assert shown == [('model=cnn, note="half, ""baked"""',)]
+    assert lab.capture('note="half, ""baked"""').name == "c3"
+
+
+def test_labels_are_set_and_taken_away(lab: Warehouse) -> None:
+    assert lab.label("c0", device="z", build="") == {
+        "build": "", "captured_at": "2026-05-03T00:00:00.000000Z", "device": "z", "model": "mlp",
+    }  # fmt: skip
+    assert lab.label("c0", device=None, nothing=None, captured_at=None) == {"build": "", "model": "mlp"}
+    assert lab.label("c0", capture="yes", **{"soc-rev": "ü=2"})["capture"] == "yes"
+    assert lab.capture("soc-rev=ü=2").name == "c0"
+    assert lab.label("c0", captured_at="2026-05-01T14:00:00+02:00")["captured_at"] == "2026-05-01T12:00:00.000000Z"
+    moment = lab.sql("SELECT c.captured_at FROM captures AS c WHERE c.name = 'c0'").fetchall()[0][0]
+    assert moment.replace(tzinfo=UTC) == datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert lab.sql("SELECT count(*) FROM labels AS l WHERE l.key = 'captured_at'").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("a=b", "x", "its key holds '=', which selectors can't ask for"),
+        ("a,b", "x", "its key holds ','"),
+        ('a"b', "x", "its key holds '\"'"),
+        ("@a", "x", "its key holds '@'"),
+        ("a\nb", "x", r"its key holds '\\n'"),
+        ("", "x", "a key is not empty"),
+        (" a", "x", "has no space at its ends"),
+        ("a", "x\ny", r"its value holds the control character '\\n'"),
+        ("a", "\ud800", "its value holds the control character"),
+        ("a", 3, "key and value are texts"),
+        ("captured_at", "yesterday", "captured_at 'yesterday' is no time; one is 2026-05-01,"),
+    ],
+)
+def test_labels_that_are_none_are_refused(lab: Warehouse, key: str, value: Any, message: str) -> None:
+    with pytest.raises(etq.WarehouseError, match=message):
+        lab.label("c0", kept="no", **{key: value})
+    assert "kept" not in lab.label("c0")

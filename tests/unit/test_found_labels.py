@@ -1,0 +1,230 @@
+"""Labels from paths, git and sidecars, and which of them win."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import etq
+from etq.errors import EtqError, FormatError
+from etq.found_labels import labels_of_git, labels_of_path
+from etq.ingest.sidecar import read_sidecar
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+MLP = (CAPTURES / "mlp/mlp.etdp").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "expected"),
+    [
+        (
+            "lab/mlp/pixel8/b12.etdp",
+            "{model}/{device}/{build}.etdp",
+            {"model": "mlp", "device": "pixel8", "build": "b12"},
+        ),
+        ("lab/x/mlp-int8.etdp", "{model}-{quant}.etdp", {"model": "mlp", "quant": "int8"}),
+        ("lab/run-3-of-9.etdp", "{}-{run}-of-{}.etdp", {"run": "3"}),
+        ("lab/a.b+c{1}.etdp", "a.b+c{{{soc rev}}}.etdp", {"soc rev": "1"}),
+        ("/mlp/x.etdp", "/{model}/x.etdp", {"model": "mlp"}),
+    ],
+)
+def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
+    if pattern.startswith("/"):
+        with pytest.raises(EtqError, match="doesn't end as the pattern"):
+            labels_of_path(path, "/" + pattern)
+        return
+    assert labels_of_path(path, pattern) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("{model}/{device}.bin", r"lab/a-b-c.etdp: the path doesn't end as the pattern {model}/{device}.bin does"),
+        ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give labels with --label"),
+        ("x.etdp", "it has no {key}, as in"),
+        ("{}.etdp", "it has no {key}, as in"),
+        ("{a}/{a}", "it has {a} twice"),
+        ("{a", "a brace without another; {{ stands for one brace"),
+        ("a}{b}", "a brace without another"),
+    ],
+)
+def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
+    with pytest.raises(EtqError, match=message):
+        labels_of_path("lab/a-b-c.etdp", pattern)
+
+
+NAMES = st.text(st.characters(exclude_characters="/-{}", exclude_categories=["Cs", "Cc"]), min_size=1).filter(
+    lambda name: name not in (".", "..")
+)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4), st.data())
+def test_patterns_read_what_was_written(values: list[str], data: st.DataObject) -> None:
+    """Values without what stands between them come back, whatever they hold."""
+    between = [data.draw(st.sampled_from(["/", "-"])) for _ in values[1:]] + [""]
+    path = "".join(value + mark for value, mark in zip(values, between, strict=True))
+    pattern = "".join(f"{{k{number}}}{mark}" for number, mark in enumerate(between))
+    assert labels_of_path(f"lab/{path}", pattern) == {f"k{number}": value for number, value in enumerate(values)}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    def git(*arguments: str) -> None:
+        user = {
+            "GIT_AUTHOR_NAME": "a",
+            "GIT_AUTHOR_EMAIL": "a@b",
+            "GIT_COMMITTER_NAME": "a",
+            "GIT_COMMITTER_EMAIL": "a@b",
+        }
+        dates = {"GIT_AUTHOR_DATE": "2026-05-01T14:00:00+02:00", "GIT_COMMITTER_DATE": "2026-05-01T14:00:00+02:00"}
+        environment = {**os.environ, **user, **dates, "HOME": str(tmp_path)}
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True, env=environment)
+
+    git("init", "-b", "main")
+    (tmp_path / "net.py").write_text("1")
+    git("add", "net.py")
+    git("commit", "-m", "First")
+    return tmp_path
+
+
+def test_git(repository: Path) -> None:
+    commit = subprocess.run(
+        ["git", "-C", str(repository), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    clean = {"commit": commit, "commit_time": "2026-05-01T12:00:00Z", "branch": "main", "dirty": "false"}
+    (repository / "untracked").write_text("x")
+    assert labels_of_git(repository) == clean
+    (repository / "net.py").write_text("2")
+    assert labels_of_git(repository) == {**clean, "dirty": "true"}
+    subprocess.run(["git", "-C", str(repository), "checkout", "--detach"], check=True, capture_output=True)
+    assert "branch" not in labels_of_git(repository)
+
+
+def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(EtqError, match="git says: not a git repository"):
+        labels_of_git(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EtqError, match="labels from git need git, which is not installed"):
+        labels_of_git(tmp_path)
+
+
+def place(folder: Path, sidecar: Any = None) -> Path:
+    path = folder / "fromPath" / "run.etdp"
+    path.parent.mkdir()
+    path.write_bytes(MLP)
+    if sidecar is not None:
+        (path.parent / "run.etdp.json").write_text(json.dumps(sidecar))
+    return path
+
+
+def test_which_labels_win(warehouse: Warehouse, repository: Path) -> None:
+    path = place(repository, {"branch": "sidecar", "build": "sidecar", "labels": {"device": "sidecar", "rooted": True}})
+    how: dict[str, Any] = {"label_from": "{branch}/{dirty}.etdp", "label_git": repository}
+    capture = warehouse.ingest(path, labels={"build": "said"}, **how)
+    labels = warehouse.label(capture)
+    assert len(labels.pop("commit")) == 40
+    assert labels == {
+        "branch": "sidecar", "build": "said", "device": "sidecar", "rooted": "true", "dirty": "run",
+        "commit_time": "2026-05-01T12:00:00Z",
+    }  # fmt: skip
+    # What a capture has stays, but for what is said.
+    warehouse.label(capture, device="by hand", rooted=None)
+    again = warehouse.ingest(path, labels={"build": "again"}, **how)
+    assert not again.is_new
+    after = warehouse.label(capture)
+    assert (after["device"], after["build"], after["rooted"]) == ("by hand", "again", "true")
+
+
+def test_sidecars_say_when_and_what_was_measured(warehouse: Warehouse, tmp_path: Path) -> None:
+    given = {
+        "captured_at": "2026-05-01T14:00:00+02:00",
+        "metrics": {
+            "temperature": 41,
+            "model_load_time": {"value": 1.5, "unit": "s"},
+            "score": {"value": 2, "better": "higher"},
+        },
+    }
+    path = place(tmp_path, given)
+    capture = warehouse.ingest(path)
+    warehouse.metric(capture, "temperature", 45)
+    warehouse.ingest(path)
+    assert warehouse.label(capture) == {"captured_at": "2026-05-01T12:00:00.000000Z"}
+    rows = [row[:6] for row in warehouse.metric_values(capture).fetchall()]
+    assert rows == [
+        ("model_load_time", None, 0, 1500.0, "ms", "lower"),
+        ("score", None, 0, 2.0, None, "higher"),
+        ("temperature", None, 0, 45.0, "degC", None),
+    ]
+
+
+def test_captured_at_said_wins(warehouse: Warehouse, tmp_path: Path) -> None:
+    from datetime import datetime
+
+    path = place(tmp_path, {"captured_at": "2026-05-01"})
+    capture = warehouse.ingest(path, labels={"captured_at": "2026-05-02"}, captured_at=datetime(2026, 5, 3))
+    assert warehouse.label(capture) == {"captured_at": "2026-05-03T00:00:00.000000Z"}
+    with etq.open() as other:
+        assert other.label(other.ingest(path, labels={"captured_at": "2026-05-02"}))["captured_at"] > "2026-05-02"
+    with etq.open() as other:
+        assert other.label(other.ingest(path))["captured_at"] == "2026-05-01T00:00:00.000000Z"
+    with etq.open() as other:
+        assert other.label(other.ingest(path, sidecar=False)) == {}
+
+
+def test_toml_says_the_same() -> None:
+    toml = b'model = "mlp"\ncaptured_at = 2026-05-01T12:00:00Z\n[labels]\nlayers = 3\n[metrics]\ntemperature = 41.5\n'
+    tables = {table: rows.to_pylist() for table, rows in read_sidecar(toml, "run.etdp.toml")}
+    assert {row["key"]: row["value"] for row in tables["labels"]} == {
+        "model": "mlp", "captured_at": "2026-05-01T12:00:00+00:00", "layers": "3",
+    }  # fmt: skip
+    assert [(row["name"], row["value"]) for row in tables["metrics"]] == [("temperature", 41.5)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[]", r"^s.json: expected an object with labels and metrics, found \[\]"),
+        (b'{"a": {"b": 1}}', r"^s.json: at \$.a: expected a text, a number or a truth value as a label, found"),
+        (b'{"labels": 3}', r"^s.json: at \$.labels: expected an object of labels, found 3"),
+        (b'{"labels": {"a": null}}', r"^s.json: at \$.labels.a: expected a text, .* found nothing"),
+        (b'{"metrics": {"a": "x"}}', r'^s.json: at \$.metrics.a: expected a number, found "x"'),
+        (
+            b'{"metrics": {"a": {"value": 1, "best": 2}}}',
+            r"^s.json: at \$.metrics.a: expected value, unit and better, found",
+        ),
+        (
+            b'{"metrics": {"a": {"value": 1, "better": "up"}}}',
+            r"at \$.metrics.a.better: expected lower or higher, found 'up'",
+        ),
+        (b'{"a": 1', "^s.json: at byte 7: expected JSON, found the end"),
+        (b'{"a": "\\ud800"}', "^s.json: expected text, found half a character"),
+        (b'{"a": "\xff"}', "^s.json: at byte 7: expected JSON in UTF-8, found the byte 0xff"),
+    ],
+)
+def test_bad_sidecars(content: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        list(read_sidecar(content, "s.json"))
+
+
+def test_a_bad_sidecar_stores_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
+    path = place(tmp_path, {"a": []})
+    with pytest.raises(FormatError, match=r"run.etdp.json: at \$.a: expected a text"):
+        warehouse.ingest(path)
+    (path.parent / "run.etdp.json").write_text('{"a,b": "x"}')
+    with pytest.raises(etq.WarehouseError, match="its key holds ','"):
+        warehouse.ingest(path)
+    assert warehouse.sql("SELECT count(*) FROM captures").fetchall() == [(0,)]
+    (path.parent / "run.etdp.toml").write_text("a = 1")
+    with pytest.raises(EtqError, match="has two sidecars"):
+        warehouse.ingest(path)
+    (path.parent / "run.etdp.json").unlink()
+    assert warehouse.label(warehouse.ingest(path)) == {"a": "1"}
