@@ -192,7 +192,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 def _files(side: str, db: str) -> list[str]:
     """The files that a side means; none where it means captures of the warehouse."""
-    if is_file(side, db):
+    if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
     if glob.has_magic(side):
         found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders

@@ -55,7 +55,8 @@ items AS (
         ON s.comparison = l.comparison AND s.capture_id = l.capture_id
     WHERE l.level <> 'module'
     GROUP BY l.comparison, l.level, l.item
-    HAVING count(l.log_ticks) = max(s.captures) AND NOT bool_or(l.is_coarse)
+    HAVING count(l.log_ticks) = max(s.captures)
+        AND 2 * count(*) FILTER (WHERE l.is_coarse) < count(*)
 ),
 deviations AS MATERIALIZED (
     SELECT

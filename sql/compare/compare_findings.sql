@@ -90,8 +90,8 @@ FROM (
     SELECT
         3,
         'time order unknown',
-        'not all captures say when they were measured (--captured-at): a change of '
-        || 'the machine can''t be told from the program'
+        'not all captures say when they were measured (etq ingest --captured-at): a '
+        || 'change of the machine can''t be told from the program'
     FROM sides AS d
     WHERE NOT d.is_ordered
     UNION ALL

@@ -81,6 +81,8 @@ candidates AS (
     JOIN gaps AS o
         ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
+    -- Of more, the place tells nothing.
+    HAVING count(DISTINCT o.op) <= 3
 ),
 shown AS (
     FROM _shown_scale(

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 LONELY = 3
 PRIOR = 3
 
@@ -24,14 +25,14 @@ class Sides:
     sides: list[str]
     ops: Floats
     totals: Floats
-    coarse: Floats
+    coarse: Flags
     resolution: int = 1000
 
     @property
     def is_single(self) -> bool:
         return "history" in self.sides
 
-    def of(self, side: str, without: Floats | None = None) -> Floats:
+    def of(self, side: str, without: Flags | None = None) -> Flags:
         chosen = np.array([each == side for each in self.sides])
         return chosen if without is None else chosen & ~without
 
@@ -42,7 +43,7 @@ class Common:
 
     factors: Floats
     has_factor: bool
-    disturbed: Floats
+    disturbed: Flags
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Judged:
 def common_of(given: Sides) -> Common:
     """The size factor of each capture: in two passes, and the second doesn't ask ops that moved."""
     logs = np.log(given.ops)
-    precise = ~given.coarse.astype(bool)
+    precise = ~given.coarse
     has_factor = bool(precise.sum() >= LONELY)
     deviations = logs - np.median(logs, axis=0)
     totals = np.log(given.totals) - np.median(np.log(given.totals))
@@ -111,7 +112,7 @@ def several(given: Sides) -> dict[Any, Judged]:
     base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
     freedom = int(base.sum() + new.sum() - 2)
     values = np.log(given.ops) - common.factors[:, None]
-    precise = ~given.coarse.astype(bool)
+    precise = ~given.coarse
     found: dict[Any, Judged] = {}
     if not base.any() or not new.any():
         return found
@@ -149,7 +150,7 @@ def several(given: Sides) -> dict[Any, Judged]:
     return found
 
 
-def _total(logs: Floats, base: Floats, new: Floats, smallest: float, few: bool) -> Judged:
+def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool) -> Judged:
     total = Judged("", *hodges_lehmann(logs[base], logs[new]))
     if base.sum() + new.sum() > 2:
         spread = squares(logs[base]) + squares(logs[new])
@@ -178,13 +179,13 @@ def single(given: Sides) -> dict[Any, Judged]:
     past = values[history]
     steps = np.abs(np.diff(past, axis=0)) / np.sqrt(2)
     spreads = np.maximum(np.median(np.abs(past - np.median(past, axis=0)), axis=0), np.median(steps, axis=0))
-    precise = ~given.coarse.astype(bool)
+    precise = ~given.coarse
     typical = np.median(spreads[:-1][precise]) if precise.any() else spreads
     weight = 0.4 * (len(past) + 1)
     shrunk = np.sqrt((PRIOR * typical**2 + weight * spreads**2) / (PRIOR + weight))
     # The total is no op.
     used = np.maximum(0.003, np.append(shrunk[:-1], spreads[-1]))
-    coarse = np.append(given.coarse.astype(bool), False)
+    coarse = np.append(given.coarse, False)
     found: dict[Any, Judged] = {}
     for at in range(values.shape[1]):
         difference = values[new, at] - values[base, at]

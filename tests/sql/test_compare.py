@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def lab(files: dict[str, Path], tmp_path: Path) -> Iterator[Lab]:
         yield lambda name: opened.enter_context(etq.open(shutil.copy(files[name], tmp_path / name)))
 
 
-def total_of(warehouse: Warehouse, **given: object) -> dict[str, object]:
+def total_of(warehouse: Warehouse, **given: Any) -> dict[str, Any]:
     [total] = [row for row in rows_of(warehouse, "compare_captures", **given) if row["what"] == "total"]
     return dict(total)
 

@@ -278,7 +278,24 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(empty: Warehouse, base
 
 def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     length = max(len(first), len(second))
-    return np.pad(first, (0, length - len(first))) + np.pad(second, (0, length - len(second)))
+    padded = [np.pad(each, (0, length - len(each))) for each in (first, second)]
+    return np.asarray(padded[0] + padded[1])
+
+
+def test_one_round_number_makes_no_coarse_clock(empty: Warehouse) -> None:
+    """Of eight captures of a run each, one happens to be a multiple of 1000; of five, it is the clock."""
+    random = np.random.default_rng(5)
+    each = made(random, ["base", "new"] * 4, 4, 0, 0.001)
+    for rounds, verdict in ((1, "slower"), (5, "can't judge")):
+        ops = np.array([1.5] * 4) * 1000 * np.exp(random.normal(0, 0.001, (8, 4)))
+        ops[1::2, 0] *= 1.3
+        table = rows_of([Sides(each.sides, ops, ops.sum(axis=1), each.coarse)]).to_pylist()
+        for row in table:
+            if row["item"] == "0" and row["capture_id"] < rounds:
+                row.update(is_coarse=True, resolution=1000)
+        empty.connection.register("samples", pa.Table.from_pylist(table))
+        query = "SELECT verdict FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE item = '0'"
+        assert empty.rows(query)[1] == [(verdict,)]
 
 
 def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
