@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,18 +26,13 @@ class Found:
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 
-def found_about(
-    path: str | None, pattern: str | None, git_folder: str | os.PathLike[str] | None, sidecar: bool
-) -> Found:
-    """All that is found about a file; the sidecar wins over the pattern, and that over git.
+def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Found:
+    """All that is found about a file; the sidecar wins over the pattern, and that over what git said.
 
-    Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern and a folder
-    without git.
+    Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
     """
-    labels: dict[str, str] = {}
+    labels = dict(of_git)
     metrics: list[pa.RecordBatch] = []
-    if git_folder is not None:
-        labels |= labels_of_git(git_folder)
     if pattern is not None:
         if path is None:
             raise EtqError("a pattern needs a path, and bytes have none")

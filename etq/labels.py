@@ -30,6 +30,14 @@ def check_label(key: object, value: object) -> None:
         raise WarehouseError(f"the label {key!r}: {value!r} is none: its value holds the control character {bad[0]!r}")
 
 
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raise `WarehouseError` for what is no label, and for a `captured_at` that is no time."""
+    for key, value in labels.items():
+        check_label(key, value)
+        if key == CAPTURED_AT:
+            moment_of(value)
+
+
 def moment_of(text: str) -> datetime:
     """A time as ISO 8601 writes it, in UTC where it names no time zone. Raises `WarehouseError` for what is none."""
     try:

@@ -191,7 +191,7 @@ def _lay(
     """Insert the rows of these tables but those of `LAID`, and return these."""
     laid: dict[str, list[pa.RecordBatch]] = {}
     later: dict[str, Later] = {}
-    for table, rows in _tables(reading, free_name(connection, "captures", source), source, options):
+    for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
         if table in LAID and table in tables:
             if isinstance(rows, Later):
                 later[table] = rows
@@ -220,7 +220,7 @@ def _insert_rows(
     def events() -> Iterator[pa.RecordBatch]:
         try:
             reading = read_capture(source.content, source.uri, options.clock_bits)
-            for table, rows in _tables(reading, name, source, options):
+            for table, rows in described_tables(reading, name, source, options):
                 if table == "event_ticks":
                     yield rows
                 elif table not in staying:
@@ -270,7 +270,7 @@ def insert(
     connection.unregister("_rows")
 
 
-def _tables(
+def described_tables(
     reading: Iterable[tuple[str, Rows]], name: str, source: Source, options: Options
 ) -> Iterator[tuple[str, Rows]]:
     """The rows of all tables that a file is read into; in those of `captures`, what the file doesn't say."""
@@ -348,10 +348,15 @@ def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, opti
     )
 
 
-def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
+def check_name(name: str) -> None:
+    """Raise `WarehouseError` for what is no name."""
     if not name.strip() or name.startswith("@") or "=" in name:
         raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
+
+
+def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
+    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
+    check_name(name)
     taken = connection.execute(
         f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
     ).fetchall()
@@ -360,21 +365,24 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 
 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
-    """The file's stem; where other content has that name, with folders before it, at last with its hash behind it."""
+    """The first of the `names_for` a file that no other content has."""
+    for name in names_for(source):
+        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
+            break
+    return name
+
+
+def names_for(source: Source) -> Iterator[str]:
+    """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
     path = PurePath(source.uri)
     stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
-    # What names can't hold (see `check_name_is_free`) is left out of those that come from paths.
+    # What names can't hold (see `check_name`) is left out of those that come from paths.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
-
-    def is_free(name: str) -> bool:
-        return not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall()
-
     for start in range(len(parts) - 1, -1, -1):
-        if is_free(name := "/".join(parts[start:])):
-            return name
+        yield "/".join(parts[start:])
     # The hash is asked for last: it may still be under way, beside the reading.
-    short = f"{stem}-{source.sha256[:12]}"
-    return short if is_free(short) else f"{stem}-{source.sha256}"
+    yield f"{stem}-{source.sha256[:12]}"
+    yield f"{stem}-{source.sha256}"
 
 
 def _microseconds(moment: datetime) -> int:

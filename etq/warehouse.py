@@ -20,7 +20,7 @@ import duckdb
 from etq import schema
 from etq.connecting import connect
 from etq.errors import QueryError, WarehouseError, message_of
-from etq.said import Said
+from etq.ingesting import Ingesting
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
@@ -95,7 +95,7 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     return Warehouse(connection, path, read_only=read_only)
 
 
-class Warehouse(Said):
+class Warehouse(Ingesting):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
@@ -213,20 +213,20 @@ class Warehouse(Said):
         and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
         """
         # What reads files is imported where files are read: asking needs none of it.
-        from etq.found_labels import found_about
+        from etq.found_labels import found_about, labels_of_git
         from etq.sources import source_of
         from etq.storing import Options, store
 
-        if clock_bits is not None and clock_bits not in (32, 64):
-            raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
+        bits = checked_clock_bits(clock_bits)
         if keep_values and debug_buffer is None:
             raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         scale = checked_time_scale(time_scale)
-        found = found_about(None if isinstance(source, bytes) else os.fspath(source), label_from, label_git, sidecar)
+        of_git = {} if label_git is None else labels_of_git(label_git)
+        found = found_about(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
         beside = tuple(source_of(each) for each in metrics)
-        moment = _moment(captured_at)
-        options = Options(name, labels or {}, moment, scale, clock_bits, buffer, keep_values, found, beside)
+        moment = checked_moment(captured_at)
+        options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, beside)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
@@ -367,7 +367,7 @@ def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
     } or None
 
 
-def _moment(captured_at: datetime | None) -> datetime | None:
+def checked_moment(captured_at: datetime | None) -> datetime | None:
     if captured_at is not None and not isinstance(captured_at, datetime):
         raise WarehouseError(f"captured_at is a datetime, not {captured_at!r}")
     return captured_at
@@ -378,3 +378,9 @@ def checked_time_scale(time_scale: str | None) -> str | None:
     if time_scale is not None and time_scale not in known:
         raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
     return time_scale
+
+
+def checked_clock_bits(clock_bits: int | None) -> int | None:
+    if clock_bits not in (None, 32, 64):
+        raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
+    return clock_bits

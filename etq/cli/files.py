@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,7 @@ from etq.output import printable, write
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from etq.warehouse import Program, Record, Warehouse
+    from etq.warehouse import Capture, Program, Record, Warehouse
 
 
 # What profiling files are called.
@@ -153,41 +154,77 @@ def ingest(
         raise click.UsageError("--values goes with --debug-buffer")
     if metrics and len(files) > 1:
         raise click.UsageError("--metrics goes with one file")
-    failed = 0
     files = tuple(each for file in files for each in files_of(file))
+    given: dict[str, Any] = {
+        "labels": labels,
+        "captured_at": captured_at,
+        "time_scale": time_scale,
+        "clock_bits": None if clock_bits is None else int(clock_bits),
+        **found,
+    }
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
         links = [each for each in (program, record) if each is not None]
         if record is not None:
             tell_record(warehouse, record)
-        for file in _with_progress(files):
-            try:
-                capture = warehouse.ingest(
-                    file,
-                    name=name,
-                    labels=labels,
-                    captured_at=captured_at,
-                    time_scale=time_scale,  # type: ignore[arg-type]
-                    clock_bits=None if clock_bits is None else int(clock_bits),  # type: ignore[arg-type]
-                    debug_buffer=debug_buffer,
-                    keep_values=values,
-                    metrics=metrics,
-                    **found,
-                )
-                for each in links:
-                    warehouse.link(capture, each)
-            except EtqError as error:
-                failed += 1
-                click.echo(f"Error: {printable(str(error))}", err=True)
-                continue
-            what = "ingested" if capture.is_new else "known already, options applied"
-            click.echo(f"{printable(capture.name)}: {what}", err=True)
-            if capture.is_new or links or debug_buffer:
-                tell_findings(warehouse, capture.capture_id)
+        if len(files) > 1:
+            failed = _ingest_many(warehouse, files, links, given)
+        else:
+            of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **given})
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
         sys.exit(1)
+
+
+def _ingest_one(
+    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, given: dict[str, Any]
+) -> int:
+    """Ingest one file, and tell so; returns the number of those that could not be."""
+    try:
+        capture = warehouse.ingest(file, **given)
+        for each in links:
+            warehouse.link(capture, each)
+    except EtqError as error:
+        _tell_ingested(warehouse, error, False)
+        return 1
+    _tell_ingested(warehouse, capture, bool(links) or is_read_again)
+    return 0
+
+
+def _ingest_many(
+    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], given: dict[str, Any]
+) -> int:
+    """Ingest files, and tell what became of each; returns the number of those that could not be."""
+    with _progress_bar(len(files)) as advance:
+
+        def told(_: object, result: Capture | EtqError) -> None:
+            _tell_ingested(warehouse, result, bool(links))
+            advance(1)
+
+        results = warehouse.ingest_many(files, link_to=links, progress=told, **given)
+    return sum(isinstance(each, EtqError) for each in results)
+
+
+def _tell_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
+    if isinstance(result, EtqError):
+        click.echo(f"Error: {printable(str(result))}", err=True)
+        return
+    what = "ingested" if result.is_new else "known already, options applied"
+    click.echo(f"{printable(result.name)}: {what}", err=True)
+    if result.is_new or is_read_again:
+        tell_findings(warehouse, result.capture_id)
+
+
+@contextmanager
+def _progress_bar(length: int) -> Iterator[Callable[[int], None]]:
+    """What advances a progress bar; there is none but on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda steps: None
+        return
+    with click.progressbar(length=length, file=sys.stderr, label="Ingesting") as bar:
+        yield bar.update
 
 
 def files_of(argument: str) -> list[str]:
@@ -198,14 +235,6 @@ def files_of(argument: str) -> list[str]:
     if not found:
         raise EtqError(f"{argument}: a folder without profiling files ({', '.join(IN_FOLDERS)})")
     return found
-
-
-def _with_progress(files: tuple[str, ...]) -> Iterator[str]:
-    if len(files) == 1 or not sys.stderr.isatty():
-        yield from files
-        return
-    with click.progressbar(files, file=sys.stderr, label="Ingesting") as bar:
-        yield from bar
 
 
 @main.command()

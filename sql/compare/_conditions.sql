@@ -1,5 +1,6 @@
 -- The conditions, metrics that have no better, that the captures of two sides
--- were measured under, where the sides' ranges don't overlap; and their governors.
+-- were measured under, where the sides' ranges don't overlap and their medians are
+-- 5 % apart or more; and their governors.
 -- Columns:
 --   name: the condition
 --   detail: both sides' ranges in words
@@ -19,7 +20,8 @@ ranges AS (
         s.side,
         any_value(m.unit) AS unit,
         min(m.value) AS low,
-        max(m.value) AS high
+        max(m.value) AS high,
+        median(m.value) AS middle
     FROM sides AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
     WHERE m.better IS NULL
@@ -40,7 +42,10 @@ SELECT
         AS detail
 FROM ranges AS b
 JOIN ranges AS n ON n.name = b.name AND n.side = 'new'
-WHERE b.side = 'base' AND (b.low > n.high OR b.high < n.low)
+WHERE b.side = 'base'
+    AND (b.low > n.high OR b.high < n.low)
+    -- Few values of one distribution may lie apart by chance; not by so much.
+    AND abs(n.middle - b.middle) >= 0.05 * abs(b.middle)
 UNION ALL
 SELECT 'governor', b.governors || ' in base, ' || n.governors || ' in new'
 FROM governors AS b

@@ -49,6 +49,26 @@ with etq.open() as warehouse:
 """
 
 
+# Small captures into one warehouse: what the first and the last thousand take, as multiples of decoding them alone.
+FLEET = """
+import pathlib, sys, time
+import etq
+from etq.ingest.captures import read_capture
+files = sorted(pathlib.Path(sys.argv[1]).iterdir())
+start = time.perf_counter()
+for path in files[:500]:
+    for _ in read_capture(path.read_bytes(), path.name):
+        pass
+alone = (time.perf_counter() - start) / 500
+moments = [time.perf_counter()]
+with etq.open(sys.argv[2]) as warehouse:
+    warehouse.ingest_many(files, progress=lambda source, result: moments.append(time.perf_counter()))
+for first in (0, len(files) - 1000):
+    each = (moments[first + 1000] - moments[first]) / 1000
+    print(1 / each, each / alone)
+"""
+
+
 # Imports, and what is done once a process, stand before: only the call is timed.
 CALL = """
 import sys, time
@@ -227,6 +247,19 @@ def measure_record(folder: Path) -> None:
     print(f"a record of 100,000 nodes: {each:.1f} us a node, {peak:.0f} MB for {size / 1e6:.0f} MB of JSON")
 
 
+def measure_fleet(folder: Path, number: int) -> None:
+    """Many small captures into one warehouse: captures a second at the start and at the end."""
+    captures, made = Path(__file__).parents[1] / "captures" / "fleet", folder / "fleet"
+    cost([sys.executable, "-m", "tests.benchmarks.make_fleet", str(captures), str(made), str(number)])
+    printed = cost([sys.executable, "-c", FLEET, str(made), str(folder / "fleet.duckdb")]).printed
+    for place, line in zip(("first", "last"), printed.splitlines(), strict=True):
+        rate, ratio = map(float, line.split())
+        print(
+            f"the {place} 1,000 of {number:,} captures of 41 runs: {rate:.0f} captures/s, "
+            f"{ratio:.1f} times what decoding them takes"
+        )
+
+
 def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
     """Decoding and ingest by size: time per event, memory, bytes per event in the warehouse."""
     for events, dump in dumps.items():
@@ -267,6 +300,7 @@ def main() -> None:
         compare_calls(small, large, options.oracle)
         measure_record(folder)
         measure_growth(dumps, folder)
+        measure_fleet(folder, 2_000 if options.quick else 10_000)
 
 
 if __name__ == "__main__":

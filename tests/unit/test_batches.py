@@ -1,0 +1,231 @@
+"""Putting many files into a warehouse together: the same rows as one by one, each file whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq import batches, catalog
+from etq.errors import EtqError, FormatError, QueryError, WarehouseError
+from etq.sources import Source
+from etq.storing import Options, store
+from etq.warehouse import Capture, Warehouse
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+from tests.unit.test_warehouse import contents
+
+FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
+CONTENTS = [dump(run("Execute", kernel("add", 1, 2 + more), execute(0, 3 + more))) for more in range(4)]
+DAMAGED = CONTENTS[0][:-40]
+
+
+def captured(results: list[Capture | EtqError]) -> list[Capture]:
+    """Results of which none is an error."""
+    assert not [each for each in results if isinstance(each, EtqError)]
+    return [each for each in results if isinstance(each, Capture)]
+
+
+def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
+    """What became of a file by itself, in comparable form."""
+    try:
+        capture = call()
+    except EtqError as error:
+        return str(error)
+    return capture.capture_id, capture.name, capture.sha256, capture.format, capture.is_new
+
+
+def test_real_captures_are_the_same_as_one_by_one(warehouse: Warehouse) -> None:
+    """Of every format, linked to a record that is that of some: damaged ones have the same errors."""
+    files = sorted(path for path in CAPTURES.glob("*/*.*") if path.suffix in (".etdp", ".gz") or ".json" in path.name)
+    files += FLEET[:4] + sorted((CAPTURES / "prof_result").glob("*.bin"))
+    record = CAPTURES / "mlp/mlp.etrecord"
+    with etq.open() as other:
+        linked = other.ingest_record(record)
+        expected = []
+        for path in files:
+            expected.append(one_by_one(lambda path=path: other.ingest(path, labels={"lab": "a"})))  # type: ignore[misc]
+            if not isinstance(expected[-1], str):
+                other.link(str(expected[-1][2]), linked)
+        results = warehouse.ingest_many(files, labels={"lab": "a"}, link_to=[warehouse.ingest_record(record)])
+        assert [one_by_one(lambda each=each: _raised(each)) for each in results] == expected  # type: ignore[misc]
+        assert sum(isinstance(each, FormatError) for each in results) > 10
+        assert repr(contents(warehouse)) == repr(contents(other))
+
+
+def _raised(result: Capture | EtqError) -> Capture:
+    if isinstance(result, EtqError):
+        raise result
+    return result
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Warehouse, Warehouse]]:
+    """Two warehouses in memory, which examples empty and fill."""
+    with etq.open() as many, etq.open() as other:
+        yield many, other
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([*range(4), -1, None]), st.sampled_from(["a", "b/a", "b/c"])), max_size=9),
+    st.integers(1, 4),
+    st.sampled_from([0, 700, 2**20]),
+)
+def test_any_files_in_any_batches_are_the_same_as_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    pair: tuple[Warehouse, Warehouse],
+    chosen: list[tuple[int | None, str]],
+    number: int,
+    size: int,
+) -> None:
+    """Contents that come again, are damaged (-1) or missing (None), under names that come again."""
+    folder = tmp_path_factory.mktemp("files")
+    files = []
+    for place, (content, stem) in enumerate(chosen):
+        path = folder / str(place % 2) / f"{stem}.etdp"
+        if not path.exists() and content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(DAMAGED if content == -1 else CONTENTS[content])
+            Path(f"{path}.json").write_text(json.dumps({"place": place, "metrics": {"temperature": place}}))
+        files.append(path)
+    for each in pair:
+        each.sql(";".join(f"DELETE FROM {table.name}" for table in catalog.tables() if table.name != "warehouse"))
+    many, other = pair
+    expected = [one_by_one(lambda path=path: other.ingest(path, labels={"lab": "a"})) for path in files]  # type: ignore[misc]
+    with patch.multiple(batches, FILES=number, BYTES=2 * size, SMALL=size):
+        results = many.ingest_many(files, labels={"lab": "a"})
+    assert [one_by_one(lambda each=each: _raised(each)) for each in results] == expected  # type: ignore[misc]
+    assert repr(contents(many)) == repr(contents(other))
+
+
+def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> None:
+    first = captured(warehouse.ingest_many(FLEET[:3]))
+    before = contents(warehouse)
+    again = captured(warehouse.ingest_many(FLEET[:3]))
+    assert [each.is_new for each in (*first, *again)] == [True] * 3 + [False] * 3
+    assert [each.capture_id for each in again] == [1, 2, 3]
+    assert contents(warehouse) == before
+    moment = datetime(2026, 1, 2, 3)
+    captured(warehouse.ingest_many(FLEET[:3], labels={"device": "a"}, captured_at=moment, time_scale="us"))
+    assert (
+        warehouse.sql("SELECT labels, captured_at, time_scale FROM capture_summary").fetchall()
+        == [("device=a", moment, "us")] * 3
+    )
+
+
+def test_labels_given_win_over_those_found(warehouse: Warehouse, tmp_path: Path) -> None:
+    for place, content in enumerate(CONTENTS):
+        path = tmp_path / "phone" / f"{place}.etdp"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        said = {"captured_at": f"2026-05-0{place + 1}", "build": "sidecar", "metrics": {"load": f"{place}"}}
+        if place < 3:
+            said["metrics"] = {"temperature": 20 + place}
+        Path(f"{path}.json").write_text(json.dumps(said))
+    results = warehouse.ingest_many(
+        sorted(tmp_path.glob("*/*.etdp")), labels={"device": "given"}, label_from="{device}/{number}.etdp"
+    )
+    assert isinstance(results[3], FormatError)  # A metric that is a text.
+    assert warehouse.rows("SELECT labels, captured_at FROM capture_summary")[1] == [
+        (f"build=sidecar, device=given, number={place}", datetime(2026, 5, place + 1)) for place in range(3)
+    ]
+    assert warehouse.rows("SELECT m.value, m.unit FROM metrics AS m ORDER BY 1")[1] == [
+        (20.0, "degC"), (21.0, "degC"), (22.0, "degC"),
+    ]  # fmt: skip
+
+
+def test_what_is_told_is_committed(tmp_path: Path) -> None:
+    told: list[int] = []
+    with etq.open(tmp_path / "lab.duckdb") as warehouse, patch.object(batches, "FILES", 2):
+
+        def progress(source: object, result: Capture | EtqError) -> None:
+            told.append(len(told))
+            assert source == FLEET[told[-1]]
+            # Another transaction sees what is committed, and nothing else.
+            with warehouse.connection.cursor() as other:
+                assert other.execute("SELECT count(*) FROM captures").fetchall() == [(told[-1] // 2 * 2 + 2,)]
+
+        captured(warehouse.ingest_many(FLEET[:6], progress=progress))
+    assert told == [*range(6)]
+
+
+def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Warehouse) -> None:
+    """Each with an error of its own, if it is still refused."""
+
+    def refused(connection: duckdb.DuckDBPyConnection, *_: object) -> list[int]:
+        connection.execute("INSERT INTO labels VALUES (99, 'half', 'done')")
+        raise duckdb.ConstraintException("no")
+
+    def third(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> object:
+        if source.content == CONTENTS[2]:
+            raise duckdb.ConstraintException("Constraint Error: not that one")
+        return store(connection, source, options)
+
+    with patch.object(batches, "_insert", refused), patch.object(batches, "store", third):
+        results = warehouse.ingest_many(CONTENTS)
+    assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
+    assert warehouse.sql("SELECT capture_id FROM captures ORDER BY 1").fetchall() == [(1,), (2,), (3,)]
+    assert warehouse.sql("FROM labels").fetchall() == []
+
+
+def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse, tmp_path: Path) -> None:
+    refused: list[tuple[type[EtqError], str, dict[str, object]]] = [
+        (WarehouseError, "no time scale 'sec'", {"time_scale": "sec"}),
+        (WarehouseError, "a clock of 16 bits", {"clock_bits": 16}),
+        (WarehouseError, "the label 'a,b'", {"labels": {"a,b": "c"}}),
+        (WarehouseError, "captured_at 'now' is no time", {"labels": {"captured_at": "now"}}),
+        (QueryError, "no record matches net", {"link_to": ["net"]}),
+        (EtqError, "git says", {"label_git": tmp_path}),
+    ]
+    for kind, text, options in refused:
+        with pytest.raises(kind, match=text):
+            warehouse.ingest_many(CONTENTS, **options)  # type: ignore[arg-type]
+    with pytest.raises(WarehouseError, match="takes a list of files; one file is for ingest"):
+        warehouse.ingest_many(str(FLEET[0]))
+    assert warehouse.sql("FROM captures").fetchall() == []
+    etq.open(tmp_path / "lab.duckdb").close()
+    with (
+        etq.open(tmp_path / "lab.duckdb", read_only=True) as reader,
+        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only, so that nothing can be ingested"),
+    ):
+        reader.ingest_many(FLEET)
+
+
+def test_no_files_are_no_captures(warehouse: Warehouse) -> None:
+    assert warehouse.ingest_many([]) == []
+
+
+@pytest.mark.parametrize("lines", [1, 9, 20])
+def test_killed_in_the_middle_what_was_told_is_there(tmp_path: Path, lines: int) -> None:
+    """A process that is killed leaves the captures that it told of, whole, and at most whole batches more."""
+    script = """
+import sys, etq
+from etq import batches
+batches.FILES = 8
+with etq.open(sys.argv[1]) as warehouse:
+    warehouse.ingest_many(sys.argv[2:], progress=lambda source, capture: print(capture.name, flush=True))
+"""
+    path = tmp_path / "lab.duckdb"
+    command = [sys.executable, "-c", script, str(path), *map(str, FLEET)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline().strip() for _ in range(lines)]
+        process.kill()
+    with etq.open(path) as killed, etq.open() as other:
+        names = [name for (name,) in killed.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
+        assert names[:lines] == told and len(names) % 8 in (0, len(FLEET) % 8)
+        captured(other.ingest_many(FLEET[: len(names)]))
+        assert contents(killed) == contents(other)
+        # Going on is ingesting all again.
+        assert sum(each.is_new for each in captured(killed.ingest_many(FLEET))) == len(FLEET) - len(names)
