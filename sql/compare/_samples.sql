@@ -24,9 +24,7 @@
 --   is_added: whether it adds up to the total
 --   counted: what ticks are: ns or cycles
 CREATE MACRO _samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase,  -- as in `compare_ops`
     forced  -- as in `compare_ops`
@@ -53,7 +51,7 @@ sides AS MATERIALIZED (
                 || 'all the same'
             )
         END AS is_alike
-    FROM _sides(base, new, history) AS s
+    FROM (SELECT unnest(chosen, recursive := true)) AS s
     JOIN captures AS c ON c.capture_id = s.capture_id
     LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
@@ -152,9 +150,7 @@ CROSS JOIN way AS w;
 --   is_coarse: always false
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase  -- as in `compare_ops`
 ) AS TABLE
@@ -171,7 +167,7 @@ SELECT
     1 AS resolution,
     false AS is_coarse,
     m.module_path
-FROM _sides(base, new, history) AS s
+FROM (SELECT unnest(chosen, recursive := true)) AS s
 JOIN captures AS c ON c.capture_id = s.capture_id
 JOIN module_times AS m ON m.capture_id = s.capture_id
 WHERE m.phase IS NOT DISTINCT FROM phase;

@@ -11,8 +11,11 @@ CREATE MACRO compare_findings(
     forced := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 adjusted AS MATERIALIZED (
     FROM _adjusted((SELECT list(s) FROM sampled AS s))
@@ -63,7 +66,7 @@ FROM (
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
         || '; what is slower or faster may be so for that' AS detail
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
     UNION ALL
     SELECT
         2,
