@@ -5,14 +5,11 @@
 --   name: the condition
 --   detail: both sides' ranges in words
 CREATE MACRO _differing_conditions(
-    base,  -- as in `compare_ops`
-    new  -- as in `compare_ops`
+    chosen  -- rows of `_sides` as a list
 ) AS TABLE
 WITH
 sides AS (
-    SELECT c.capture_id, 'base' AS side FROM _several_captures(base) AS c
-    UNION ALL
-    SELECT c.capture_id, 'new' FROM _several_captures(new) AS c
+    SELECT unnest(chosen, recursive := true)
 ),
 ranges AS (
     SELECT

@@ -24,9 +24,7 @@
 --   is_added: whether it adds up to the total
 --   counted: what ticks are: ns or cycles; of what a backend counts itself, as it does
 CREATE MACRO _samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase,  -- as in `compare_ops`
     forced  -- as in `compare_ops`
@@ -43,11 +41,11 @@ found AS MATERIALIZED (
                     WHEN phase IS NOT NULL THEN _known_phase(phase)
                 END
         ) AS has_times
-    FROM _sides(base, new, history) AS s
+    FROM (SELECT unnest(chosen, recursive := true)) AS s
 ),
 empty AS (
     SELECT
-        CASE f.side WHEN 'base' THEN base::VARCHAR ELSE new::VARCHAR END AS selector,
+        f.side AS selector,
         any_value(c.name) AS name,
         count(*) AS captures
     FROM found AS f
@@ -194,9 +192,7 @@ CROSS JOIN way AS w;
 --   is_coarse: whether that is coarse
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase  -- as in `compare_ops`
 ) AS TABLE
@@ -236,7 +232,7 @@ FROM (
                 )
                 ELSE true
             END AS is_linked
-        FROM _sides(base, new, history) AS f
+        FROM (SELECT unnest(chosen, recursive := true)) AS f
         JOIN captures AS k ON k.capture_id = f.capture_id
     ) AS d
     JOIN captures AS c ON c.capture_id = d.capture_id

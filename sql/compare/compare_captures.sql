@@ -29,8 +29,11 @@ CREATE MACRO compare_captures(
     forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
@@ -118,7 +121,7 @@ FROM lines AS l
 CROSS JOIN shown AS u
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope
 ORDER BY l.place = 2, l.scope, l.place;

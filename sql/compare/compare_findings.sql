@@ -11,8 +11,11 @@ CREATE MACRO compare_findings(
     forced := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 adjusted AS MATERIALIZED (
     FROM _adjusted((SELECT list(s) FROM sampled AS s))
@@ -67,7 +70,7 @@ FROM (
         'no times' AS rule,
         c.name || ' of ' || t.side || ' has no execute'
         || coalesce(' of phase ' || phase, '') || ', and is left out' AS detail
-    FROM _sides(base, new, history) AS t
+    FROM chosen AS t
     JOIN captures AS c ON c.capture_id = t.capture_id
     WHERE t.side <> 'history'
         AND t.capture_id NOT IN (SELECT s.capture_id FROM sampled AS s)
@@ -77,7 +80,7 @@ FROM (
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
         || '; what is slower or faster may be so for that' AS detail
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
     UNION ALL
     SELECT
         2,

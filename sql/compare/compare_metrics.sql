@@ -131,7 +131,7 @@ judged AS (
     FROM corrected AS c
     CROSS JOIN (
         SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions(base, new) AS x
+        FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
     ) AS d
 )
 SELECT

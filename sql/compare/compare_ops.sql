@@ -34,8 +34,11 @@ CREATE MACRO compare_ops(
     forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
@@ -150,7 +153,7 @@ JOIN gaps AS g ON g.item = c.item
 JOIN units AS u ON u.item = c.item
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN totals AS t ON t.scope = c.scope
 LEFT JOIN candidates AS n ON n.item = c.item

@@ -31,7 +31,8 @@ EVIDENCE = {
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
 # What judges samples takes them likewise.
-SAMPLES = "(SELECT list(s) FROM _samples('x', 'y', NULL, 0.25, NULL, false) AS s)"
+EVIDENCE["chosen"] = "(SELECT list(k) FROM _sides('x', 'y', NULL) AS k)"
+SAMPLES = f"(SELECT list(s) FROM _samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {"samples": SAMPLES, "adjusted": f"(SELECT list(a) FROM _adjusted({SAMPLES}) AS a)", "counted": "['ns']"}
 # The rows that metrics are counted of, as a list.
 EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
