@@ -119,16 +119,7 @@ ops AS MATERIALIZED (
         concat_ws(
             '|', coalesce(d.only_scope, o.scope), o.kind, o.label, o.chain_index,
             o.instruction_id
-        ) AS event,
-        row_number() OVER (
-            PARTITION BY
-                o.capture_id, o.scope, o.module_path, coalesce(o.op_type, o.family)
-            ORDER BY o.op_index
-        ) AS of_module,
-        row_number() OVER (
-            PARTITION BY o.capture_id, o.scope, o.kind, o.family
-            ORDER BY o.op_index
-        ) AS of_name
+        ) AS event
     FROM sides AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
     WHERE o.phase IS NOT DISTINCT FROM phase AND d.is_alike
@@ -160,9 +151,11 @@ SELECT
         WHEN w.matched = 'event' THEN o.event
         WHEN w.matched = 'module' THEN concat_ws(
             '|', o.method, coalesce(o.module_path, '?'),
-            coalesce(o.op_type, o.family), o.of_module
+            coalesce(o.op_type, o.family), row_number() OVER among_alike
         )
-        ELSE concat_ws('|', o.method, o.kind, o.family, o.of_name)
+        ELSE concat_ws(
+            '|', o.method, o.kind, o.family, row_number() OVER among_alike
+        )
     END AS item,
     o.ticks * o.scale AS ticks,
     o.resolution * o.scale AS resolution,
@@ -179,7 +172,15 @@ SELECT
         WHEN 'ticks' THEN o.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
     END AS counted
 FROM ops AS o
-CROSS JOIN way AS w;
+CROSS JOIN way AS w
+WINDOW among_alike AS (
+    PARTITION BY
+        o.capture_id,
+        o.scope,
+        CASE w.matched WHEN 'module' THEN o.module_path ELSE o.kind END,
+        CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
+    ORDER BY o.op_index
+);
 
 -- The same of the modules of captures that are compared.
 -- Columns:
