@@ -15,12 +15,12 @@ from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace_inputs import inputs_of
 from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
+from etq.ingest.trace_order import first_places, occurrences, order_of, parents
 
 Whole = npt.NDArray[np.int64]
 # Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
 _BEYOND: Final = 9.2e15
 _OF_NO_THREAD: Final = "Trace"
-_NEVER: Final = 2**63 - 1
 
 
 class Slices:
@@ -38,13 +38,15 @@ class Slices:
             columns.find("no duration", f"{unknown} events have no duration: taken for 0")
         if negative := int((duration < 0).sum()):
             columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+        kept: Any = slice(None) if is_kept.all() else is_kept
+        start, duration = start[kept], duration[kept]
         self.kinds = [*columns.kinds]
         self.at, self.kind, self.thread = (
-            np.array(each, np.int64)[is_kept] for each in (columns.at, columns.kind, columns.thread)
+            np.array(each, np.int64)[kept] for each in (columns.at, columns.kind, columns.thread)
         )
-        self.start, self.elapsed = _nanoseconds(start[is_kept]), _nanoseconds(np.nan_to_num(duration[is_kept]))
+        self.start, self.elapsed = _nanoseconds(start), _nanoseconds(np.nan_to_num(duration))
         self.external, old_external, self.correlation, self.sequence, self.forward = (
-            np.array(each, np.int64)[is_kept]
+            np.array(each, np.int64)[kept]
             for each in (
                 *(columns.external, columns.old_external, columns.correlation),
                 *(columns.sequence, columns.forward),
@@ -53,7 +55,7 @@ class Slices:
         # In the older layout runtime and device events have it in lower case, 0 for none.
         self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
         # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
-        self.slack = np.ceil(np.spacing(np.abs(start[is_kept])) * 1000).astype(np.int64) if len(self.at) else self.at
+        self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
         self.slack[self.slack < 2] = 0
         self.is_device = self._is_of(DEVICE_CATEGORIES)
         self.steps = self._steps()
@@ -93,26 +95,13 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self) -> Whole:
-        """The slice of the same thread that each stands in, as torch nests them (`_populate_cpu_children`)."""
+        """The slice of the same thread that each stands in; what a device does stands in none."""
         parent = np.full(len(self.at), NONE, np.int64)
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
-        end = self.start + self.elapsed
-        order = nested[np.lexsort((nested, -end[nested], self.start[nested], self.thread[nested]))]
-        # What reaches behind where another ends, or begins there, is not within it.
-        reach = np.maximum(self.start[order] + 1, end[order] - self.slack[order])
-        is_first = np.diff(self.thread[order], prepend=NONE) != 0
-        reach[is_first] = _NEVER
-        # By places in `order`: the end of each, and that of what it stands in; nothing ends behind the place NONE.
-        ends = [*end[order].tolist(), _NEVER]
-        above: list[int] = []
-        for before, last in enumerate(reach.tolist(), NONE):
-            place = before
-            while last > ends[place]:
-                place = above[place]
-            above.append(place)
-        found = np.array(above, np.int64)
+        start = self.start[nested]
+        found = parents(self.thread[nested], start, start + self.elapsed[nested], self.slack[nested])
         is_within = found != NONE
-        parent[order[is_within]] = order[found[is_within]]
+        parent[nested[is_within]] = nested[found[is_within]]
         return parent
 
 
@@ -121,7 +110,8 @@ def trace_rows(columns: TraceColumns, entries: list[msgspec.Raw]) -> Iterator[tu
     columns.finish()
     slices = Slices(columns)
     signatures, signature = _signatures(slices)
-    order = np.lexsort((slices.at, slices.run))
+    order = np.argsort(slices.at, kind="stable")
+    order = order[order_of(slices.run[order])]
     yield (
         "captures",
         batch({"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}),
@@ -192,7 +182,9 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
     key = block * len(slices.kinds) + slices.kind
-    distinct, first, signature = np.unique(key, return_index=True, return_inverse=True)
+    first = first_places(key, 2 * len(slices.kinds))
+    distinct = np.flatnonzero(first != NONE)
+    first, signature = first[distinct], (np.cumsum(first != NONE) - 1)[key]
     blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
     names = [slices.kinds[kind][1] for kind in kinds]
     categories = [slices.kinds[kind][0] for kind in kinds]
@@ -216,7 +208,7 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
             "clock": texts(["host"] * count),
         }
     )
-    return rows, signature.reshape(-1)
+    return rows, signature
 
 
 def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBatch:
@@ -228,7 +220,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBat
         numbers(run.astype(np.int32)),
         numbers(slices.at[order].astype(np.int32)),
         numbers(code.astype(np.int32)),
-        numbers(_occurrences(run, code)),
+        numbers(occurrences(run * (code.max(initial=0) + 1) + code)),
         numbers(slices.at[parent].astype(np.int32), is_root),
         numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
         pa.nulls(len(order), pa.int32()),
@@ -237,18 +229,6 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBat
         pa.nulls(len(order), pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
-
-
-def _occurrences(run: Whole, code: Whole) -> npt.NDArray[np.int32]:
-    """How many of the same signature came before in the same run."""
-    order = np.lexsort((np.arange(len(run)), code, run))
-    is_first = np.ones(len(run), np.bool_)
-    is_first[1:] = (run[order][1:] != run[order][:-1]) | (code[order][1:] != code[order][:-1])
-    starts = np.flatnonzero(is_first)
-    place = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
-    occurrences = np.zeros(len(run), np.int32)
-    occurrences[order] = place
-    return occurrences
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:
