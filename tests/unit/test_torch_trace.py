@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from etq import FormatError
 from etq.ingest import trace_entries, trace_order
 from etq.ingest.torch_trace import read_torch_trace
+from etq.looking import look_at
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -273,3 +274,17 @@ def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
     content = json.dumps({"distributedInfo": {"rank": 34, "world_size": 300}, "traceEvents": []}).encode()
     warehouse.ingest(content, labels={"model": "toy"})
     assert warehouse.sql("SELECT key, value FROM labels ORDER BY key").fetchall() == [("model", "toy"), ("rank", "34")]
+
+
+def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
+    host = slice_of("aten::add", 1, 9, args={"External id": 4})
+    kernel = slice_of("add_kernel", 12, 4, cat="kernel", tid=7, args={"External id": 4, "device": 0})
+    paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]
+    for path, content in zip(paths, (trace(host), trace(host, kernel)), strict=True):
+        path.write_bytes(content)
+    warehouse, without = look_at(paths[0], ["key_averages"])
+    asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
+    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
+    other = warehouse.lay_beside(paths[1])
+    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
+    assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]
