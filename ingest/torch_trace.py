@@ -53,11 +53,10 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     # Of a trace's objects none refer to each other in a cycle.
     gc.disable()
     try:
-        columns = _decoded(entries)
+        columns, trace = _decoded(entries)
     finally:
         if collecting:
             gc.enable()
-    trace = entries.around
     info = trace.distributedInfo
     labels = {} if info is None or info.rank is None else {"rank": str(info.rank)}
     if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
@@ -91,21 +90,22 @@ def _unpacked(data: Any, path: str) -> Any:
     return b"".join(parts)
 
 
-def _decoded(entries: Entries) -> TraceColumns:
+def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
+    """The events, and what else the trace says: its entries may be missing from it."""
     try:
         columns = TraceColumns()
         place = 0
         for block in entries.blocks():
             place += _add_block(columns, place, block)
         if place:
-            return columns
+            return columns, entries.around
     except (msgspec.DecodeError, RecursionError):
         pass
     columns = TraceColumns()
     every = entries.whole.traceEvents
     for start in range(0, len(every), AT_ONCE):
         _add_each(columns, start, every[start : start + AT_ONCE])
-    return columns
+    return columns, entries.whole
 
 
 def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:

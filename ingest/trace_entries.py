@@ -71,7 +71,7 @@ class Entries:
 
     @property
     def around(self) -> Trace:
-        """The trace, of which the entries may be missing."""
+        """The trace, of which the entries may be missing; true only where each of the blocks is a list."""
         return self.whole if self._span is None else self._span[2]
 
     def blocks(self) -> Iterator[bytes]:

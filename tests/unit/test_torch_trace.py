@@ -276,6 +276,16 @@ def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
     assert warehouse.sql("SELECT key, value FROM labels ORDER BY key").fetchall() == [("model", "toy"), ("rank", "34")]
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_what_stands_before_and_behind_the_events_is_read(is_behind: bool) -> None:
+    events = {"traceEvents": [slice_of("a", 1, 1)]}
+    around = {"deviceProperties": [{"id": 0, "name": "A100"}], "distributedInfo": {"rank": 3}}
+    found = tables_of(json.dumps({**events, **around} if is_behind else {**around, **events}).encode())
+    assert found["labels"] == [{"key": "rank", "value": "3"}]
+    assert [row["name"] for row in found["trace_devices"]] == ["A100"]
+    assert len(found["event_ticks"]) == 1
+
+
 def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
     host = slice_of("aten::add", 1, 9, args={"External id": 4})
     kernel = slice_of("add_kernel", 12, 4, cat="kernel", tid=7, args={"External id": 4, "device": 0})
