@@ -30,22 +30,25 @@ CREATE MACRO _samples(
     forced  -- as in `compare_ops`
 ) AS TABLE
 WITH
+given AS MATERIALIZED (
+    SELECT unnest(chosen, recursive := true)
+),
 found AS MATERIALIZED (
-    SELECT
-        s.*,
-        EXISTS (
-            SELECT 1
-            FROM op_times AS o
-            WHERE o.capture_id = s.capture_id
-                AND o.phase IS NOT DISTINCT FROM CASE
-                    WHEN phase IS NOT NULL THEN _known_phase(phase)
-                END
-        ) AS has_times
-    FROM (SELECT unnest(chosen, recursive := true)) AS s
+    SELECT g.*, t.capture_id IS NOT NULL AS has_times
+    FROM given AS g
+    LEFT JOIN (
+        SELECT DISTINCT o.capture_id
+        FROM given AS n
+        JOIN op_times AS o ON o.capture_id = n.capture_id
+        WHERE o.phase IS NOT DISTINCT FROM CASE
+            WHEN phase IS NOT NULL THEN _known_phase(phase)
+        END
+    ) AS t
+        ON t.capture_id = g.capture_id
 ),
 empty AS (
     SELECT
-        f.side AS selector,
+        any_value(f.selector) AS selector,
         any_value(c.name) AS name,
         count(*) AS captures
     FROM found AS f

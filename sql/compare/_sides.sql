@@ -7,6 +7,7 @@
 --   capture_id: the capture
 --   side: base, new or history
 --   position: place of its captured_at among all captures of both sides, from 1; of history, in the order of captured_at or else of ingest; NULL where any of base and new have none
+--   selector: what was asked for; NULL of history
 --   only_scope: where every capture of both sides ran one method, and no two that records tell apart, what to call it; NULL otherwise: without a record, runs tell only their own names
 CREATE MACRO _sides(
     base,  -- as in `compare_ops`
@@ -15,9 +16,10 @@ CREATE MACRO _sides(
 ) AS TABLE
 WITH
 asked AS (
-    SELECT m.capture_id, 'base' AS side FROM _several_captures(base) AS m
+    SELECT m.capture_id, 'base' AS side, base::VARCHAR AS selector
+    FROM _several_captures(base) AS m
     UNION ALL
-    SELECT m.capture_id, 'new' FROM _several_captures(new) AS m
+    SELECT m.capture_id, 'new', new::VARCHAR FROM _several_captures(new) AS m
 ),
 checked AS MATERIALIZED (
     SELECT
@@ -29,6 +31,7 @@ checked AS MATERIALIZED (
             )
             ELSE a.side
         END AS side,
+        a.selector,
         count(*) OVER () AS captures,
         c.captured_at,
         c.format,
@@ -132,12 +135,19 @@ placed AS MATERIALIZED (
         CASE
             WHEN count(k.captured_at) OVER () = count(*) OVER ()
                 THEN row_number() OVER (ORDER BY k.captured_at, k.capture_id)
-        END AS position
+        END AS position,
+        k.selector
     FROM checked AS k
     UNION ALL
-    SELECT r.capture_id, 'history', -r.place
+    SELECT r.capture_id, 'history', -r.place, NULL
     FROM recent AS r
     WHERE r.place <= 30
+),
+methods AS (
+    SELECT DISTINCT r.capture_id, r.method
+    FROM placed AS p
+    JOIN runs AS r ON r.capture_id = p.capture_id
+    WHERE r.method IS NOT NULL
 ),
 scopes AS (
     SELECT
@@ -145,11 +155,10 @@ scopes AS (
         any_value(p.side) AS side,
         min(o.scope) AS scope,
         count(DISTINCT o.scope) AS scopes,
-        bool_or(o.scope IN (
-            SELECT r.method FROM runs AS r WHERE r.capture_id = o.capture_id
-        )) AS is_method
+        bool_or(m.method IS NOT NULL) AS is_method
     FROM placed AS p
     JOIN op_times AS o ON o.capture_id = p.capture_id
+    LEFT JOIN methods AS m ON m.capture_id = o.capture_id AND m.method = o.scope
     WHERE o.op_index = 0 AND o.phase IS NULL
     GROUP BY p.capture_id
 ),
@@ -169,6 +178,7 @@ SELECT
     p.capture_id,
     p.side,
     p.position,
+    p.selector,
     CASE WHEN s.scopes = 1 THEN a.only_scope END AS only_scope
 FROM placed AS p
 CROSS JOIN alone AS a

@@ -45,10 +45,10 @@ class Planted:
 
 
 PLANTED = (
-    Planted("pixel8", 7, 1.08, 0.6),
+    Planted("pixel8", 12, 1.08, 0.6),
     Planted("pixel9", None, 1.05, 0.3),
-    Planted("galaxy24", 20, 1.3, 0.5, 0.7),
-    Planted("iphone15", 31, 0.85, 0.8),
+    Planted("galaxy24", 14, 1.3, 0.5, 0.7),
+    Planted("iphone15", 35, 0.85, 0.8),
 )
 
 

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.run                            # etq alone
     python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
     python -m tests.benchmarks.run --hta ENV/bin/python       # and one with HolisticTraceAnalysis
-    python -m tests.benchmarks.run --quick                    # without 10 million events
+    python -m tests.benchmarks.run --quick                    # without 10 million events, and 10,000 captures
 
 Every figure but those of calls is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
 times taken in one run. Machines differ and are shared: read the ratios.
@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+
+from tests.benchmarks.fleet import make_and_measure
 
 INSPECTOR = "from executorch.devtools import Inspector; import sys; Inspector(etdump_path=sys.argv[1]).to_dataframe()"
 INSPECTOR_CLI = ["-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
@@ -281,7 +283,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", metavar="PYTHON", help="a Python with executorch, to compare with")
     parser.add_argument("--hta", metavar="PYTHON", help="a Python with HolisticTraceAnalysis, to compare with")
-    parser.add_argument("--quick", action="store_true", help="leave out what takes 10 million events")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out what takes 10 million events or 10,000 captures"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -301,6 +305,8 @@ def main() -> None:
         measure_record(folder)
         measure_growth(dumps, folder)
         measure_fleet(folder, 2_000 if options.quick else 10_000)
+        for captures in [1_000] + ([] if options.quick else [10_000]):
+            make_and_measure(folder, captures)
 
 
 if __name__ == "__main__":
