@@ -9,8 +9,6 @@ from itertools import compress, count
 from math import isnan
 from typing import Any, Final
 
-import msgspec
-
 from etq.ingest.trace_json import Arguments, PlainEvent, TraceEvent, Written
 
 MEMORY: Final = "[memory]"

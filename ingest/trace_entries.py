@@ -1,8 +1,8 @@
 """The entries of a trace as they are written: found one by one where they are asked for, else read in blocks.
 
 Finding where each of the entries ends takes half as long as reading all of them. So a file is parted where it seems to
-have one entry behind another: a block that is parted elsewhere, as within a text, is no whole list, and whoever reads it
-finds the entries one by one instead.
+have one entry behind another: a block that is parted elsewhere, as within a text, is no whole list, and whoever reads
+it finds the entries one by one instead.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from etq.ingest.arrow import Later, batch, encoded, integers, numbers, texts
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace_details import BEYOND, device_events, memory_events, nanoseconds
-from etq.ingest.trace_inputs import inputs_of
 from etq.ingest.trace_entries import Entries
+from etq.ingest.trace_inputs import inputs_of
 from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
 from etq.ingest.trace_order import first_places, occurrences, order_of, parents
 
