@@ -30,6 +30,8 @@ from etq.sources import Source
 INSERT_MEMORY: Final = "128MB"
 # The tables that may have millions of rows of one capture.
 LAID: Final = ("event_ticks", "trace_events", "op_arguments")
+# Tables that most files have no rows of. Where it is known before a question is planned, their part in it is left out.
+SELDOM: Final = ("device_events", "trace_memory")
 # The endings of files that are more than a suffix, and no part of a name.
 ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.json\.gz$")
 
@@ -153,6 +155,10 @@ def lay_over(
         connection.register(f"_{table}_1", rows)
         connection.execute(f"DROP TABLE {table}")
         connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
+    for table in SELDOM:
+        if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+            connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
+            connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
 
 
 def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
@@ -160,8 +166,12 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
-    views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    laid = {name for (name,) in views} & set(LAID)
+    views = {
+        name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    }
+    laid = views & set(LAID)
+    for table in views & set(SELDOM):
+        connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
     for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, reading, source, options).items():

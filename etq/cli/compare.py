@@ -106,7 +106,10 @@ class Comparison:
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
 @click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
 @click.option(
-    "--forced", is_flag=True, help="Compare different profiling levels, and in spite of differing conditions."
+    "--compare-anyway",
+    "forced",
+    is_flag=True,
+    help="Compare different profiling levels, and in spite of differing conditions.",
 )
 @click.option(
     "--fail-on",

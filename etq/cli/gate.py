@@ -28,7 +28,12 @@ SKIP = 125
 @click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
 @click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
-@click.option("--forced", is_flag=True, help="Judge different profiling levels, and in spite of differing conditions.")
+@click.option(
+    "--compare-anyway",
+    "forced",
+    is_flag=True,
+    help="Judge different profiling levels, and in spite of differing conditions.",
+)
 @warehouse_option
 def gate(
     base: str,

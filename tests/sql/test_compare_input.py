@@ -86,7 +86,7 @@ def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, m
     [
         ({"quantile": 0.3}, "quantile is 0.25, 0.5 or 0.9, not 0.3"),
         ({"phase": "decoding"}, "no phase 'decoding'; known are load, prefill, decode, other"),
-        ({"phase": "decode"}, "no capture of base has an execute of phase decode to compare"),
+        ({"phase": "decode"}, "no capture of side=base has an execute of phase decode to compare"),
         ({"history": "nope"}, "no capture matches nope"),
         ({"unit": "cycles"}, "the captures count ns, which can't be told in cycles"),
         ({"unit": "hours"}, "no unit hours; known are ns, us, ms, s, cycles"),
