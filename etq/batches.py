@@ -166,9 +166,13 @@ def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File],
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
     """Of the names that the files may get, those that captures have."""
-    names = [name for each in files for name in names_for(each.source)]
+    names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
+
+
+def _names(source: Source) -> Iterator[str]:
+    return names_for(source.uri, lambda: source.sha256)
 
 
 def _decoded(file: File, taken: set[str]) -> Decoded:
@@ -182,7 +186,7 @@ def _decoded(file: File, taken: set[str]) -> Decoded:
     if moment is not None and options.captured_at is None:
         options = replace(options, captured_at=moment_of(moment))
     reading = list(read_capture(source.content, source.uri, options.clock_bits))
-    names = list(names_for(source))
+    names = list(_names(source))
     name = next((name for name in names if name not in taken), names[-1])
     check_name(name)
     return Decoded(file, name, labels, list(described_tables(reading, name, source, options)))

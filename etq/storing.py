@@ -23,7 +23,7 @@ from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.labels import add_labels, set_labels
-from etq.rollups import fill_rollups
+from etq.rollups import fill_rollups, is_pruned
 from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
@@ -72,7 +72,8 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
             check_name_is_free(connection, "captures", options.name, capture_id)
-        if options.clock_bits not in (None, clock_bits) or options.debug_buffer is not None:
+        is_other = options.clock_bits not in (None, clock_bits)
+        if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
     _say(connection, capture_id, options)
@@ -365,23 +366,23 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
     """The first of the `names_for` a file that no other content has."""
-    for name in names_for(source):
+    for name in names_for(source.uri, lambda: source.sha256):
         if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
             break
     return name
 
 
-def names_for(source: Source) -> Iterator[str]:
+def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
     """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
-    path = PurePath(source.uri)
+    path = PurePath(uri)
     stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
     # What names can't hold (see `check_name`) is left out of those that come from paths.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
     # The hash is asked for last: it may still be under way, beside the reading.
-    yield f"{stem}-{source.sha256[:12]}"
-    yield f"{stem}-{source.sha256}"
+    yield f"{stem}-{sha256()[:12]}"
+    yield f"{stem}-{sha256()}"
 
 
 def _microseconds(moment: datetime) -> int:

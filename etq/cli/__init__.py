@@ -75,4 +75,4 @@ def run() -> NoReturn:
 
 
 # The commands add themselves to the group above.
-from etq.cli import compare, files, labels, metrics, ops, plan, programs, questions, values  # noqa: E402, F401
+from etq.cli import compare, files, house, labels, metrics, ops, plan, programs, questions, values  # noqa: E402, F401
