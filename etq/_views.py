@@ -96,7 +96,8 @@ def _signature(macro: catalog.SqlObject) -> inspect.Signature:
 
 
 def _python_value(default: str) -> Any:
-    return None if default == "NULL" else ast.literal_eval(default)
+    known = {"NULL": None, "false": False, "true": True}
+    return known[default] if default in known else ast.literal_eval(default)
 
 
 def _argument(macro: catalog.SqlObject, parameter: str) -> str:

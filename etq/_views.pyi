@@ -413,6 +413,17 @@ class Views:
         self,
         program: str | Program,
     ) -> duckdb.DuckDBPyRelation: ...
+    def regressions(
+        self,
+        selector: str | None = ...,
+        over: str = ...,
+        by: str = ...,
+        since: str | None = ...,
+        unit: str | None = ...,
+        phase: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,
         capture: str | Capture,
@@ -450,6 +461,17 @@ class Views:
         communication_percent: int = ...,
         utilization_percent: int = ...,
         memory_percent: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trend(
+        self,
+        what: str = ...,
+        item: str | None = ...,
+        selector: str | None = ...,
+        over: str = ...,
+        by: str = ...,
+        unit: str | None = ...,
+        phase: str | None = ...,
+        min_effect: float | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

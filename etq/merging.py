@@ -16,8 +16,8 @@ from etq.catalog import quoted
 from etq.connecting import connect
 from etq.errors import WarehouseError, message_of
 from etq.house import EVENT_TABLES
+from etq.naming import names_for
 from etq.rollups import PRUNED, fill_rollups
-from etq.storing import names_for
 from etq.storing_records import link
 
 # What has keys of its own in a warehouse, those that others refer to first.

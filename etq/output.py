@@ -37,7 +37,7 @@ def write(
     Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
     """
     _refuse_existing(path, force)
-    format = format or _format_of(path)
+    format = format or format_of(path)
     if format == "parquet":
         _write_parquet(warehouse.sql(query, **parameters), path)
     else:
@@ -51,7 +51,7 @@ def write_rows(
 ) -> None:
     """Write rows of texts as `write` does a result."""
     _refuse_existing(path, force)
-    format = format or _format_of(path)
+    format = format or format_of(path)
     if format != "parquet":
         _write_text(columns, rows, format, path)
         return
@@ -71,7 +71,7 @@ def write_text(text: str, path: str | None, *, force: bool = False) -> None:
     _put(text, path)
 
 
-def _format_of(path: str | None) -> str:
+def format_of(path: str | None) -> str:
     return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
 
 

@@ -31,6 +31,7 @@ MIGRATIONS: Final[dict[int, str]] = {
         capture_id INTEGER NOT NULL,
         op_index INTEGER NOT NULL,
         phase VARCHAR,
+        item VARCHAR NOT NULL,
         scope VARCHAR NOT NULL,
         kind VARCHAR NOT NULL,
         label VARCHAR NOT NULL,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
-from pathlib import PurePath
 from typing import Final
 
 import duckdb
@@ -17,12 +15,12 @@ import pyarrow as pa
 
 import etq
 from etq import catalog
-from etq.errors import WarehouseError
 from etq.found_labels import Found
 from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.labels import add_labels, set_labels
+from etq.naming import check_name_is_free, free_name
 from etq.rollups import fill_rollups, is_pruned
 from etq.sources import Source
 
@@ -30,8 +28,8 @@ from etq.sources import Source
 INSERT_MEMORY: Final = "128MB"
 # The tables that may have millions of rows of one capture.
 LAID: Final = ("event_ticks", "trace_events", "op_arguments")
-# The endings of files that are more than a suffix, and no part of a name.
-ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.json\.gz$")
+# Tables that most files have no rows of. Where it is known before a question is planned, their part in it is left out.
+SELDOM: Final = ("device_events", "trace_memory")
 
 
 @dataclass(frozen=True)
@@ -154,6 +152,10 @@ def lay_over(
         connection.register(f"_{table}_1", rows)
         connection.execute(f"DROP TABLE {table}")
         connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
+    for table in SELDOM:
+        if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+            connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
+            connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
 
 
 def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
@@ -161,8 +163,12 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
-    views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    laid = {name for (name,) in views} & set(LAID)
+    views = {
+        name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    }
+    laid = views & set(LAID)
+    for table in views & set(SELDOM):
+        connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
     for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, reading, source, options).items():
@@ -327,6 +333,7 @@ def _read_again(
     _insert_rows(connection, capture_id, name, source, again, staying)
     if said:
         connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", said)
+        fill_rollups(connection, capture_id)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
             from etq.storing_records import link
@@ -346,43 +353,6 @@ def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, opti
         """,
         [options.name, captured_at, options.time_scale, capture_id],
     )
-
-
-def check_name(name: str) -> None:
-    """Raise `WarehouseError` for what is no name."""
-    if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
-
-
-def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
-    check_name(name)
-    taken = connection.execute(
-        f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
-    ).fetchall()
-    if taken:
-        raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
-
-
-def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
-    """The first of the `names_for` a file that no other content has."""
-    for name in names_for(source.uri, lambda: source.sha256):
-        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
-            break
-    return name
-
-
-def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
-    """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
-    path = PurePath(uri)
-    stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
-    # What names can't hold (see `check_name`) is left out of those that come from paths.
-    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
-    for start in range(len(parts) - 1, -1, -1):
-        yield "/".join(parts[start:])
-    # The hash is asked for last: it may still be under way, beside the reading.
-    yield f"{stem}-{sha256()[:12]}"
-    yield f"{stem}-{sha256()}"
 
 
 def _microseconds(moment: datetime) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
 from etq.ingest.trace_columns import NOTHING, TraceColumns
 from etq.ingest.trace_devices import device_rows
+from etq.ingest.trace_entries import Entries
 from etq.ingest.trace_json import PlainEvent, Trace, TraceEvent
 from etq.ingest.trace_rows import trace_rows
 
@@ -32,6 +33,7 @@ LARGEST_JSON: Final = 2**33
 # How many events are decoded at once: all of them would fill memory, and leave the processor's cache.
 AT_ONCE: Final = 512
 
+_events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
 _event: Final = msgspec.json.Decoder(TraceEvent, strict=False)
 _plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
 
@@ -46,12 +48,12 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
     Raises `FormatError` for what is no JSON or no trace, for damaged or absurdly packed gzip.
     """
-    content = _unpacked(data, path)
+    entries = Entries(_unpacked(data, path), path)
     collecting = gc.isenabled()
     # Of a trace's objects none refer to each other in a cycle.
     gc.disable()
     try:
-        columns, trace = _decoded(content, path)
+        columns, trace = _decoded(entries)
     finally:
         if collecting:
             gc.enable()
@@ -64,7 +66,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns, trace.traceEvents)
+    yield from trace_rows(columns, entries)
 
 
 def _unpacked(data: Any, path: str) -> Any:
@@ -88,17 +90,41 @@ def _unpacked(data: Any, path: str) -> Any:
     return b"".join(parts)
 
 
-def _decoded(content: Any, path: str) -> tuple[TraceColumns, Trace]:
+def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
+    """The events, and what else the trace says: its entries may be missing from it."""
+    try:
+        columns = TraceColumns()
+        place = 0
+        for block in entries.blocks():
+            place += _add_block(columns, place, block)
+        if place:
+            return columns, entries.around
+    except (msgspec.DecodeError, RecursionError):
+        pass
     columns = TraceColumns()
-    trace = _trace(content, path)
-    entries = trace.traceEvents
-    for start in range(0, len(entries), AT_ONCE):
-        part = entries[start : start + AT_ONCE]
-        try:
-            columns.add(start, list(map(_event.decode, part)))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            columns.add(start, [_one(at, entry, columns) for at, entry in enumerate(part, start)])
-    return columns, trace
+    every = entries.whole.traceEvents
+    for start in range(0, len(every), AT_ONCE):
+        _add_each(columns, start, every[start : start + AT_ONCE])
+    return columns, entries.whole
+
+
+def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
+    """Add the events of a JSON list at places from `first` on, and return their number."""
+    try:
+        events = _events.decode(block)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        each = msgspec.json.decode(block, type=list[msgspec.Raw])
+        _add_each(columns, first, each)
+        return len(each)
+    columns.add(first, events)
+    return len(events)
+
+
+def _add_each(columns: TraceColumns, first: int, entries: Sequence[msgspec.Raw]) -> None:
+    try:
+        columns.add(first, list(map(_event.decode, entries)))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        columns.add(first, [_one(at, entry, columns) for at, entry in enumerate(entries, first)])
 
 
 def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
@@ -126,15 +152,3 @@ def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | Pla
     except msgspec.DecodeError:
         columns.leave_out("no event's form")
         return NOTHING
-
-
-def _trace(content: Any, path: str) -> Trace:
-    """A trace with its entries as they are written; a bare list of entries is one, too."""
-    is_list = bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
-    start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
-    try:
-        if is_list:
-            return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
-        return msgspec.json.decode(memoryview(content)[start:], type=Trace)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(path, f"no trace: expected JSON with traceEvents: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from etq.ingest.trace_json import DEVICE_CATEGORIES, UNWRITTEN, Arguments, PlainEvent, TraceEvent, Written
+from etq.ingest.trace_json import Arguments, PlainEvent, TraceEvent, Written
 
 MEMORY: Final = "[memory]"
 NO_ARGUMENTS: Final = Arguments()
@@ -39,8 +39,7 @@ class TraceColumns:
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
     plain         positions of events whose arguments are of another tool's kind
     stacks        rows of position, number in `written`
-    devices       rows of position and what device events say
-    memory        rows of position, thread, microseconds and what `[memory]` events say
+    memory        rows of position, thread and microseconds of `[memory]` events
     """
 
     def __init__(self) -> None:
@@ -50,8 +49,7 @@ class TraceColumns:
         self.kinds, self.threads, self.written = (Numbered() for _ in range(3))
         self.plain: set[int] = set()
         self.stacks: list[tuple[int, int]] = []
-        self.devices: list[tuple[Any, ...]] = []
-        self.memory: list[tuple[Any, ...]] = []
+        self.memory: list[tuple[int, int, float]] = []
         self.process_names: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
         self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent]]] = defaultdict(list)
@@ -88,26 +86,24 @@ class TraceColumns:
             self._add_slices([*compress(places, is_timed)], [*compress(events, is_timed)])
             return
         given = [event.args or NO_ARGUMENTS for event in events]
-        self.at.extend(places)
+        self.at.fromlist([*places])
         self.start.fromlist(starts)
         self.duration.fromlist([event.dur for event in events])
-        self.kind.extend(map(self.kinds.__getitem__, [(event.cat, event.name) for event in events]))
-        self.thread.extend(map(self.threads.__getitem__, [(event.pid, event.tid) for event in events]))
+        self.kind.fromlist([*map(self.kinds.__getitem__, [(event.cat, event.name) for event in events])])
+        self.thread.fromlist([*map(self.threads.__getitem__, [(event.pid, event.tid) for event in events])])
         self.external.fromlist([args.external_id for args in given])
         self.old_external.fromlist([args.old_external_id for args in given])
         self.correlation.fromlist([args.correlation for args in given])
         self.sequence.fromlist([args.sequence_number for args in given])
         self.forward.fromlist([args.forward_thread for args in given])
-        for at, event, args in zip(places, events, given, strict=True):
-            if args.call_stack:
-                self.stacks.append((at, self.written[args.call_stack.encode()]))
-            if event.cat in DEVICE_CATEGORIES:
-                self.devices.append((at, *_device_row(args, self.written)))
+        stacks = [args.call_stack for args in given]
+        if any(stacks):
+            self.stacks += [(at, self.written[each.encode()]) for at, each in zip(places, stacks, strict=True) if each]
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
         if event.ph == "i" and event.name == MEMORY and not isnan(event.ts):
-            self.memory.append((at, self.threads[event.pid, event.tid], event.ts, *_memory_row(args)))
+            self.memory.append((at, self.threads[event.pid, event.tid], event.ts))
         elif event.ph == "M":
             self._name(event, args)
         elif event.ph == "B":
@@ -149,23 +145,3 @@ def spelled(value: Written) -> str:
 def texts_of(values: Iterable[bytes | None]) -> list[str | None]:
     """JSON or texts as they were written."""
     return [None if value is None else value.decode("utf-8", "replace") for value in values]
-
-
-def _written(part: msgspec.Raw) -> bytes | None:
-    return None if part is UNWRITTEN else bytes(part)
-
-
-def _device_row(args: Arguments, written: Numbered) -> tuple[Any, ...]:
-    stream = args.stream if isinstance(args.stream, int) else None
-    grids = [written[_written(each)] for each in (args.grid, args.block)]
-    return (
-        *(args.device, stream, *grids, args.registers, args.shared_memory),
-        *(args.blocks_per_sm, args.warps_per_sm, args.occupancy, args.bytes, args.bandwidth),
-    )
-
-
-def _memory_row(args: Arguments) -> tuple[Any, ...]:
-    return (
-        *(args.memory_bytes, args.device_type, args.device_id, args.address),
-        *(args.total_allocated, args.total_reserved),
-    )

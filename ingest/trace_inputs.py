@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import Later, batch, encoded, numbers
 from etq.ingest.trace_columns import Numbered, texts_of
+from etq.ingest.trace_entries import Entries
 from etq.ingest.trace_json import UNWRITTEN, InputsEvent
 
 Whole = npt.NDArray[np.int64]
@@ -24,12 +25,12 @@ _OP_ARGUMENTS: Final = pa.schema(
 _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
-def inputs_of(entries: list[msgspec.Raw], at: Whole, run: Whole) -> Later:
+def inputs_of(entries: Entries, at: Whole, run: Whole) -> Later:
     """The table `op_arguments` of the entries at these positions, which are of these runs."""
     return Later(_OP_ARGUMENTS, partial(_rows, entries, at, run))
 
 
-def _rows(entries: list[msgspec.Raw], at: Whole, run: Whole) -> pa.RecordBatch:
+def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     written = Numbered()
     places: list[int] = []
     codes: list[int] = []

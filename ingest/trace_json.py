@@ -7,7 +7,7 @@ lower-case keys among it, and Chrome's Trace Event Format, of which both are.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
@@ -28,16 +28,27 @@ UNWRITTEN: Final = msgspec.Raw(b"")
 Written = str | int | float | None
 
 
-class Arguments(msgspec.Struct, gc=False):
-    """What an event says of itself, but for its inputs. First what most say, in their order, which is sooner found."""
+# What a column of 64 bits holds: any other is no id, as a text is none.
+Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-    external_id: int = msgspec.field(default=NONE, name="External id")
-    sequence_number: int = msgspec.field(default=NONE, name="Sequence number")
-    forward_thread: int = msgspec.field(default=NONE, name="Fwd thread id")
-    old_external_id: int = msgspec.field(default=NONE, name="external id")
-    correlation: int = NONE
+
+class Arguments(msgspec.Struct, gc=False):
+    """What most events say of themselves, but for their inputs: each key more makes the others slower to find."""
+
+    external_id: Id = msgspec.field(default=NONE, name="External id")
+    sequence_number: Id = msgspec.field(default=NONE, name="Sequence number")
+    forward_thread: Id = msgspec.field(default=NONE, name="Fwd thread id")
+    # Of the older layout.
+    old_external_id: Id = msgspec.field(default=NONE, name="external id")
+    correlation: Id = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    # Of the device.
+    # Of metadata.
+    name: str | None = None
+
+
+class DeviceArguments(msgspec.Struct, gc=False):
+    """What events of a device say of it."""
+
     device: int | None = None
     stream: int | str | None = None
     grid: msgspec.Raw = UNWRITTEN
@@ -49,16 +60,17 @@ class Arguments(msgspec.Struct, gc=False):
     occupancy: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
     bytes: int | None = None
     bandwidth: float | None = msgspec.field(default=None, name="memory bandwidth (GB/s)")
-    # Of `[memory]` events.
-    memory_bytes: int | None = msgspec.field(default=None, name="Bytes")
+
+
+class MemoryArguments(msgspec.Struct, gc=False):
+    """What `[memory]` events say."""
+
+    bytes: int | None = msgspec.field(default=None, name="Bytes")
     total_allocated: int | None = msgspec.field(default=None, name="Total Allocated")
     total_reserved: int | None = msgspec.field(default=None, name="Total Reserved")
     device_type: int | None = msgspec.field(default=None, name="Device Type")
     device_id: int | None = msgspec.field(default=None, name="Device Id")
     address: int | None = msgspec.field(default=None, name="Addr")
-    # Of metadata.
-    name: str | None = None
-    labels: str | None = None
 
 
 class TraceEvent(msgspec.Struct, gc=False):
@@ -101,6 +113,18 @@ class InputsEvent(msgspec.Struct, gc=False):
     """An entry, for its inputs alone."""
 
     args: Inputs | None = None
+
+
+class DeviceEvent(msgspec.Struct, gc=False):
+    """An entry, for what it says of a device."""
+
+    args: DeviceArguments | None = None
+
+
+class MemoryEvent(msgspec.Struct, gc=False):
+    """An entry, for what it says of memory."""
+
+    args: MemoryArguments | None = None
 
 
 class DistributedInfo(msgspec.Struct, gc=False):

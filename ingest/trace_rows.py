@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import Later, batch, chosen, encoded, integers, numbers, texts
+from etq.ingest.arrow import Later, batch, encoded, integers, numbers, texts
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace_details import BEYOND, device_events, memory_events, nanoseconds
 from etq.ingest.trace_inputs import inputs_of
+from etq.ingest.trace_entries import Entries
 from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
+from etq.ingest.trace_order import first_places, occurrences, order_of, parents
 
 Whole = npt.NDArray[np.int64]
-# Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
-_BEYOND: Final = 9.2e15
 _OF_NO_THREAD: Final = "Trace"
-_NEVER: Final = 2**63 - 1
 
 
 class Slices:
@@ -31,20 +30,22 @@ class Slices:
 
     def __init__(self, columns: TraceColumns) -> None:
         start, duration = np.array(columns.start), np.array(columns.duration)
-        is_kept = (np.abs(start) < _BEYOND) & ~(np.abs(duration) >= _BEYOND)
+        is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
         if lost := int((~is_kept).sum()):
             columns.find("impossible times", f"{lost} events have times that 64 bits don't hold: left out")
         if unknown := int(np.isnan(duration).sum()):
             columns.find("no duration", f"{unknown} events have no duration: taken for 0")
         if negative := int((duration < 0).sum()):
             columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+        kept: Any = slice(None) if is_kept.all() else is_kept
+        start, duration = start[kept], duration[kept]
         self.kinds = [*columns.kinds]
         self.at, self.kind, self.thread = (
-            np.array(each, np.int64)[is_kept] for each in (columns.at, columns.kind, columns.thread)
+            np.array(each, np.int64)[kept] for each in (columns.at, columns.kind, columns.thread)
         )
-        self.start, self.elapsed = _nanoseconds(start[is_kept]), _nanoseconds(np.nan_to_num(duration[is_kept]))
+        self.start, self.elapsed = nanoseconds(start), nanoseconds(np.nan_to_num(duration))
         self.external, old_external, self.correlation, self.sequence, self.forward = (
-            np.array(each, np.int64)[is_kept]
+            np.array(each, np.int64)[kept]
             for each in (
                 *(columns.external, columns.old_external, columns.correlation),
                 *(columns.sequence, columns.forward),
@@ -53,7 +54,7 @@ class Slices:
         # In the older layout runtime and device events have it in lower case, 0 for none.
         self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
         # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
-        self.slack = np.ceil(np.spacing(np.abs(start[is_kept])) * 1000).astype(np.int64) if len(self.at) else self.at
+        self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
         self.slack[self.slack < 2] = 0
         self.is_device = self._is_of(DEVICE_CATEGORIES)
         self.steps = self._steps()
@@ -93,35 +94,23 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self) -> Whole:
-        """The slice of the same thread that each stands in, as torch nests them (`_populate_cpu_children`)."""
+        """The slice of the same thread that each stands in; what a device does stands in none."""
         parent = np.full(len(self.at), NONE, np.int64)
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
-        end = self.start + self.elapsed
-        order = nested[np.lexsort((nested, -end[nested], self.start[nested], self.thread[nested]))]
-        # What reaches behind where another ends, or begins there, is not within it.
-        reach = np.maximum(self.start[order] + 1, end[order] - self.slack[order])
-        is_first = np.diff(self.thread[order], prepend=NONE) != 0
-        reach[is_first] = _NEVER
-        # By places in `order`: the end of each, and that of what it stands in; nothing ends behind the place NONE.
-        ends = [*end[order].tolist(), _NEVER]
-        above: list[int] = []
-        for before, last in enumerate(reach.tolist(), NONE):
-            place = before
-            while last > ends[place]:
-                place = above[place]
-            above.append(place)
-        found = np.array(above, np.int64)
+        start = self.start[nested]
+        found = parents(self.thread[nested], start, start + self.elapsed[nested], self.slack[nested])
         is_within = found != NONE
-        parent[order[is_within]] = order[found[is_within]]
+        parent[nested[is_within]] = nested[found[is_within]]
         return parent
 
 
-def trace_rows(columns: TraceColumns, entries: list[msgspec.Raw]) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
+def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
     """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
     columns.finish()
     slices = Slices(columns)
     signatures, signature = _signatures(slices)
-    order = np.lexsort((slices.at, slices.run))
+    order = np.argsort(slices.at, kind="stable")
+    order = order[order_of(slices.run[order])]
     yield (
         "captures",
         batch({"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}),
@@ -133,41 +122,14 @@ def trace_rows(columns: TraceColumns, entries: list[msgspec.Raw]) -> Iterator[tu
     yield "trace_events", _trace_events(columns, slices, order)
     readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
     yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
-    if columns.devices:
-        yield "device_events", _devices(columns, _RunOf(slices))
+    if slices.is_device.any():
+        of_devices = order[slices.is_device[order]]
+        yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices])
     if columns.memory:
-        yield "trace_memory", _memory(columns)
+        yield "trace_memory", memory_events(entries, columns.memory)
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
-
-
-class _RunOf:
-    """The run of a position in the file."""
-
-    def __init__(self, slices: Slices) -> None:
-        self._order = np.argsort(slices.at, kind="stable")
-        self._at, self._run = slices.at[self._order], slices.run[self._order]
-
-    def keys(self, at: Whole) -> tuple[npt.NDArray[np.bool_], dict[str, pa.Array]]:
-        """Which of these positions are slices, and their keys as columns."""
-        if not len(self._at):
-            return np.zeros(len(at), np.bool_), {}
-        places = np.minimum(np.searchsorted(self._at, at), len(self._at) - 1)
-        is_known = self._at[places] == at
-        run = self._run[places[is_known]]
-        return is_known, {
-            "run_index": numbers(run.astype(np.int32)),
-            "event_index": numbers(at[is_known].astype(np.int32)),
-        }
-
-
-def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
-    """Whole and part apart: together they would lose the last nanosecond."""
-    whole = np.floor(microseconds)
-    part = np.rint((microseconds - whole) * 1000)
-    nanoseconds: Whole = whole.astype(np.int64) * 1000 + part.astype(np.int64)
-    return nanoseconds
 
 
 def _runs(slices: Slices) -> pa.RecordBatch:
@@ -192,7 +154,9 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
     key = block * len(slices.kinds) + slices.kind
-    distinct, first, signature = np.unique(key, return_index=True, return_inverse=True)
+    first = first_places(key, 2 * len(slices.kinds))
+    distinct = np.flatnonzero(first != NONE)
+    first, signature = first[distinct], (np.cumsum(first != NONE) - 1)[key]
     blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
     names = [slices.kinds[kind][1] for kind in kinds]
     categories = [slices.kinds[kind][0] for kind in kinds]
@@ -216,7 +180,7 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
             "clock": texts(["host"] * count),
         }
     )
-    return rows, signature.reshape(-1)
+    return rows, signature
 
 
 def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBatch:
@@ -228,7 +192,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBat
         numbers(run.astype(np.int32)),
         numbers(slices.at[order].astype(np.int32)),
         numbers(code.astype(np.int32)),
-        numbers(_occurrences(run, code)),
+        numbers(occurrences(run * (code.max(initial=0) + 1) + code)),
         numbers(slices.at[parent].astype(np.int32), is_root),
         numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
         pa.nulls(len(order), pa.int32()),
@@ -237,18 +201,6 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBat
         pa.nulls(len(order), pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
-
-
-def _occurrences(run: Whole, code: Whole) -> npt.NDArray[np.int32]:
-    """How many of the same signature came before in the same run."""
-    order = np.lexsort((np.arange(len(run)), code, run))
-    is_first = np.ones(len(run), np.bool_)
-    is_first[1:] = (run[order][1:] != run[order][:-1]) | (code[order][1:] != code[order][:-1])
-    starts = np.flatnonzero(is_first)
-    place = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
-    occurrences = np.zeros(len(run), np.int32)
-    occurrences[order] = place
-    return occurrences
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:
@@ -284,51 +236,3 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.Rec
     )
     found["call_stack"] = encoded(written, codes) if stacks else pa.nulls(len(order), pa.string())
     return batch(found)
-
-
-def _devices(columns: TraceColumns, run_of: _RunOf) -> pa.RecordBatch:
-    at, device, stream, grid, block, registers, shared, *others = zip(*columns.devices, strict=True)
-    is_known, found = run_of.keys(np.array(at, np.int64))
-    chosen_rows = np.flatnonzero(is_known)
-    written = texts_of(columns.written)
-    found["device"] = chosen(_bounded(device), chosen_rows)
-    found["stream"] = chosen(_bounded(stream), chosen_rows, np.int64)
-    found["grid"] = encoded(written, np.array(grid, np.int64)[is_known])
-    found["block"] = encoded(written, np.array(block, np.int64)[is_known])
-    found["registers_per_thread"] = chosen(_bounded(registers), chosen_rows)
-    found["shared_memory_bytes"] = chosen(_bounded(shared), chosen_rows, np.int64)
-    blocks, warps, occupancy, size, bandwidth = others
-    for name, values in (
-        ("blocks_per_sm", blocks),
-        ("warps_per_sm", warps),
-        ("occupancy_percent", occupancy),
-        ("bandwidth_gb_per_s", bandwidth),
-    ):
-        floats = np.array([np.nan if value is None else value for value in values])[is_known]
-        found[name] = numbers(floats, np.isnan(floats))
-    found["bytes"] = chosen(_bounded(size), chosen_rows, np.int64)
-    return batch(found)
-
-
-def _memory(columns: TraceColumns) -> pa.RecordBatch:
-    at, thread, moment, size, type, device, address, allocated, reserved = zip(*columns.memory, strict=True)
-    times = np.array(moment)
-    kept = np.flatnonzero(np.abs(times) < _BEYOND)
-    return batch(
-        {
-            "event_index": chosen(at, kept),
-            "thread_index": chosen(thread, kept),
-            "at_ticks": numbers(_nanoseconds(times[kept])),
-            "bytes": chosen(_bounded(size), kept, np.int64),
-            "device_type": chosen(_bounded(type), kept),
-            "device": chosen(_bounded(device), kept),
-            "address": texts([None if address[row] is None else str(address[row]) for row in kept.tolist()]),
-            "total_allocated": chosen(_bounded(allocated), kept, np.int64),
-            "total_reserved": chosen(_bounded(reserved), kept, np.int64),
-        }
-    )
-
-
-def _bounded(values: tuple[Any, ...]) -> list[int | None]:
-    """Numbers that columns hold; a file may say any."""
-    return [value if isinstance(value, int) and -(2**31) <= value < 2**63 else None for value in values]

@@ -15,9 +15,9 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import UNITS, is_file, output_options, warehouse_option
+from etq.cli.options import PHASES, UNITS, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
-from etq.output import printable, table, write_rows, write_text
+from etq.output import format_of, printable, table, write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -54,7 +54,7 @@ TITLES: Final = {
     "metrics": "Metrics",
 }
 WORSE: Final = ("slower", "worse")
-UNCLEAR: Final = ("too few", "can't judge", "conditions differ")
+UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Comparison:
 
     def has_modules(self) -> bool:
         query = """
-            SELECT 1 FROM module_times AS m
-            WHERE m.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s) LIMIT 1
+            SELECT bool_and(c.record_id IS NOT NULL) FROM captures AS c
+            WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
         """
-        return all(self.warehouse.rows(query, side=side)[1] for side in (self.base, self.new))
+        return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
 
 @main.command()
@@ -101,14 +101,15 @@ class Comparison:
 )
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
-@click.option("--phase", help="Only runs of that phase.")
+@click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
 @click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
+@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
 @click.option(
-    "--min-effect", metavar="PERCENT", callback=lambda *a: _fraction(a[2]), help="Smallest that counts, as 3%."
-)
-@click.option(
-    "--forced", is_flag=True, help="Compare different profiling levels, and in spite of differing conditions."
+    "--compare-anyway",
+    "forced",
+    is_flag=True,
+    help="Compare different profiling levels, and in spite of differing conditions.",
 )
 @click.option(
     "--fail-on",
@@ -145,10 +146,12 @@ def compare(
     etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
     """
+    if metrics and not fail_on:
+        raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
     given = {**options, "quantile": None if quantile is None else float(quantile)}
-    with _sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
+    with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, given)
-        form = format or ("table" if output is None else None)
+        form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
             write_text(_whole(comparison, form, limit), output, force=force)
         else:
@@ -156,24 +159,13 @@ def compare(
             _tell_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            _gate(comparison, fail_on, metrics)
-
-
-def _fraction(text: str | None) -> float | None:
-    """3% and 0.03 as 0.03."""
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
-    if not 0 <= value < 10:
-        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
-    return value
+            worse, unclear = tell_worse(comparison, "slower" in fail_on, metrics)
+            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+                sys.exit(REGRESSION)
 
 
 @contextmanager
-def _sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
+def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
     """The warehouse, and both sides as selectors in it: files are put into one in memory."""
     from etq.warehouse import open
 
@@ -203,13 +195,15 @@ def _sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple
 
 def _files(side: str, db: str) -> list[str]:
     """The files that a side means; none where it means captures of the warehouse."""
-    if is_file(side, db):
+    if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
-    if glob.has_magic(side) and "=" not in side:
+    if glob.has_magic(side):
         found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
-        if not found:
+        if found:
+            return found
+        # Labels and names of captures may hold what patterns are made of.
+        if "=" not in side and (os.sep in side or not os.path.exists(db)):
             raise EtqError(f"{side}: no such files")
-        return found
     if os.sep in side and "=" not in side and Path(side).suffix and not os.path.exists(db):
         raise EtqError(f"{side}: no such file")
     return []
@@ -222,12 +216,14 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
 
         from etq.output import json_objects
 
-        return json.dumps({part: json_objects(*comparison.rows(part)) for part in VIEWS}, indent=1, default=str) + "\n"
+        parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
+        answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
+        return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
     from etq.output import markdown
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    parts = [_headline(comparison, form)]
+    parts = [headline(comparison, form)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
         parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
@@ -243,7 +239,7 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
     return "\n".join(parts)
 
 
-def _headline(comparison: Comparison, form: str) -> str:
+def headline(comparison: Comparison, form: str) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
     _, rows = comparison.rows("captures", columns)
@@ -270,8 +266,8 @@ def _tell_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, ...]) -> None:
-    """Exit with status 3 where what is asked for has become worse, and say what; say where it can't be told."""
+def tell_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Say what has become worse, and where that can't be told: of metrics, or else of the total and of ops."""
     if metrics:
         found = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -281,7 +277,7 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
-        if "slower" in fail_on:
+        if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
             judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in judged if verdict in WORSE]
@@ -290,5 +286,4 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...], metrics: tuple[str, 
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
         click.secho(printable(f"Can't tell: {text}"), err=True)
-    if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
-        sys.exit(REGRESSION)
+    return worse, unclear

@@ -68,6 +68,21 @@ def step_options(command: Command) -> Command:
     return command
 
 
+def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """3% and 0.03 as 0.03."""
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
+    if not text.endswith("%") and value >= 1:
+        raise click.BadParameter(f"{text} would be {value:.0%} of a time; did you mean {text}%?")
+    if not 0 <= value < 10:
+        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
+    return value
+
+
 @dataclass(frozen=True)
 class FileOptions:
     """What is said of a file that is read on the command line."""
@@ -113,7 +128,7 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument means a file: one that exists, unless it is a plain word and there is a warehouse."""
     is_path = os.sep in capture or "." in capture
-    return (Path(capture).is_file() and (is_path or not os.path.exists(db))) or (is_path and os.path.isdir(capture))
+    return os.path.exists(capture) and (is_path or not os.path.exists(db))
 
 
 def is_record(argument: str) -> bool:

@@ -13,23 +13,25 @@
 CREATE MACRO _matching_captures(
     capture  -- a name, a selector, or at least 4 letters of a hash
 ) AS TABLE
-SELECT _each.capture_id, _each.name
-FROM captures AS _each
-WHERE CASE
-    WHEN length(capture::VARCHAR) = 64 AND EXISTS (
-        FROM captures AS _same WHERE _same.sha256 = capture::VARCHAR
-    ) THEN _each.sha256 = capture::VARCHAR
-    WHEN EXISTS (
-        FROM captures AS _named WHERE _named.name = capture::VARCHAR
-    ) THEN _each.name = capture::VARCHAR
-    WHEN contains(capture::VARCHAR, '=') OR starts_with(capture::VARCHAR, '@')
-        THEN _each.capture_id IN (
-            SELECT _selected.capture_id
-            FROM _selected_captures(capture::VARCHAR) AS _selected
-        )
-    ELSE length(capture::VARCHAR) >= 4
-        AND starts_with(_each.sha256, lower(capture::VARCHAR))
-END;
+SELECT _way.capture_id, _way.name
+FROM (
+    SELECT
+        _each.capture_id,
+        _each.name,
+        CASE
+            WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR
+                THEN 1
+            WHEN _each.name = capture::VARCHAR THEN 2
+            WHEN contains(capture::VARCHAR, '=') OR starts_with(capture::VARCHAR, '@')
+                THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
+            WHEN length(capture::VARCHAR) >= 4
+                AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
+        END AS way
+    FROM captures AS _each
+    LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected
+        ON _selected.capture_id = _each.capture_id
+) AS _way
+QUALIFY _way.way = min(_way.way) OVER ();
 
 -- The captures that a selector chooses.
 -- Columns:
@@ -48,25 +50,25 @@ FROM (
                 _each.capture_id DESC
         ) AS age
     FROM captures AS _each
-    WHERE (
-        SELECT count(*)
-        FROM labels AS _label
-        WHERE _label.capture_id = _each.capture_id
-            AND (
-                list_contains(
-                    _selector_parts(selector), _label.key || '=' || _label.value
+    WHERE len(list_filter(_selector_parts(selector), lambda p: p[1] <> '@')) = 0
+        OR _each.capture_id IN (
+            SELECT _label.capture_id
+            FROM labels AS _label
+            -- Keys are few: most labels are ruled out by theirs.
+            WHERE contains(selector, _label.key)
+                AND (
+                    _label.key || '=' || _label.value = selector
+                    OR list_has_any(_selector_parts(selector), [
+                        _label.key || '=' || _label.value,
+                        _label.key || '="' || replace(_label.value, '"', '""') || '"'
+                    ])
                 )
-                OR list_contains(
-                    _selector_parts(selector),
-                    _label.key || '="' || replace(_label.value, '"', '""') || '"'
-                )
-            )
-    ) = len(list_filter(_selector_parts(selector), lambda p: p[1] <> '@'))
-    OR EXISTS (
-        FROM labels AS _whole
-        WHERE _whole.capture_id = _each.capture_id
-            AND _whole.key || '=' || _whole.value = selector
-    )
+            GROUP BY _label.capture_id
+            HAVING bool_or(_label.key || '=' || _label.value = selector)
+                OR count(*) = len(list_filter(
+                    _selector_parts(selector), lambda p: p[1] <> '@'
+                ))
+        )
 ) AS _ranked
 WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN [] THEN true

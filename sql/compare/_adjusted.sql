@@ -55,7 +55,8 @@ items AS (
         ON s.comparison = l.comparison AND s.capture_id = l.capture_id
     WHERE l.level <> 'module'
     GROUP BY l.comparison, l.level, l.item
-    HAVING count(l.log_ticks) = max(s.captures) AND NOT bool_or(l.is_coarse)
+    HAVING count(l.log_ticks) = max(s.captures)
+        AND 2 * count(*) FILTER (WHERE l.is_coarse) < count(*)
 ),
 deviations AS MATERIALIZED (
     SELECT
@@ -94,11 +95,12 @@ offs AS (
 disturbed AS MATERIALIZED (
     SELECT
         o.*,
-        abs(o.off) > greatest(
+        -- Of a capture without a precise time, nobody knows.
+        coalesce(abs(o.off) > greatest(
             CASE WHEN o.is_single THEN 0.05 ELSE 0.03 END,
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
-        ) AS is_disturbed
+        ), false) AS is_disturbed
     FROM offs AS o
 ),
 moved AS (

@@ -66,7 +66,7 @@ both_ways AS (
         s.change_high,
         s.p,
         s.q,
-        s.share,
+        coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
         s.captures_needed,
@@ -109,6 +109,10 @@ judged AS (
                 AND abs(b.change) >= b.smallest
                 AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
                 THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
+            WHEN b.p = 1
+                AND abs(b.change) >= b.smallest
+                AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
+                THEN 'can''t judge'
             ELSE '~'
         END AS verdict
     FROM both_ways AS b
@@ -145,6 +149,10 @@ SELECT
             'takes less than the clock can tell'
         WHEN j.verdict = 'can''t judge' AND j.is_disturbed THEN
             'a capture is disturbed: measure again'
+        WHEN j.verdict = 'can''t judge'
+            AND NOT j.is_single
+            AND NOT j.is_below_resolution THEN
+            'the same in all captures of a side, so that nothing tells what chance does'
         WHEN j.verdict = 'can''t judge' THEN
             'the clock counts in steps of ' || _length(j.resolution) || ', and this '
             || 'takes ' || _length(j.base_ticks) || ': changes under '

@@ -1,17 +1,15 @@
 -- The conditions, metrics that have no better, that the captures of two sides
--- were measured under, where the sides' ranges don't overlap; and their governors.
+-- were measured under, where the sides' ranges don't overlap and their medians are
+-- 5 % apart or more; and their governors.
 -- Columns:
 --   name: the condition
 --   detail: both sides' ranges in words
 CREATE MACRO _differing_conditions(
-    base,  -- as in `compare_ops`
-    new  -- as in `compare_ops`
+    chosen  -- rows of `_sides` as a list
 ) AS TABLE
 WITH
 sides AS (
-    SELECT c.capture_id, 'base' AS side FROM _several_captures(base) AS c
-    UNION ALL
-    SELECT c.capture_id, 'new' FROM _several_captures(new) AS c
+    SELECT unnest(chosen, recursive := true)
 ),
 ranges AS (
     SELECT
@@ -19,7 +17,8 @@ ranges AS (
         s.side,
         any_value(m.unit) AS unit,
         min(m.value) AS low,
-        max(m.value) AS high
+        max(m.value) AS high,
+        median(m.value) AS middle
     FROM sides AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
     WHERE m.better IS NULL
@@ -40,7 +39,10 @@ SELECT
         AS detail
 FROM ranges AS b
 JOIN ranges AS n ON n.name = b.name AND n.side = 'new'
-WHERE b.side = 'base' AND (b.low > n.high OR b.high < n.low)
+WHERE b.side = 'base'
+    AND (b.low > n.high OR b.high < n.low)
+    -- Few values of one distribution may lie apart by chance; not by so much.
+    AND abs(n.middle - b.middle) >= 0.05 * abs(b.middle)
 UNION ALL
 SELECT 'governor', b.governors || ' in base, ' || n.governors || ' in new'
 FROM governors AS b

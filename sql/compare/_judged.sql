@@ -100,7 +100,8 @@ added AS (
         + count(*) FILTER (WHERE k.is_new)
         * var_pop(k.value) FILTER (WHERE k.is_new) AS squares,
         max(k.resolution) AS resolution,
-        bool_or(k.is_coarse) AS is_coarse
+        -- One capture of few runs may be round by chance.
+        2 * count(*) FILTER (WHERE k.is_coarse) >= count(*) AS is_coarse
     FROM kept AS k
     GROUP BY k.comparison, k.level, k.scope, k.item
 ),

@@ -55,7 +55,7 @@ spread AS MATERIALIZED (
         h.item,
         count(*) AS captures,
         max(h.step) AS worst_step,
-        bool_or(h.is_coarse) AS is_coarse,
+        2 * count(*) FILTER (WHERE h.is_coarse) >= count(*) AS is_coarse,
         greatest(median(h.deviation), median(h.step)) AS spread
     FROM history AS h
     GROUP BY h.comparison, h.level, h.item

@@ -22,25 +22,60 @@
 --   instruction_id: the instruction; NULL where none is named
 --   place: position among the ops of its capture
 --   is_added: whether it adds up to the total
---   counted: what ticks are: ns or cycles
+--   counted: what ticks are: ns or cycles; of what a backend counts itself, as it does
 CREATE MACRO _samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase,  -- as in `compare_ops`
     forced  -- as in `compare_ops`
 ) AS TABLE
 WITH
+found AS MATERIALIZED (
+    SELECT
+        s.*,
+        EXISTS (
+            SELECT 1
+            FROM op_times AS o
+            WHERE o.capture_id = s.capture_id
+                AND o.phase IS NOT DISTINCT FROM CASE
+                    WHEN phase IS NOT NULL THEN _known_phase(phase)
+                END
+        ) AS has_times
+    FROM (SELECT unnest(chosen, recursive := true)) AS s
+),
+empty AS (
+    SELECT
+        f.side AS selector,
+        any_value(c.name) AS name,
+        count(*) AS captures
+    FROM found AS f
+    JOIN captures AS c ON c.capture_id = f.capture_id
+    WHERE f.side <> 'history'
+    GROUP BY f.side
+    HAVING NOT bool_or(f.has_times)
+),
 sides AS MATERIALIZED (
     SELECT
         s.capture_id,
         s.side,
         s.position,
+        s.only_scope,
         coalesce(_nanoseconds(c.time_scale), 1) AS scale,
         CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         bool_and(coalesce(r.is_complete, false)) OVER () AS has_records,
         CASE
+            WHEN EXISTS (SELECT 1 FROM empty AS e) THEN error((
+                SELECT
+                    CASE e.captures
+                        WHEN 1 THEN e.name || ' has no'
+                        ELSE 'no capture of ' || e.selector || ' has an'
+                    END || ' execute' || coalesce(' of phase ' || phase, '')
+                    || ' to compare: of an ETDump or prof_result, the times of '
+                    || 'Method::execute are, and of what is in it'
+                FROM empty AS e
+                ORDER BY e.selector
+                LIMIT 1
+            ))
             WHEN forced
                 OR min(coalesce(c.profiling_level, 'none')) OVER ()
                     = max(coalesce(c.profiling_level, 'none')) OVER ()
@@ -53,13 +88,15 @@ sides AS MATERIALIZED (
                 || 'all the same'
             )
         END AS is_alike
-    FROM _sides(base, new, history) AS s
+    FROM found AS s
     JOIN captures AS c ON c.capture_id = s.capture_id
     LEFT JOIN records AS r ON r.record_id = c.record_id
+    WHERE s.has_times OR EXISTS (SELECT 1 FROM empty AS e)
 ),
 ops AS MATERIALIZED (
     SELECT
         o.*,
+        coalesce(d.only_scope, o.scope) AS method,
         d.side,
         d.position,
         CASE o.value_unit
@@ -77,7 +114,8 @@ ops AS MATERIALIZED (
         d.has_records,
         d.counted,
         concat_ws(
-            '|', o.scope, o.kind, o.label, o.chain_index, o.instruction_id
+            '|', coalesce(d.only_scope, o.scope), o.kind, o.label, o.chain_index,
+            o.instruction_id
         ) AS event,
         row_number() OVER (
             PARTITION BY
@@ -113,19 +151,19 @@ SELECT
     o.side,
     o.position,
     CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
-    o.scope,
+    o.method AS scope,
     CASE
-        WHEN o.op_index = 0 THEN o.scope
+        WHEN o.op_index = 0 THEN o.method
         WHEN w.matched = 'event' THEN o.event
         WHEN w.matched = 'module' THEN concat_ws(
-            '|', o.scope, coalesce(o.module_path, '?'),
+            '|', o.method, coalesce(o.module_path, '?'),
             coalesce(o.op_type, o.family), o.of_module
         )
-        ELSE concat_ws('|', o.scope, o.kind, o.family, o.of_name)
+        ELSE concat_ws('|', o.method, o.kind, o.family, o.of_name)
     END AS item,
     o.ticks * o.scale AS ticks,
     o.resolution * o.scale AS resolution,
-    o.resolution * o.scale >= 1000 AND o.ticks < 500 * o.resolution AS is_coarse,
+    _counts_coarsely(o.ticks, o.resolution, o.scale) AS is_coarse,
     w.matched,
     CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
         AS op,
@@ -134,7 +172,9 @@ SELECT
     o.instruction_id,
     o.op_index AS place,
     o.is_added,
-    o.counted
+    CASE o.value_unit
+        WHEN 'ticks' THEN o.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
+    END AS counted
 FROM ops AS o
 CROSS JOIN way AS w;
 
@@ -148,30 +188,54 @@ CROSS JOIN way AS w;
 --   scope: the method that ran, or else the name of its runs
 --   item: scope and module
 --   ticks: the quantile, in ns, or cycles where ticks are cycles
---   resolution: always 1: sums of many times have none
---   is_coarse: always false
+--   resolution: what its times are multiples of, as the sum of all its runs is, likewise
+--   is_coarse: whether that is coarse
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    history,  -- as in `compare_ops`
+    chosen,  -- rows of `_sides` as a list
     quantile,  -- as in `compare_ops`
     phase  -- as in `compare_ops`
 ) AS TABLE
 SELECT
     0 AS comparison,
-    s.capture_id,
-    s.side,
-    s.position,
+    m.capture_id,
+    m.side,
+    m.position,
     'module' AS level,
     m.scope,
     m.scope || '|' || m.module_path AS item,
-    CASE quantile WHEN 0.25 THEN m.p25 WHEN 0.5 THEN m.p50 ELSE m.p90 END
-    * coalesce(_nanoseconds(c.time_scale), 1) AS ticks,
-    1 AS resolution,
-    false AS is_coarse,
+    m.ticks * m.scale AS ticks,
+    m.resolution * m.scale AS resolution,
+    m.resolution * m.scale >= 1000 AND m.ticks < 500 * m.resolution AS is_coarse,
     m.module_path
-FROM _sides(base, new, history) AS s
-JOIN captures AS c ON c.capture_id = s.capture_id
-JOIN module_times AS m ON m.capture_id = s.capture_id
-WHERE m.phase IS NOT DISTINCT FROM phase;
+FROM (
+    SELECT
+        d.capture_id,
+        d.side,
+        d.position,
+        coalesce(d.only_scope, t.scope) AS scope,
+        t.module_path,
+        CASE quantile WHEN 0.25 THEN t.p25 WHEN 0.5 THEN t.p50 ELSE t.p90 END AS ticks,
+        CASE
+            WHEN t.total_ticks % 1000000 = 0 THEN 1000000
+            WHEN t.total_ticks % 1000 = 0 THEN 1000
+            ELSE 1
+        END AS resolution,
+        coalesce(_nanoseconds(c.time_scale), 1) AS scale
+    FROM (
+        SELECT
+            f.*,
+            CASE
+                WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
+                    k.name || ' has no record, so that its events have no modules; '
+                    || 'give it one: etq link ' || k.name || ' RECORD'
+                )
+                ELSE true
+            END AS is_linked
+        FROM (SELECT unnest(chosen, recursive := true)) AS f
+        JOIN captures AS k ON k.capture_id = f.capture_id
+    ) AS d
+    JOIN captures AS c ON c.capture_id = d.capture_id
+    JOIN module_times AS t ON t.capture_id = d.capture_id
+    WHERE t.phase IS NOT DISTINCT FROM phase AND d.is_linked
+) AS m;

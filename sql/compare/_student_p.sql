@@ -7,15 +7,18 @@ CREATE MACRO _student_p(
     freedom  -- its degrees of freedom, a whole number
 ) AS (
     CASE
-        WHEN freedom < 1 THEN NULL
+        WHEN freedom < 1 OR t IS NULL THEN NULL
         WHEN freedom = 1 THEN 1 - 2 * atan(abs(t)) / pi()
-        WHEN freedom % 2 = 0 THEN 1 - abs(t) / sqrt(freedom + t * t) * list_reduce(
-            list_transform(range(freedom // 2 - 1, 0, -1), lambda j: j::DOUBLE),
-            lambda sum, j:
-                1 + (2 * j - 1) / (2 * j) / (1 + t * t / freedom) * sum,
-            1::DOUBLE
+        -- What is left of 1 may be rounded to less than nothing.
+        WHEN freedom % 2 = 0 THEN greatest(
+            0, 1 - abs(t) / sqrt(freedom + t * t) * list_reduce(
+                list_transform(range(freedom // 2 - 1, 0, -1), lambda j: j::DOUBLE),
+                lambda sum, j:
+                    1 + (2 * j - 1) / (2 * j) / (1 + t * t / freedom) * sum,
+                1::DOUBLE
+            )
         )
-        ELSE 1 - 2 / pi() * (
+        ELSE greatest(0, 1 - 2 / pi() * (
             atan(abs(t) / sqrt(freedom))
             + abs(t) * sqrt(freedom) / (freedom + t * t) * list_reduce(
                 list_transform(
@@ -25,6 +28,6 @@ CREATE MACRO _student_p(
                     1 + 2 * j / (2 * j + 1) / (1 + t * t / freedom) * sum,
                 1::DOUBLE
             )
-        )
+        ))
     END
 );

@@ -29,8 +29,11 @@ CREATE MACRO compare_captures(
     forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
@@ -56,7 +59,10 @@ ops AS (
     GROUP BY c.scope
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 ),
 lines AS (
     SELECT 1 AS place, 'total' AS what, t.*
@@ -65,7 +71,7 @@ lines AS (
     UNION ALL BY NAME
     SELECT 2 AS place, 'all ops alike' AS what, a.*
     FROM compared AS a
-    WHERE a.level = 'alike'
+    WHERE a.level = 'alike' AND a.change IS NOT NULL
     UNION ALL BY NAME
     SELECT
         3 AS place, 'ops' AS what, o.scope, o.base_ticks, o.new_ticks,
@@ -115,7 +121,7 @@ FROM lines AS l
 CROSS JOIN shown AS u
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope
 ORDER BY l.place = 2, l.scope, l.place;

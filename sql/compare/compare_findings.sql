@@ -1,6 +1,6 @@
 -- What is to be known about a comparison before its verdicts are believed.
 -- Columns:
---   rule: measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, all ops alike, few captures
+--   rule: no times, measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, all ops alike, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
     base,  -- name, hash prefix, @latest, or a selector, which may mean many
@@ -11,8 +11,11 @@ CREATE MACRO compare_findings(
     forced := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 adjusted AS MATERIALIZED (
     FROM _adjusted((SELECT list(s) FROM sampled AS s))
@@ -25,7 +28,8 @@ compared AS MATERIALIZED (
         a.has_factor,
         a.factor,
         a.off,
-        a.is_disturbed
+        a.is_disturbed,
+        a.is_single OR NOT a.is_disturbed AS is_used
     FROM adjusted AS a
     WHERE a.side <> 'history'
 ),
@@ -35,10 +39,13 @@ sides AS (
         count(*) FILTER (WHERE c.side = 'new') AS news,
         count(*) FILTER (WHERE c.is_disturbed) AS disturbed,
         bool_and(c.has_factor) AS has_factor,
+        (
+            SELECT count(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'
+        ) AS clocks,
         count(c.position) = count(*) AS is_ordered,
         exp(
-            avg(c.factor) FILTER (WHERE c.side = 'new')
-            - avg(c.factor) FILTER (WHERE c.side = 'base')
+            avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
+            - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
         ) - 1 AS alike
     FROM compared AS c
 ),
@@ -59,11 +66,21 @@ items AS (
 SELECT f.rule, f.detail
 FROM (
     SELECT
+        0 AS place,
+        'no times' AS rule,
+        c.name || ' of ' || t.side || ' has no execute'
+        || coalesce(' of phase ' || phase, '') || ', and is left out' AS detail
+    FROM chosen AS t
+    JOIN captures AS c ON c.capture_id = t.capture_id
+    WHERE t.side <> 'history'
+        AND t.capture_id NOT IN (SELECT s.capture_id FROM sampled AS s)
+    UNION ALL
+    SELECT
         1 AS place,
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
         || '; what is slower or faster may be so for that' AS detail
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
     UNION ALL
     SELECT
         2,
@@ -76,8 +93,8 @@ FROM (
     SELECT
         3,
         'time order unknown',
-        'not all captures say when they were measured (--captured-at): a change of '
-        || 'the machine can''t be told from the program'
+        'not all captures say when they were measured (etq ingest --captured-at): a '
+        || 'change of the machine can''t be told from the program'
     FROM sides AS d
     WHERE NOT d.is_ordered
     UNION ALL
@@ -95,9 +112,10 @@ FROM (
         4,
         'disturbed capture',
         c.name || ' of ' || a.side || ' took '
-        || printf('%+.1f', 100 * (exp(a.off) - 1))
-        || ' % more on everything than the rest of its side, and is left out: '
-        || 'measure again'
+        || printf('%.1f', 100 * abs(exp(a.off) - 1))
+        || CASE WHEN a.off > 0 THEN ' % more' ELSE ' % less' END
+        || CASE WHEN a.has_factor THEN ' on everything' ELSE ' in all' END
+        || ' than the rest of its side, and is left out: measure again'
     FROM compared AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     WHERE a.is_disturbed
@@ -126,6 +144,7 @@ FROM (
         'different clocks',
         'one side counts cycles and the other time: shares alone compare'
     FROM sampled AS s
+    WHERE s.level = 'total'
     HAVING min(s.counted) <> max(s.counted)
     UNION ALL
     SELECT
@@ -143,6 +162,6 @@ FROM (
         || ' by ' || printf('%.1f', 100 * abs(d.alike))
         || ' %; which ops, can''t be said: verdicts on ops are beside that'
     FROM sides AS d
-    WHERE d.has_factor AND abs(d.alike) >= 0.02
+    WHERE d.has_factor AND abs(d.alike) >= 0.02 AND d.clocks = 1
 ) AS f
 ORDER BY f.place, f.detail;

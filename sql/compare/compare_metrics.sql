@@ -4,7 +4,7 @@
 -- Columns:
 --   name: the metric
 --   verdict: better, worse, ~ (no difference that counts), too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed
---   change_percent: from base to new, in percent of base
+--   change_percent: from base to new, in percent of base; NULL where that is 0
 --   base: median over captures of base; NULL where it is added
 --   new: median over captures of new; NULL where it is removed
 --   unit: unit of both; NULL where unknown
@@ -75,16 +75,15 @@ added AS (
 tested AS (
     SELECT
         a.*,
-        a.new / nullif(a.base, 0) - 1 AS change,
+        (a.new - a.base) / nullif(abs(a.base), 0) AS change,
         CASE
-            WHEN a.difference = 0 THEN 1
             WHEN a.variance > 0 THEN _student_p(
                 a.difference
                 / sqrt(a.variance * (1 / a.base_captures + 1 / a.new_captures)),
                 a.base_captures + a.new_captures - 2
             )
-            -- Both sides are constant, and apart.
-            WHEN a.variance = 0 THEN 0
+            -- Both sides are constant.
+            WHEN a.variance = 0 THEN CASE WHEN a.is_apart THEN 0 ELSE 1 END
         END AS p
     FROM added AS a
 ),
@@ -120,10 +119,11 @@ judged AS (
             WHEN c.new_captures = 0 THEN 'removed'
             WHEN c.better IS NULL THEN CASE WHEN c.is_apart THEN 'differs' ELSE '~' END
             WHEN least(c.base_captures, c.new_captures) < 3 THEN 'too few'
-            WHEN c.q < alpha AND abs(c.change) >= coalesce(min_effect, 0.02)
+            WHEN c.q < alpha AND c.new <> c.base
+                AND coalesce(abs(c.change) >= coalesce(min_effect, 0.02), true)
                 THEN CASE
                     WHEN d.conditions > 0 THEN 'conditions differ'
-                    WHEN (c.change < 0) = (c.better = 'lower') THEN 'better'
+                    WHEN (c.new < c.base) = (c.better = 'lower') THEN 'better'
                     ELSE 'worse'
                 END
             ELSE '~'
@@ -131,7 +131,7 @@ judged AS (
     FROM corrected AS c
     CROSS JOIN (
         SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions(base, new) AS x
+        FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
     ) AS d
 )
 SELECT

@@ -29,11 +29,14 @@ CREATE MACRO compare_modules(
     forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 of_modules AS MATERIALIZED (
-    FROM _module_samples(base, new, history, quantile, phase)
+    FROM _module_samples((SELECT list(k) FROM chosen AS k), quantile, phase)
 ),
 columns_alike AS (
     SELECT
@@ -55,7 +58,10 @@ paths AS (
     GROUP BY m.item
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 )
 SELECT
     p.module_path,
@@ -79,7 +85,7 @@ JOIN paths AS p ON p.item = c.item
 CROSS JOIN shown AS u
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 WHERE c.level = 'module'
 ORDER BY

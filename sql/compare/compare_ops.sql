@@ -15,8 +15,8 @@
 --   base: its time in base: the median over captures; NULL where it is added
 --   new: its time in new; NULL where it is removed
 --   difference: new less base, what all ops have in common included
---   unit: unit of these three; NULL where one side counts cycles and the other time
---   share_percent: base in percent of the total of base, or new of new's where it is added
+--   unit: unit of these three; cycles for what a backend counts so; NULL where one side counts cycles and the other time
+--   share_percent: base in percent of the total of base, or new of new's where it is added; NULL for what is in other units than that
 --   q: the share of false ones among those of this q or less; NULL where captures are compared one by one
 --   note: why it can't be judged, what would be needed, or what a removed one may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name
@@ -34,8 +34,11 @@ CREATE MACRO compare_ops(
     forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 compared AS MATERIALIZED (
     FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
@@ -49,6 +52,7 @@ described AS (
         arg_max(s.instruction_id, (s.side = 'new', s.capture_id))
             AS instruction_id,
         any_value(s.matched) AS matched,
+        list(DISTINCT s.counted) AS counted,
         arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'base') AS base_place,
         arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'new') AS new_place
     FROM sampled AS s
@@ -80,12 +84,42 @@ candidates AS (
     JOIN gaps AS o
         ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
+    -- Of more, the place tells nothing.
+    HAVING count(DISTINCT o.op) <= 3
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
+),
+-- What a backend counts in another unit than the total is in has its own.
+units AS (
+    SELECT
+        d.item,
+        NOT list_has_all(t.counted, d.counted) AS is_other,
+        CASE
+            WHEN list_has_all(t.counted, d.counted) THEN w.unit
+            WHEN d.counted = ['cycles'] THEN 'cycles'
+            WHEN d.counted = ['ns'] THEN 'us'
+        END AS unit,
+        CASE
+            WHEN list_has_all(t.counted, d.counted) THEN w.divisor
+            WHEN d.counted = ['cycles'] THEN 1
+            WHEN d.counted = ['ns'] THEN 1000
+        END AS divisor
+    FROM described AS d
+    CROSS JOIN shown AS w
+    CROSS JOIN (
+        SELECT list(DISTINCT s.counted) AS counted
+        FROM sampled AS s
+        WHERE s.level = 'total'
+    ) AS t
 ),
 totals AS (
-    SELECT c.scope, c.new_ticks FROM compared AS c WHERE c.level = 'total'
+    SELECT c.scope, c.base_ticks, c.new_ticks
+    FROM compared AS c
+    WHERE c.level = 'total'
 )
 SELECT
     g.op,
@@ -101,7 +135,11 @@ SELECT
     (coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) / u.divisor
         AS difference,
     u.unit,
-    100 * coalesce(c.share, c.new_ticks / t.new_ticks) AS share_percent,
+    CASE
+        WHEN NOT u.is_other THEN 100 * coalesce(
+            c.share, c.base_ticks / t.base_ticks, c.new_ticks / t.new_ticks
+        )
+    END AS share_percent,
     c.q,
     coalesce(c.note, CASE c.verdict
         WHEN 'removed' THEN 'may have become ' || n.ops
@@ -112,10 +150,10 @@ SELECT
     c.new_captures
 FROM compared AS c
 JOIN gaps AS g ON g.item = c.item
-CROSS JOIN shown AS u
+JOIN units AS u ON u.item = c.item
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(base, new) AS x
+    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN totals AS t ON t.scope = c.scope
 LEFT JOIN candidates AS n ON n.item = c.item

@@ -18,11 +18,17 @@ CREATE MACRO compared_captures(
     forced := false  -- whether to compare captures of different profiling levels
 ) AS TABLE
 WITH
+chosen AS MATERIALIZED (
+    FROM _sides(base, new, history)
+),
 sampled AS MATERIALIZED (
-    FROM _samples(base, new, history, quantile, phase, forced)
+    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
 ),
 shown AS (
-    FROM _shown_scale((SELECT list(DISTINCT s.counted) FROM sampled AS s), unit)
+    FROM _shown_scale(
+        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        unit
+    )
 )
 SELECT
     a.side,

@@ -4,6 +4,7 @@
 --   capture_id: the capture
 --   op_index: position among the ops of the capture; 0 for the executes
 --   phase: only the runs of that phase; NULL: all runs
+--   item: what is the same op in other captures: scope, kind, module, op and order among those alike
 --   scope: the method that ran, or else the name of its runs
 --   kind: kernel, delegate, delegate_call, operator_call, user, framework
 --   label: the event's label
@@ -43,12 +44,21 @@ computing AS MATERIALIZED (
         s.signature_index,
         b.scope,
         s.kind,
-        s.label,
-        s.family,
-        s.chain_index,
-        s.instruction_id,
-        o.op_type,
-        o.module_path,
+        -- The total is one, though each Method::step names another instruction.
+        CASE s.kind
+            WHEN 'framework'
+                THEN min(s.label) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
+            ELSE s.label
+        END AS label,
+        CASE s.kind
+            WHEN 'framework'
+                THEN min(s.family) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
+            ELSE s.family
+        END AS family,
+        CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
+        CASE WHEN s.kind <> 'framework' THEN s.instruction_id END AS instruction_id,
+        CASE WHEN s.kind <> 'framework' THEN o.op_type END AS op_type,
+        CASE WHEN s.kind <> 'framework' THEN o.module_path END AS module_path,
         s.value_unit,
         s.clock = 'host'
         AND s.value_unit = 'ticks'
@@ -111,7 +121,15 @@ ops AS MATERIALIZED (
             ORDER BY
                 g.scope, g.chain_index, g.instruction_id NULLS FIRST,
                 g.slot, g.kind, g.label, g.value_unit, g.op_type, g.module_path
-        ) END AS op_index
+        ) END AS op_index,
+        row_number() OVER (
+            PARTITION BY
+                g.capture_id, g.scope, g.kind, g.module_path,
+                coalesce(g.op_type, g.family)
+            ORDER BY
+                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
+                g.value_unit
+        ) AS ordinal
     FROM grouped AS g
 ),
 members AS (
@@ -173,6 +191,10 @@ SELECT
     o.capture_id,
     o.op_index::INTEGER AS op_index,
     n.phase,
+    CASE o.op_index WHEN 0 THEN o.scope ELSE concat_ws(
+        '|', o.scope, o.kind, coalesce(o.module_path, '?'),
+        coalesce(o.op_type, o.family), o.ordinal
+    ) END AS item,
     o.scope,
     o.kind,
     o.label,

@@ -6,6 +6,7 @@ CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, the capture's total
     phase VARCHAR,  -- only the runs of that phase; NULL: all runs
+    item VARCHAR NOT NULL,  -- what is the same op in other captures, as text: scope, kind, module, op and order among those alike; of the total its scope
     scope VARCHAR NOT NULL,  -- the method that ran, or else the name of its runs
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), user; framework for the total
     label VARCHAR NOT NULL,  -- the event's label

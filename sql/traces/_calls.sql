@@ -157,8 +157,13 @@ asked AS (
         e.event_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM event_ticks AS e
-    WHERE e.capture_id = capture_key AND EXISTS (FROM moments)
+    -- Of what is known to record no memory nothing else is planned.
+    FROM (
+        SELECT DISTINCT m.capture_id
+        FROM trace_memory AS m
+        WHERE m.capture_id = capture_key
+    ) AS a
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
 )
 SELECT
     a.run_index,

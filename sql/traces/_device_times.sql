@@ -12,17 +12,21 @@ WITH
 kernels AS MATERIALIZED (
     SELECT t.external_id, sum(coalesce(e.duration_ticks, 0)) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN trace_events AS t ON t.capture_id = a.capture_id
+    JOIN device_events AS d ON d.capture_id = a.capture_id
+    JOIN trace_events AS t
+        ON t.capture_id = d.capture_id
+        AND t.run_index = d.run_index
+        AND t.event_index = d.event_index
     JOIN events AS e
         ON e.capture_id = t.capture_id
         AND e.run_index = t.run_index
         AND e.event_index = t.event_index
-    WHERE _is_of_device(e.category)
-        AND e.category <> 'gpu_user_annotation'
+    WHERE e.category <> 'gpu_user_annotation'
         AND t.external_id > 0
     GROUP BY t.external_id
 ),
--- Nothing is read where no kernel tells its op.
+-- Nothing is read where no kernel tells its op, and nothing is planned of what is
+-- known to have no device.
 traced AS (
     SELECT
         e.run_index,
@@ -32,7 +36,11 @@ traced AS (
         e.category,
         t.thread_index,
         t.external_id
-    FROM (SELECT capture_key AS capture_id WHERE EXISTS (FROM kernels)) AS a
+    FROM (
+        SELECT DISTINCT d.capture_id
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key AND EXISTS (FROM kernels)
+    ) AS a
     JOIN trace_events AS t ON t.capture_id = a.capture_id
     JOIN events AS e
         ON e.capture_id = a.capture_id

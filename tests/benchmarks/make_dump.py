@@ -95,7 +95,12 @@ def times(runs: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     typical = np.tile([14200, 38900, 130, 900, 450, 21000, 1300, 420, 5200, 2600], 5)
     disturbed = np.where(random.random((runs, 1)) < 0.02, 1.4, 1.0)
-    kernel = (typical * random.lognormal(0, 0.02, (runs, 50)) * disturbed).astype(np.int64)
+    return around((typical * random.lognormal(0, 0.02, (runs, 50)) * disturbed).astype(np.int64), random)
+
+
+def around(kernel: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of each event of runs whose kernels [runs, 50] take this long."""
+    runs = len(kernel)
     before, after = random.integers(40, 120, (runs, 50)), random.integers(30, 260, (runs, 50))
     gap = random.integers(30, 90, (runs, 50))
     whole = gap + before + kernel + after

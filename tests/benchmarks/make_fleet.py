@@ -1,33 +1,205 @@
-"""Many captures of different content: real ones, the last end of each moved by some ticks.
+"""Make a warehouse of a fleet quickly: `make_fleet.py OUT.duckdb CAPTURES` writes captures of 100 runs of 50 ops (101
+events a run), a minute apart, as if each had been ingested, and prints what that took.
 
-python -m tests.benchmarks.make_fleet tests/captures/fleet FOLDER NUMBER
+Times are drawn from the noise of a real fleet, 20 captures of 40 runs of one model on a shared machine, with a fixed
+seed: how far a capture is off, op by op, in blocks of neighbours; runs, in blocks of neighbours, too; a slow drift. The
+changes of `PLANTED` are in them. One capture is ingested for what all have in common; the rollups are written by the
+SQL that ingest writes them by.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+import numpy as np
+import pyarrow as pa
+
 import etq
+from etq.rollups import fill_rollups
+from tests.benchmarks.make_dump import EVENTS_PER_RUN, around, write
+from tests.statistics.fleet import Floats, fleet_of
+
+RUNS, OPS = 100, 50
+# Captures of one commit, which follow each other on one device; commits take the devices in turn.
+CAPTURES_OF_COMMIT = 10
+DEVICES = ("pixel8", "pixel9", "galaxy24", "iphone15")
+AT_ONCE = 50
+ROLLED_UP_AT_ONCE = 200
 
 
-def make_fleet(captures: Path, folder: Path, number: int) -> None:
-    """Write `number` files into a new folder, of all captures below `captures` in turn."""
-    folder.mkdir()
-    with etq.open() as warehouse:
-        files = sorted(captures.glob("*/*.etdp"))
-        warehouse.ingest_many(files)
-        query = "SELECT c.uri, max(e.end_ticks) FROM captures AS c JOIN events AS e USING (capture_id) GROUP BY 1"
-        ends = {Path(uri): int(end) for uri, end in warehouse.rows(query)[1]}
-    for index in range(number):
-        path = files[index % len(files)]
-        content, end = path.read_bytes(), ends[path]
-        before, found, after = content.partition(end.to_bytes(8, "little"))
-        if not found:
-            raise SystemExit(f"{path}: has no end at {end}")
-        later = (end + index // len(files)).to_bytes(8, "little")
-        (folder / f"{index:06}.etdp").write_bytes(before + later + after)
+@dataclass(frozen=True)
+class Planted:
+    """A change: what became of an op (None: of all ops) on a device, in a part of its captures, from 0 to 1."""
+
+    device: str
+    instruction: int | None
+    factor: float
+    begin: float
+    end: float = 1.0
+
+
+PLANTED = (
+    Planted("pixel8", 7, 1.08, 0.6),
+    Planted("pixel9", None, 1.05, 0.3),
+    Planted("galaxy24", 20, 1.3, 0.5, 0.7),
+    Planted("iphone15", 31, 0.85, 0.8),
+)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is drawn: logarithms of each capture's times (captures, ops), the real capture that its runs are drawn of,
+    and the runs of these (real captures, runs, ops), as multiples of what their capture's typically take."""
+
+    levels: Floats
+    sources: np.ndarray
+    runs: Floats
+
+
+def noise(captures: int, random: np.random.Generator) -> Noise:
+    """The fleet's noise, spread to that many captures of 50 ops, with the planted changes."""
+    real = np.maximum(fleet_of("mlp").ops, 1)
+    quartiles = np.quantile(real, 0.25, axis=2)
+    typical = np.median(quartiles, axis=0)
+    off = np.log(quartiles / typical)
+    common = np.median(off, axis=1, keepdims=True)
+    own = off - common
+    # There are fewer real ops than 50: the others are again the same, off as they are in other captures.
+    again, ops = np.divmod(np.arange(OPS), real.shape[1])
+    sources = _blocks(captures, len(real), 5, random)
+    others = (sources[:, None] + 7 * again) % len(real)
+    drift = 0.01 * np.sin(np.arange(captures) * (2 * np.pi / 3000)) + np.cumsum(random.normal(0, 0.0002, captures))
+    levels = np.log(typical[ops]) + common[sources] + own[others, ops] + drift[:, None]
+    levels += random.normal(0, 0.003, levels.shape)
+    device, place = np.arange(captures) // CAPTURES_OF_COMMIT % len(DEVICES), np.arange(captures) / captures
+    for each in PLANTED:
+        changed = (device == DEVICES.index(each.device)) & (place >= each.begin) & (place < each.end)
+        levels[np.ix_(changed, np.arange(OPS) if each.instruction is None else [each.instruction])] += np.log(
+            each.factor
+        )
+    return Noise(levels, sources, (real / quartiles[:, :, None])[:, ops].transpose(0, 2, 1))
+
+
+def _blocks(count: int, of: int, length: int, random: np.random.Generator) -> np.ndarray:
+    """`count` places among `of`, in blocks of neighbours."""
+    starts = random.integers(0, of, -(-count // length))
+    return np.asarray(((starts[:, None] + np.arange(length)) % of).ravel()[:count])
+
+
+def events(frame: pa.Table, drawn: Noise, random: np.random.Generator) -> Iterator[pa.RecordBatch]:
+    """The events of all captures, in order: those of `frame`, one capture's, with times of their own."""
+    for first in range(0, len(drawn.levels), AT_ONCE):
+        here = np.arange(first, min(first + AT_ONCE, len(drawn.levels)))
+        chosen = np.stack([_blocks(RUNS, drawn.runs.shape[1], 10, random) for _ in here])
+        times = np.exp(drawn.levels[here])[:, None, :] * drawn.runs[drawn.sources[here][:, None], chosen]
+        times *= random.lognormal(0, 0.003, times.shape)
+        start, end = around(times.reshape(-1, OPS).round().astype(np.int64), random)
+        own = {
+            "capture_id": np.repeat(here + 1, len(frame)).astype(np.int32),
+            "start_ticks": start.ravel(),
+            "elapsed_ticks": (end - start).ravel(),
+        }
+        rows = pa.concat_tables([frame] * len(here))
+        for name, values in own.items():
+            rows = rows.set_column(rows.schema.get_field_index(name), frame.schema.field(name), pa.array(values))
+        yield from rows.to_batches()
+
+
+def copy(connection: duckdb.DuckDBPyConnection, table: str, captures: int) -> None:
+    """Give all captures the rows that the first one has in a table."""
+    connection.execute(
+        f"""
+        INSERT INTO {table}
+        SELECT t.* REPLACE (k.capture_id::INTEGER AS capture_id)
+        FROM range(2, {captures + 1:d}) AS k (capture_id) CROSS JOIN {table} AS t
+        WHERE t.capture_id = 1
+        ORDER BY k.capture_id, t.rowid
+        """
+    )
+
+
+def insert_captures(connection: duckdb.DuckDBPyConnection, captures: int) -> None:
+    """All captures and their labels, in place of the first one's."""
+    connection.execute(
+        f"""
+        CREATE TEMP TABLE numbers AS
+        SELECT k.number::INTEGER AS number, k.number // {CAPTURES_OF_COMMIT} AS in_commit
+        FROM range({captures:d}) AS k (number);
+        CREATE TEMP TABLE first_one AS FROM captures;
+        DELETE FROM captures;
+        INSERT INTO captures
+        SELECT f.* REPLACE (
+            n.number + 1 AS capture_id,
+            sha256('capture ' || n.number) AS sha256,
+            'mlp-' || n.number AS name,
+            'fleet/mlp-' || n.number || '.etdp' AS uri,
+            TIMESTAMP '2026-01-01' + to_minutes(n.number) AS captured_at
+        )
+        FROM numbers AS n CROSS JOIN first_one AS f
+        ORDER BY n.number;
+        INSERT INTO labels
+        SELECT n.number + 1, l.key, l.value
+        FROM numbers AS n, LATERAL (VALUES
+            ('model', 'mlp'),
+            ('device', {list(DEVICES)}[1 + n.in_commit % {len(DEVICES)}]),
+            ('build', (n.number + 1)::VARCHAR),
+            ('commit', sha1('commit ' || n.in_commit))
+        ) AS l (key, value)
+        ORDER BY n.number
+        """
+    )
+
+
+def insert_events(connection: duckdb.DuckDBPyConnection, drawn: Noise, random: np.random.Generator) -> None:
+    """The events of all captures, in place of the first one's."""
+    query = "FROM event_ticks ORDER BY run_index, event_index"
+    frame = connection.sql(query).to_arrow_table().combine_chunks()
+    connection.execute("DELETE FROM event_ticks")
+    connection.register("_events", pa.RecordBatchReader.from_batches(frame.schema, events(frame, drawn, random)))
+    connection.execute("INSERT INTO event_ticks FROM _events")
+    connection.unregister("_events")
+
+
+def fill(connection: duckdb.DuckDBPyConnection, captures: int) -> float:
+    """Write the rollups, as the migration of an older warehouse does, some captures at once; the seconds it took."""
+    begin = time.perf_counter()
+    for first in range(1, captures + 1, ROLLED_UP_AT_ONCE):
+        connection.execute("BEGIN")
+        fill_rollups(connection, first, min(first + ROLLED_UP_AT_ONCE - 1, captures))
+        connection.execute("COMMIT")
+    return time.perf_counter() - begin
+
+
+def make(path: Path, captures: int) -> tuple[float, float, int]:
+    """Make the warehouse; the seconds for all but the rollups, those for the rollups, and its bytes without them."""
+    begin = time.perf_counter()
+    random = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as name, etq.open(path) as warehouse:
+        dump = Path(name) / "one.etdp"
+        write(dump, RUNS * EVENTS_PER_RUN)
+        warehouse.ingest(dump)
+        connection = warehouse.connection
+        connection.execute("SET memory_limit = '1GB'")
+        connection.execute("DELETE FROM op_times")
+        connection.execute("BEGIN")
+        insert_captures(connection, captures)
+        copy(connection, "signatures", captures)
+        copy(connection, "runs", captures)
+        insert_events(connection, noise(captures, random), random)
+        connection.execute("COMMIT")
+        connection.execute("CHECKPOINT")
+        made, without = time.perf_counter() - begin, path.stat().st_size
+        filled = fill(connection, captures)
+        connection.execute("CHECKPOINT")
+    return made, filled, without
 
 
 if __name__ == "__main__":
-    make_fleet(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    seconds, rolled_up, size = make(Path(sys.argv[1]), int(sys.argv[2]))
+    print(seconds, rolled_up, size)

@@ -250,7 +250,7 @@ def measure_record(folder: Path) -> None:
 def measure_fleet(folder: Path, number: int) -> None:
     """Many small captures into one warehouse: captures a second at the start and at the end."""
     captures, made = Path(__file__).parents[1] / "captures" / "fleet", folder / "fleet"
-    cost([sys.executable, "-m", "tests.benchmarks.make_fleet", str(captures), str(made), str(number)])
+    cost([sys.executable, "-m", "tests.benchmarks.make_captures", str(captures), str(made), str(number)])
     printed = cost([sys.executable, "-c", FLEET, str(made), str(folder / "fleet.duckdb")]).printed
     for place, line in zip(("first", "last"), printed.splitlines(), strict=True):
         rate, ratio = map(float, line.split())

@@ -21,7 +21,7 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "history", "alpha", "min_effect", "forced", "quantile",
+    "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
     "keep_last",
 }  # fmt: skip
@@ -32,13 +32,18 @@ EVIDENCE = {
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
 # What judges samples takes them likewise.
-SAMPLES = "(SELECT list(s) FROM _samples('x', 'y', NULL, 0.25, NULL, false) AS s)"
+EVIDENCE["chosen"] = "(SELECT list(k) FROM _sides('x', 'y', NULL) AS k)"
+SAMPLES = f"(SELECT list(s) FROM _samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {"samples": SAMPLES, "adjusted": f"(SELECT list(a) FROM _adjusted({SAMPLES}) AS a)", "counted": "['ns']"}
 # The rows that metrics are counted of, as a list.
 EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
 STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
 STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
 EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
+EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p': 0.05}]"}
+PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
+EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
+EVIDENCE |= {"selector": "NULL", "over": "'build'", "by": "'model'"}
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
@@ -54,6 +59,7 @@ THEMES = [
     "traces",
     "advice",
     "compare",
+    "trends",
 ]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
 

@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import FormatError
+from etq.ingest import trace_entries, trace_order
 from etq.ingest.torch_trace import read_torch_trace
+from etq.looking import look_at
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -148,6 +151,84 @@ def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
     }  # fmt: skip
 
 
+def test_numbers_that_no_column_holds_are_unknown(warehouse: Warehouse) -> None:
+    far = 2**70
+    memory = {"ph": "i", "name": "[memory]", "pid": 7, "tid": 1, "ts": 1}
+    ingested(
+        warehouse,
+        trace(
+            slice_of("op", 1, 1, args={"External id": far, "Sequence number": 5}),
+            slice_of("of another clock", 3, 1, args={"correlation": -far}),
+            slice_of(
+                "far", 5, 1, cat="kernel", args={"device": 2**31, "stream": far, "bytes": 2**40, "correlation": 3}
+            ),
+            slice_of("no number", 7, 1, cat="kernel", args={"device": "cuda:0", "stream": "seven", "correlation": 4}),
+            {**memory, "args": {"Bytes": -(2**33), "Device Type": 0, "Device Id": 2**31, "Addr": far}},
+            {**memory, "args": {"Bytes": "many"}},
+        ),
+    )
+    told = "SELECT external_id, sequence_number, correlation_id FROM trace_events ORDER BY event_index"
+    assert warehouse.sql(told).fetchall() == [(None, None, None)] * 2 + [(None, None, 3), (None, None, 4)]
+    told = "SELECT device, stream, bytes FROM device_events ORDER BY event_index"
+    assert warehouse.sql(told).fetchall() == [(None, None, 2**40), (None, None, None)]
+    told = "SELECT bytes, device_type, device, address FROM trace_memory ORDER BY event_index"
+    assert warehouse.sql(told).fetchall() == [(-(2**33), 0, None, str(far)), (None, None, None, None)]
+
+
+ODD = [
+    slice_of('a }, {"ph": "X"', 1, 1),
+    slice_of("b", 2, 1, args={"Input Dims": [[1], []], "parts": [{"ph": "X"}, {"ph": "X"}]}),
+    slice_of('c "traceEvents": [{}]', 3, 1, args={"External id": 4}),
+    slice_of("d }], [", 4, 1, cat="kernel", args={"device": 0, "grid": [1, 2, 3]}),
+    5,
+    {"ph": "i", "name": "[memory]", "pid": 7, "tid": 1, "ts": 1, "args": {"Bytes": 3}},
+    slice_of("e", 5, 1, args=[]),
+]
+
+
+def tables_of(content: bytes) -> dict[str, Any]:
+    return {table: getattr(rows, "rows", rows).to_pylist() for table, rows in read_torch_trace(content, "made")}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("events", [ODD, ODD[:1], ODD[2:], ODD[3:4] * 3, [slice_of("plain", 1, 1)] * 40])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda events: {"traceEvents": events},
+        lambda events: {"other": {"traceEvents": [{"ph": "X"}]}, "traceEvents": events, "parts": [{"a": 1}]},
+        lambda events: {"distributedInfo": {"rank": 1}, "traceEvents": events, "other": {"traceEvents": [{"ph": "X"}]}},
+        lambda events: {"other": '"traceEvents": [{}]', "traceEvents": events, "name": "}]"},
+    ],
+    ids=range(4),
+)
+@pytest.mark.parametrize("block", [1, 100, 2**17])
+def test_a_trace_read_in_blocks_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, block: int, around: Any, events: list[Any], indent: int | None
+) -> None:
+    """As a bare list of its events, which is read one by one."""
+    monkeypatch.setattr(trace_entries, "_BLOCK", block)
+    one_by_one = tables_of(json.dumps(events).encode())
+    in_blocks = tables_of(json.dumps(around(events), indent=indent).encode())
+    in_blocks.pop("labels", None)
+    if indent is None:
+        assert in_blocks == one_by_one
+    assert in_blocks["trace_events"] == one_by_one["trace_events"]
+    assert in_blocks["signatures"] == one_by_one["signatures"]
+
+
+@pytest.mark.parametrize("steps", [0, 8])
+def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """A tower of calls, then many beside its foot; climbing together and one by one."""
+    monkeypatch.setattr(trace_order, "_STEPS", steps)
+    high, wide = 300, 300
+    tower = [(place, 2 * high - place) for place in range(high)]
+    beside = [(2 * high + 2 * place, 2 * high + 2 * place + 1) for place in range(wide)]
+    start, end = np.array([(0, 10**6), *((1 + a, 1 + b) for a, b in (*tower, *beside))]).T
+    found = trace_order.parents(np.zeros(len(start), np.int64), start, end, np.zeros(len(start), np.int64))
+    assert found.tolist() == [-1, *range(high), *[0] * wide]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -193,3 +274,27 @@ def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
     content = json.dumps({"distributedInfo": {"rank": 34, "world_size": 300}, "traceEvents": []}).encode()
     warehouse.ingest(content, labels={"model": "toy"})
     assert warehouse.sql("SELECT key, value FROM labels ORDER BY key").fetchall() == [("model", "toy"), ("rank", "34")]
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_what_stands_before_and_behind_the_events_is_read(is_behind: bool) -> None:
+    events = {"traceEvents": [slice_of("a", 1, 1)]}
+    around = {"deviceProperties": [{"id": 0, "name": "A100"}], "distributedInfo": {"rank": 3}}
+    found = tables_of(json.dumps({**events, **around} if is_behind else {**around, **events}).encode())
+    assert found["labels"] == [{"key": "rank", "value": "3"}]
+    assert [row["name"] for row in found["trace_devices"]] == ["A100"]
+    assert len(found["event_ticks"]) == 1
+
+
+def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
+    host = slice_of("aten::add", 1, 9, args={"External id": 4})
+    kernel = slice_of("add_kernel", 12, 4, cat="kernel", tid=7, args={"External id": 4, "device": 0})
+    paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]
+    for path, content in zip(paths, (trace(host), trace(host, kernel)), strict=True):
+        path.write_bytes(content)
+    warehouse, without = look_at(paths[0], ["key_averages"])
+    asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
+    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
+    other = warehouse.lay_beside(paths[1])
+    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
+    assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]

@@ -200,8 +200,9 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         made = warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall()
         rollups = [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ("op_times", "module_times")]
         # As the first version of the schema was.
-        warehouse.connection.execute("DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase")
-        warehouse.connection.execute("DROP TABLE op_times; DROP TABLE module_times")
+        warehouse.connection.execute(
+            "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; ALTER TABLE runs DROP COLUMN phase"
+        )
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
     with etq.open(path) as warehouse:
         assert warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall() == made

@@ -1,0 +1,72 @@
+"""The command that says good or bad of a build, in a status."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from etq.cli import main
+from etq.cli.compare import REGRESSION, Comparison, headline, sides, tell_worse
+from etq.cli.options import PHASES, percentage, warehouse_option
+from etq.errors import EtqError
+from etq.output import printable
+
+# What `git bisect run` takes for a build that can't be tested.
+SKIP = 125
+
+
+@main.command()
+@click.argument("base")
+@click.argument("new")
+@click.option("--bisect", is_flag=True, help="Status 0 good, 1 bad, 125 can't tell, as `git bisect run` takes it.")
+@click.option("--total", is_flag=True, help="Judge the total alone, not ops.")
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Judge these metrics, not times.")
+@click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
+@click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
+@click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
+@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
+@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
+@click.option(
+    "--compare-anyway",
+    "forced",
+    is_flag=True,
+    help="Judge different profiling levels, and in spite of differing conditions.",
+)
+@warehouse_option
+def gate(
+    base: str,
+    new: str,
+    bisect: bool,
+    total: bool,
+    metrics: tuple[str, ...],
+    db: str,
+    quantile: str | None,
+    **options: Any,
+) -> None:
+    """Say by the status whether NEW is slower than BASE: 0 if it is not, 3 if it is, and 0 with a word if that can't
+    be told.
+
+    Sides are as in etq compare, which says more.
+
+    \b
+    etq gate build=41 build=42 --db lab.duckdb
+    git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
+    """
+    given = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
+    try:
+        with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
+            comparison = Comparison(warehouse, base_selector, new_selector, given)
+            click.echo(headline(comparison, "table"), nl=False)
+            worse, unclear = tell_worse(comparison, not total, metrics)
+    except EtqError as error:
+        if not bisect:
+            raise
+        # To bisect, status 1 would say that the build is bad.
+        click.echo(f"Error: {printable(str(error))}", err=True)
+        sys.exit(SKIP)
+    if worse:
+        sys.exit(1 if bisect else REGRESSION)
+    if unclear and bisect:
+        sys.exit(SKIP)

@@ -1,0 +1,135 @@
+"""Commands over many captures: trends, and where they changed for good."""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import UNITS, output_options, percentage, warehouse_option
+from etq.output import printable, table, write, write_text
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+# As many bars as fit a line beside nothing else.
+WIDTH: Final = 72
+
+
+def _series_options(command: Any) -> Any:
+    for option in (
+        click.option("--over", default="build", show_default=True, help="Label to order by, or captured_at."),
+        click.option("--by", metavar="KEYS", help="Labels that tell series apart.  [default: model,device,backend]"),
+        click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are]"),
+        click.option("--phase", help="Only runs of that phase."),
+        click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change.  [default: 3%]"),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.argument("selector", required=False)
+@click.option("--op", metavar="OP", help="Of an op: its family or op type, or one with @instruction.")
+@click.option("--module", metavar="PATH", help="Of a module.")
+@click.option("--metric", metavar="NAME", help="Of a metric.")
+@_series_options
+@warehouse_option
+@output_options
+def trend(
+    selector: str | None,
+    op: str | None,
+    module: str | None,
+    metric: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show what a total, an op, a module or a metric was in one capture after the other, and where it changed.
+
+    \b
+    etq trend model=mlp --over build --db lab.duckdb
+    etq trend --op linear --over commit model=mlp
+    """
+    from etq.warehouse import open
+
+    asked = {"op": op, "module": module, "metric": metric}
+    items = [(what, item) for what, item in asked.items() if item is not None]
+    if len(items) > 1:
+        raise click.UsageError("one of --op, --module and --metric, or none for the total")
+    what, item = items[0] if items else ("total", None)
+    given = {"what": what, "item": item, "selector": selector, **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    query = f"FROM trend({_arguments(given)})"
+    with open(db, read_only=True) as warehouse:
+        if format in (None, "table") and output is None:
+            write_text(_drawn(warehouse, query, given), None)
+        else:
+            write(warehouse, query, format, output, force=force, **given)
+
+
+@main.command()
+@click.argument("selector", required=False)
+@click.option("--since", metavar="LABEL", help="Only changes there or later.")
+@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
+@_series_options
+@warehouse_option
+@output_options
+def regressions(
+    selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
+) -> None:
+    """Show where totals and ops of all series changed for good, the costliest first.
+
+    \b
+    etq regressions --db lab.duckdb
+    etq regressions model=mlp --over build --since 120
+    """
+    from etq.warehouse import open
+
+    given = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
+    query = f"FROM regressions({_arguments(given)})"
+    with open(db, read_only=True) as warehouse:
+        write(warehouse, query, format, output, force=force, **given)
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    return ", ".join(f'"{name}" := ${name}' for name in given)
+
+
+def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
+    """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
+    _, rows = warehouse.rows(f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given)
+    parts = []
+    for series, group in groupby(rows, key=lambda row: row[0]):
+        captures = list(group)
+        values = [row[2] for row in captures if row[2] is not None]
+        unit = captures[0][3] or ""
+        head = f"{series}: " if series else ""
+        span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
+        lines = [f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}", bars(values)]
+        good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
+        for _, label, _, _, change, p, capture, _ in captures:
+            if change is not None:
+                lines.append(f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}")
+        parts.append("\n".join(printable(line) for line in lines) + "\n")
+        if len(captures) <= 20:
+            shown = [(label, own, unit, runs, capture) for _, label, own, unit, _, _, capture, runs in captures]
+            parts.append(table(["label", "value", "unit", "runs", "capture"], shown))
+    return "\n".join(parts)
+
+
+def bars(values: list[float]) -> str:
+    """A line of bars, each the median of as many neighbours as it takes to fit `WIDTH`."""
+    if not values:
+        return ""
+    parts = min(len(values), WIDTH)
+    edges = [len(values) * at // parts for at in range(parts + 1)]
+    medians = [sorted(values[a:b])[(b - a) // 2] for a, b in pairwise(edges)]
+    low, high = min(medians), max(medians)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0
+    return "".join(BARS[round((value - low) * scale)] for value in medians)

@@ -1,0 +1,109 @@
+-- The captures of series, each in order: a series is of captures that have the
+-- same labels of some keys. In the order of a label: as numbers and versions are
+-- ordered, 9 before 10 and 1.0-rc1 before 1.0; of commits, by their label
+-- commit_time; captures of one label by captured_at, and else as they came.
+-- Captures without the label are in no series.
+-- Columns:
+--   capture_id: the capture
+--   series: its labels of these keys as key=value,key=value; empty where it has none
+--   label: its place in order as text: the label, or captured_at
+--   position: place in its series, from 1
+CREATE MACRO _series_captures(
+    selector,  -- as in `trend`
+    over,  -- as in `trend`
+    "by"  -- as in `trend`
+) AS TABLE
+WITH
+chosen AS (
+    SELECT c.capture_id, c.captured_at
+    FROM captures AS c
+    WHERE selector IS NULL
+        OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
+),
+keys AS (
+    SELECT DISTINCT trim(k.key) AS key
+    FROM (SELECT unnest(string_split("by", ',')) AS key) AS k
+),
+kinds AS (
+    SELECT
+        l.capture_id,
+        array_to_string(list_sort(list(l.key || '=' || l.value)), ',') AS series
+    FROM labels AS l
+    JOIN keys AS k ON k.key = l.key
+    GROUP BY l.capture_id
+),
+placed AS (
+    SELECT
+        c.capture_id,
+        coalesce(k.series, '') AS series,
+        c.captured_at,
+        CASE over WHEN 'captured_at' THEN c.captured_at::VARCHAR ELSE l.value END
+            AS label,
+        t.value AS committed_at
+    FROM chosen AS c
+    LEFT JOIN kinds AS k ON k.capture_id = c.capture_id
+    LEFT JOIN labels AS l ON l.capture_id = c.capture_id AND l.key = over
+    LEFT JOIN labels AS t
+        ON over = 'commit' AND t.capture_id = c.capture_id AND t.key = 'commit_time'
+),
+checked AS (
+    SELECT
+        count(*) AS captures,
+        count(p.label) AS labelled,
+        count(p.committed_at) AS committed,
+        count(p.captured_at) AS timed
+    FROM placed AS p
+)
+SELECT
+    p.capture_id,
+    p.series,
+    p.label,
+    row_number() OVER (
+        PARTITION BY p.series
+        ORDER BY
+            CASE
+                WHEN over = 'commit' THEN p.committed_at ELSE _version_key(p.label)
+            END,
+            p.captured_at,
+            p.capture_id
+    ) AS position
+FROM placed AS p
+CROSS JOIN checked AS k
+WHERE CASE
+    WHEN k.labelled = 0 AND k.captures > 0 THEN error(
+        'no capture has ' || CASE over
+            WHEN 'captured_at' THEN 'a captured_at'
+            ELSE 'a label ' || over
+        END || ' to be ordered by; labels are '
+        || coalesce(
+            (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
+            'none'
+        ) || '; or order by captured_at'
+    )
+    WHEN over = 'commit' AND k.committed < k.labelled AND k.timed < k.labelled
+        THEN error(
+            'commits have no order of their own: not all captures have a label '
+            || 'commit_time (--label-git) or a captured_at'
+        )
+    ELSE p.label IS NOT NULL
+END;
+
+-- A text that sorts as the numbers and versions in a label do: with all numbers
+-- made as long as 20 digits, and an end that comes behind a hyphen and before all
+-- else that a label may go on with.
+CREATE MACRO _version_key(
+    label  -- a text
+) AS (
+    CASE
+        -- What most labels are, in less time.
+        WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
+        ELSE replace(array_to_string(list_transform(
+            regexp_extract_all(label, '\d+|\D+'),
+            lambda part: CASE
+                WHEN part[1] BETWEEN '0' AND '9'
+                    THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
+                ELSE part
+            END
+        ), ''), '-', ' ') || '!'
+    END
+);

@@ -1,0 +1,141 @@
+-- Where the totals and ops of all series of a warehouse changed for good, the
+-- costliest first. An op's change is its own beside what all ops have in common.
+-- What counts is at least 3 % of it and 0.05 % of the total, and not by chance
+-- among so many series.
+-- Columns:
+--   series: the labels that tell series apart, as key=value,key=value
+--   what: total or op
+--   op: the op, or the method of a total
+--   module_path: its module, where records tell it
+--   instruction_id: the instruction, in the last capture
+--   verdict: slower or faster
+--   last_good: label of the last capture before the change
+--   first_bad: label of the first capture behind it
+--   change_percent: by how much it changed
+--   cost: time that it takes more in each run, by its level before and the change; less than 0 where it takes less
+--   unit: unit of cost
+--   share_percent: its part of the total before
+--   p: probability of a change as clear in a series that has none
+--   q: p, corrected for the number of series
+--   captures_before: captures between the change before it and this one
+--   captures_after: captures between this one and the next
+CREATE MACRO regressions(
+    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    over := 'build',  -- as in `trend`
+    "by" := 'model,device,backend',  -- labels that tell series apart
+    since := NULL,  -- label: only changes there or later; NULL: all
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
+    alpha := 0.05,  -- how many false ones are put up with
+    min_effect := 0.03  -- smallest change that counts, as a fraction
+) AS TABLE
+WITH
+ops AS MATERIALIZED (
+    FROM _op_series(selector, over, "by", phase)
+),
+placed AS MATERIALIZED (
+    SELECT
+        o.*,
+        dense_rank() OVER (ORDER BY o.series, o.level, o.scope, o.item) AS number,
+        row_number() OVER (
+            PARTITION BY o.series, o.level, o.scope, o.item ORDER BY o.position
+        ) AS place
+    FROM ops AS o
+    WHERE o.ticks > 0
+),
+points AS (
+    SELECT
+        p.number AS series,
+        p.place AS position,
+        ln(p.ticks) - CASE p.level WHEN 'op' THEN p.factor ELSE 0 END AS value,
+        CASE p.level WHEN 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
+    FROM placed AS p
+),
+changes AS MATERIALIZED (
+    FROM _change_points((SELECT list(p) FROM points AS p), ln(1 + min_effect))
+),
+described AS (
+    SELECT
+        p.number,
+        any_value(p.series) AS series,
+        any_value(p.level) AS level,
+        any_value(p.scope) AS scope,
+        arg_max(p.op, p.place) AS op,
+        arg_max(p.module_path, p.place) AS module_path,
+        arg_max(p.instruction_id, p.place) AS instruction_id,
+        median(p.ticks) AS ticks,
+        bool_or(p.is_cycles) AS is_cycles,
+        count(*) OVER (PARTITION BY any_value(p.level)) AS tests
+    FROM placed AS p
+    GROUP BY p.number
+),
+ranked AS (
+    SELECT
+        c.*,
+        d.level AS what,
+        d.tests,
+        row_number() OVER (PARTITION BY d.level ORDER BY c.p, c.series, c.position)
+            AS rank
+    FROM changes AS c
+    JOIN described AS d ON d.number = c.series
+),
+corrected AS (
+    SELECT
+        r.*,
+        least(1, min(r.p * r.tests / least(r.rank, r.tests)) OVER (
+            PARTITION BY r.what ORDER BY r.rank DESC ROWS UNBOUNDED PRECEDING
+        )) AS q
+    FROM ranked AS r
+),
+told AS (
+    SELECT
+        d.series,
+        d.level AS what,
+        CASE d.level WHEN 'op' THEN d.op ELSE d.scope END AS op,
+        d.module_path,
+        d.instruction_id,
+        b.label AS last_good,
+        a.label AS first_bad,
+        c.step,
+        exp(c.before) * (exp(c.step) - 1) AS cost_ticks,
+        exp(c.before) / t.ticks AS share,
+        CASE WHEN d.is_cycles THEN 'cycles' ELSE coalesce(unit, 'us') END AS shown,
+        c.p,
+        c.q,
+        c.captures_before,
+        c.captures_after
+    FROM corrected AS c
+    JOIN described AS d ON d.number = c.series
+    JOIN described AS t
+        ON t.series = d.series AND t.scope = d.scope AND t.level = 'total'
+    JOIN placed AS a ON a.number = c.series AND a.place = c.position
+    JOIN placed AS b ON b.number = c.series AND b.place = c.position - 1
+    WHERE c.q < alpha
+)
+SELECT
+    t.series,
+    t.what,
+    t.op,
+    t.module_path,
+    t.instruction_id,
+    CASE WHEN t.step > 0 THEN 'slower' ELSE 'faster' END AS verdict,
+    t.last_good,
+    t.first_bad,
+    100 * (exp(t.step) - 1) AS change_percent,
+    t.cost_ticks / _divisor('ns', t.shown) AS cost,
+    t.shown AS unit,
+    100 * t.share AS share_percent,
+    t.p,
+    t.q,
+    t.captures_before,
+    t.captures_after
+FROM told AS t
+WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
+    AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))
+ORDER BY
+    t.cost_ticks DESC,
+    t.series,
+    t.what DESC,
+    t.op,
+    t.instruction_id,
+    t.first_bad;

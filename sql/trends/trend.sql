@@ -1,0 +1,193 @@
+-- What a total, an op, a module or a metric was in one capture after the other.
+-- Where it changed its level for good, the first capture of the new one says so.
+-- Columns:
+--   series: the labels that tell series apart, as key=value,key=value
+--   position: place in the series, from 1
+--   label: the label that captures are ordered by
+--   capture: the capture's name
+--   captured_at: when it was measured, in UTC; NULL where unknown
+--   runs: number of runs; of a metric, of values
+--   p25: a quarter of the runs took less; of what has several ops, added up
+--   median: half of them took less; of a metric, its median
+--   p90: nine tenths of them took less
+--   unit: unit of these
+--   common_percent: how much more than in the series' median capture all ops took alike, in percent; NULL for metrics
+--   own: p25 without what all ops have in common; of totals and metrics the same as p25 or median
+--   change_percent: by how much the level changed here, for good, of own; NULL where it did not
+--   p: probability of a change as clear in a series that has none; NULL likewise
+CREATE MACRO trend(
+    what := 'total',  -- total, op, module or metric
+    item := NULL,  -- of ops: family or op type, or one with @instruction behind it; of modules: the path; of metrics: the name
+    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    over := 'build',  -- the label to order by: numbers, versions, commits (by commit_time); or captured_at
+    "by" := 'model,device,backend',  -- labels that tell series apart
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
+    min_effect := 0.03  -- smallest change of level that counts, as a fraction
+) AS TABLE
+WITH
+samples AS MATERIALIZED (
+    FROM _trend_samples(what, item, selector, over, "by", phase)
+),
+values_of AS MATERIALIZED (
+    SELECT
+        s.series,
+        s.capture_id,
+        any_value(s.label) AS label,
+        any_value(s.position) AS position,
+        row_number() OVER (
+            PARTITION BY s.series ORDER BY any_value(s.position)
+        ) AS place,
+        max(s.runs) AS runs,
+        sum(s.ticks) AS ticks,
+        sum(s.median_ticks) AS median_ticks,
+        sum(s.slow_ticks) AS slow_ticks,
+        any_value(s.factor) AS factor,
+        any_value(s.value_unit) AS value_unit
+    FROM samples AS s
+    GROUP BY s.series, s.capture_id
+),
+points AS (
+    SELECT
+        v.series,
+        v.place AS position,
+        ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.factor ELSE 0 END
+            AS value,
+        CASE WHEN what = 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
+    FROM values_of AS v
+    WHERE v.ticks > 0
+),
+changes AS (
+    FROM _change_points((SELECT list(p) FROM points AS p), ln(1 + min_effect))
+),
+shown AS (
+    SELECT
+        v.*,
+        CASE
+            WHEN v.value_unit NOT IN ('ns', 'cycles') THEN v.value_unit
+            WHEN v.value_unit = 'cycles' THEN 'cycles'
+            ELSE coalesce(unit, 'us')
+        END AS unit_shown,
+        CASE
+            WHEN v.value_unit = 'ns' THEN _divisor('ns', coalesce(unit, 'us')) ELSE 1
+        END AS divisor
+    FROM values_of AS v
+)
+SELECT
+    v.series,
+    v.place AS position,
+    v.label,
+    c.name AS capture,
+    c.captured_at,
+    v.runs,
+    CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25,
+    v.median_ticks / v.divisor AS median,
+    CASE WHEN what <> 'metric' THEN v.slow_ticks / v.divisor END AS p90,
+    v.unit_shown AS unit,
+    CASE WHEN what <> 'metric' THEN 100 * (exp(v.factor) - 1) END AS common_percent,
+    v.ticks / v.divisor
+    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS own,
+    100 * (exp(g.step) - 1) AS change_percent,
+    g.p
+FROM shown AS v
+JOIN captures AS c ON c.capture_id = v.capture_id
+LEFT JOIN changes AS g ON g.series = v.series AND g.position = v.place
+ORDER BY v.series, v.place;
+
+-- What `trend` goes by: the rows of what is asked for, of each capture.
+-- Columns:
+--   series: which series of captures
+--   capture_id: the capture
+--   label: its place in order, as text
+--   position: place in the series
+--   runs: number of runs or values
+--   ticks: a quarter of the runs took less, in ns, or cycles; of a metric, its median
+--   median_ticks: half of them took less
+--   slow_ticks: nine tenths of them took less
+--   value_unit: ns, cycles, or the metric's unit
+--   factor: what all ops of the capture have in common, as a logarithm
+CREATE MACRO _trend_samples(
+    what,  -- as in `trend`
+    item,  -- as in `trend`
+    selector,  -- as in `trend`
+    over,  -- as in `trend`
+    "by",  -- as in `trend`
+    phase  -- as in `trend`
+) AS TABLE
+WITH
+ops AS MATERIALIZED (
+    FROM _op_series(selector, over, "by", phase)
+),
+factors AS (
+    SELECT DISTINCT o.capture_id, o.factor, o.is_cycles FROM ops AS o
+),
+found AS (
+    SELECT
+        o.series,
+        o.capture_id,
+        o.label,
+        o.position,
+        o.runs,
+        o.ticks,
+        o.median_ticks,
+        o.slow_ticks,
+        CASE WHEN o.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
+        o.factor
+    FROM ops AS o
+    WHERE CASE what
+        WHEN 'total' THEN o.level = 'total' AND coalesce(o.scope = item, true)
+        WHEN 'op' THEN o.level = 'op'
+            AND split_part(item, '@', 1) IN (o.family, o.op)
+            AND split_part(item, '@', 2) IN ('', o.instruction_id::VARCHAR)
+        WHEN 'module' THEN false
+        WHEN 'metric' THEN false
+        ELSE error('what is ''total'', ''op'', ''module'' or ''metric'', not ' || what)
+    END
+    UNION ALL
+    SELECT
+        s.series,
+        s.capture_id,
+        s.label,
+        s.position,
+        m.runs,
+        m.p25 * coalesce(_nanoseconds(c.time_scale), 1),
+        m.p50 * coalesce(_nanoseconds(c.time_scale), 1),
+        m.p90 * coalesce(_nanoseconds(c.time_scale), 1),
+        CASE WHEN c.time_scale = 'cycles' THEN 'cycles' ELSE 'ns' END,
+        coalesce(f.factor, 0)
+    FROM _series_captures(selector, over, "by") AS s
+    JOIN captures AS c ON c.capture_id = s.capture_id
+    JOIN module_times AS m ON m.capture_id = s.capture_id
+    LEFT JOIN factors AS f ON f.capture_id = s.capture_id
+    WHERE what = 'module'
+        AND m.module_path = item
+        AND m.phase IS NOT DISTINCT FROM phase
+    UNION ALL
+    SELECT
+        s.series,
+        s.capture_id,
+        any_value(s.label),
+        any_value(s.position),
+        count(*)::INTEGER,
+        median(m.value),
+        median(m.value),
+        median(m.value),
+        coalesce(m.unit, ''),
+        0
+    FROM _series_captures(selector, over, "by") AS s
+    JOIN metrics AS m ON m.capture_id = s.capture_id
+    WHERE what = 'metric' AND m.name = item
+    GROUP BY s.series, s.capture_id, m.unit
+)
+SELECT f.*
+FROM found AS f
+UNION ALL
+SELECT
+    error(CASE
+        WHEN what <> 'total' AND item IS NULL
+            THEN 'name the ' || what || ' that the trend is asked of'
+        ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
+    END || k.nothing),
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM (SELECT CASE count(*) WHEN 0 THEN '' END AS nothing FROM found AS g) AS k
+WHERE k.nothing IS NOT NULL;

@@ -1,0 +1,92 @@
+"""`etq gate`: statuses, and `git bisect run` over a repository whose builds log real captures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from etq.cli import main
+from tests.conftest import CAPTURES
+from tests.slower import slower
+
+FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
+# What a build logs: copies of captures that no other one has. A build that fails logs none.
+MEASURE = """#!/bin/sh
+test ! -e broken || exit 125
+rm -rf {folder}/new
+cp -r {folder}/$(cat speed) {folder}/new
+"""
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of captures: good ones, others as fast, and others of which one op is slower."""
+    folder_of_all = tmp_path_factory.mktemp("sides")
+    for folder, files in (("good", FLEET[:10:2]), ("fast", FLEET[1:10:2]), ("slow", FLEET[1:10:2])):
+        (folder_of_all / folder).mkdir()
+        for path in files:
+            content = slower(path, "native_call_addmm.out", 4, 1.3) if folder == "slow" else path.read_bytes()
+            (folder_of_all / folder / path.name).write_bytes(content)
+    return folder_of_all
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "status"),
+    [
+        ("fast", [], 0),
+        ("fast", ["--bisect"], 0),
+        ("slow", [], 3),
+        ("slow", ["--bisect"], 1),
+        ("slow", ["--min-effect", "90%"], 0),
+        ("slow/01.etdp", ["--bisect"], 125),
+        ("slow/01.etdp", [], 0),
+        ("good", ["--bisect"], 125),
+        ("nowhere", ["--bisect"], 125),
+        ("nowhere", [], 1),
+    ],
+)
+def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int) -> None:
+    monkeypatch.chdir(sides)
+    result = CliRunner().invoke(main, ["gate", "good", new, *options])
+    assert result.exit_code == status, result.output
+    assert ("Regression: addmm @4" in result.stderr) == (new == "slow" and "--min-effect" not in options)
+
+
+def test_git_bisect_finds_the_slow_commit(sides: Path, tmp_path: Path) -> None:
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def run(*command: str) -> str:
+        ended = subprocess.run(command, check=True, cwd=repository, env=environment, capture_output=True, text=True)
+        return ended.stdout
+
+    run(git, "init", "--quiet")
+    run(git, "config", "user.email", "a@example.org")
+    run(git, "config", "user.name", "A")
+    commits = []
+    for number in range(8):
+        (repository / "speed").write_text("slow" if number >= 5 else "fast")
+        (repository / "measure").write_text(MEASURE.format(folder=sides))
+        (repository / "number").write_text(str(number))
+        (repository / "broken").unlink(missing_ok=True)
+        if number == 3:
+            (repository / "broken").touch()
+        run(git, "add", "--all")
+        run(git, "commit", "--quiet", "-m", f"change {number}")
+        commits.append(run(git, "rev-parse", "HEAD").strip())
+    run(git, "bisect", "start", commits[7], commits[0])
+    script = f"sh measure || exit $?; etq gate {sides}/good {sides}/new --bisect"
+    told = run(git, "bisect", "run", "sh", "-c", script)
+    assert f"{commits[5]} is the first bad commit" in told
+    assert f"# skip: [{commits[3]}]" in run(git, "bisect", "log")

@@ -1,0 +1,87 @@
+"""`etq trend` and `etq regressions`: what is drawn and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from etq.cli.trends import BARS, WIDTH, bars
+from tests.sql.test_trends import capture
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Thirty builds of which an op is slower from the 18th on; the last has a hostile name."""
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        for build in range(1, 31):
+            content = capture(build, {"addmm": 1.2} if build >= 18 else None)
+            name = f"b{build}" if build < 30 else "b\x1b[31mred"
+            warehouse.ingest(content, name=name, labels={"build": str(build), "model": "net"})
+    return str(path)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_trend_is_drawn(lab: str) -> None:
+    result = invoke("trend", "--op", "addmm", "--db", lab)
+    assert result.exit_code == 0, result.output
+    head, drawn, change = result.stdout.splitlines()
+    assert head.startswith("model=net: 30 captures, 1 to 30; ")
+    assert len(drawn) == 30
+    assert set(drawn[:17]) <= set(BARS[:3])
+    assert set(drawn[17:]) <= set(BARS[-3:])
+    assert " % at 18 (b18), last good 17; p " in change
+    assert change.startswith("+")
+
+
+def test_few_captures_have_a_table_too(lab: str) -> None:
+    result = invoke("trend", "build=3", "--db", lab)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
+
+
+def test_names_are_not_obeyed(lab: str) -> None:
+    result = invoke("trend", "build=30", "--db", lab)
+    assert "\x1b" not in result.stdout
+    assert "b\\x1b[31mred" in result.stdout
+
+
+def test_other_formats(lab: str, tmp_path: Path) -> None:
+    rows = json.loads(invoke("trend", "--op", "addmm@0", "--format", "json", "--unit", "ns", "--db", lab).stdout)
+    assert [row["label"] for row in rows] == [str(build) for build in range(1, 31)]
+    assert [row["label"] for row in rows if row["change_percent"] is not None] == ["18"]
+    target = tmp_path / "trend.csv"
+    assert invoke("trend", "--db", lab, "-o", str(target)).exit_code == 0
+    assert len(target.read_text().splitlines()) == 31
+
+
+def test_regressions(lab: str) -> None:
+    rows = json.loads(invoke("regressions", "--format", "json", "--db", lab).stdout)
+    assert [(row["what"], row["op"], row["first_bad"]) for row in rows if row["what"] == "op"] == [
+        ("op", "addmm", "18")
+    ]
+    assert json.loads(invoke("regressions", "--since", "19", "--format", "json", "--db", lab).stdout) == []
+    assert json.loads(invoke("regressions", "--min-effect", "40%", "--format", "json", "--db", lab).stdout) == []
+
+
+def test_wrong_usage(lab: str) -> None:
+    assert invoke("trend", "--op", "a", "--module", "b", "--db", lab).exit_code == 2
+    assert invoke("trend", "--min-effect", "lots", "--db", lab).exit_code == 2
+    missing = invoke("trend", "--op", "gelu", "--db", lab)
+    assert missing.exit_code == 1
+    assert "no op gelu in these captures" in missing.stderr
+
+
+def test_bars() -> None:
+    assert bars([]) == ""
+    assert bars([3.0, 3.0]) == BARS[0] * 2
+    assert bars([1.0, 8.0]) == BARS[0] + BARS[-1]
+    assert len(bars([float(at) for at in range(1000)])) == WIDTH

@@ -1,0 +1,201 @@
+"""The method of comparing captures, once more, in numpy and scipy: what the SQL is held against.
+
+It is written from the method's description and not from the SQL, one comparison at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+LONELY = 3
+PRIOR = 3
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Captures in the order of time: what side each is on, its ops' times in ns (captures, ops) and its total."""
+
+    sides: list[str]
+    ops: Floats
+    totals: Floats
+    coarse: Flags
+    resolution: int = 1000
+
+    @property
+    def is_single(self) -> bool:
+        return "history" in self.sides
+
+    def of(self, side: str, without: Flags | None = None) -> Flags:
+        chosen = np.array([each == side for each in self.sides])
+        return chosen if without is None else chosen & ~without
+
+
+@dataclass(frozen=True)
+class Common:
+    """What captures have in common, and which are disturbed."""
+
+    factors: Floats
+    has_factor: bool
+    disturbed: Flags
+
+
+@dataclass
+class Judged:
+    """What is said of one item."""
+
+    verdict: str
+    change: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    q: float | None = None
+    share: float = 1.0
+    score: float | None = None
+
+
+def common_of(given: Sides) -> Common:
+    """The size factor of each capture: in two passes, and the second doesn't ask ops that moved."""
+    logs = np.log(given.ops)
+    precise = ~given.coarse
+    has_factor = bool(precise.sum() >= LONELY)
+    deviations = logs - np.median(logs, axis=0)
+    totals = np.log(given.totals) - np.median(np.log(given.totals))
+    factors = np.median(deviations[:, precise], axis=1) if has_factor else np.zeros(len(logs))
+    told = factors if has_factor else totals
+    middle = np.zeros(len(logs))
+    for side in set(given.sides):
+        of_side = np.ones(len(logs), bool) if given.is_single else given.of(side)
+        middle[of_side] = np.median(told[of_side])
+    spread = 1.4826 * np.median(np.abs(told - middle))
+    disturbed = np.abs(told - middle) > max(0.05 if given.is_single else 0.03, 5 * spread)
+    if has_factor and not given.is_single:
+        base, new = given.of("base", disturbed), given.of("new", disturbed)
+        if base.any() and new.any():
+            beside = deviations - factors[:, None]
+            moves = np.abs(np.exp(beside[new].mean(axis=0) - beside[base].mean(axis=0)) - 1)
+            staying = precise & (moves <= 0.02)
+            if 3 * staying.sum() >= precise.sum():
+                factors = np.median(deviations[:, staying], axis=1)
+    return Common(factors, has_factor, disturbed)
+
+
+def squares(values: Floats) -> float:
+    return 0.0 if np.ptp(values) == 0 else float(((values - values.mean()) ** 2).sum())
+
+
+def hodges_lehmann(base: Floats, new: Floats) -> tuple[float, float | None, float | None]:
+    """The median of all differences, and those between which the true one lies at 95 %."""
+    differences = np.sort((new[:, None] - base[None, :]).ravel())
+    count = len(base) * len(new)
+    place = int(np.floor(count / 2 - stats.norm.ppf(0.975) * np.sqrt(count * (len(base) + len(new) + 1) / 12)))
+    middle = float(np.exp(np.median(differences)) - 1)
+    if place < 1:
+        return middle, None, None
+    return middle, float(np.exp(differences[place - 1]) - 1), float(np.exp(differences[-place]) - 1)
+
+
+def is_interleaved(sides: list[str]) -> bool:
+    changes = sum(first != second for first, second in pairwise(sides))
+    return changes >= min(sides.count("base"), sides.count("new"))
+
+
+def several(given: Sides) -> dict[Any, Judged]:
+    """Section A: several captures a side. By the op's position, and `total`."""
+    common = common_of(given)
+    base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
+    freedom = int(base.sum() + new.sum() - 2)
+    values = np.log(given.ops) - common.factors[:, None]
+    precise = ~given.coarse
+    found: dict[Any, Judged] = {}
+    if not base.any() or not new.any():
+        return found
+    per_capture = 1 / base.sum() + 1 / new.sum()
+    variances = np.full(len(precise), np.nan)
+    if freedom > 0:
+        variances = np.array([(squares(each[base]) + squares(each[new])) / freedom for each in values.T])
+    prior = None
+    if precise.sum() >= 5 and freedom > 0:
+        prior = np.median(variances[precise] / (1 - 2 / (9 * freedom)) ** 3)
+    base_total = np.median(given.totals[base])
+    below = np.zeros(len(precise), bool)
+    for at, each in enumerate(values.T):
+        before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
+        below[at] = bool(given.coarse[at]) and abs(after - before) < given.resolution
+        p = None
+        if freedom > 0:
+            variance, degrees = variances[at], freedom
+            if prior is not None:
+                variance, degrees = (PRIOR * prior + freedom * variance) / (PRIOR + freedom), freedom + PRIOR
+            difference = each[new].mean() - each[base].mean()
+            t = difference / np.sqrt(variance * per_capture) if variance > 0 else 0
+            p = float(2 * stats.t.sf(abs(t), degrees))
+        found[at] = Judged("", *hodges_lehmann(each[base], each[new]), p=p, share=float(before / base_total))
+    asked = [at for at in found if not below[at] and found[at].p is not None]
+    for at, q in zip(asked, stats.false_discovery_control([found[at].p for at in asked]) if asked else [], strict=True):
+        found[at].q = float(q)
+    few = min(base.sum(), new.sum()) < LONELY
+    for at, each in found.items():
+        counts = each.q is not None and each.q < 0.05 and abs(each.change) >= 0.02
+        is_material = abs(each.change) * each.share >= 0.0005
+        is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
+        each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
+    found["total"] = _total(np.log(given.totals), base, new, 0.02 if is_interleaved(given.sides) else 0.03, few)
+    return found
+
+
+def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool) -> Judged:
+    total = Judged("", *hodges_lehmann(logs[base], logs[new]))
+    if base.sum() + new.sum() > 2:
+        spread = squares(logs[base]) + squares(logs[new])
+        answer = stats.ttest_ind(logs[new], logs[base]).pvalue if spread > 0 else 1.0
+        total.p = float(answer) if min(base.sum(), new.sum()) > 1 else None
+    counts = total.p is not None and total.p < 0.05 and abs(total.change) >= smallest
+    total.verdict = _word(few, total.p == 1 and abs(total.change) >= smallest, counts, total.change)
+    return total
+
+
+def _word(few: bool, below: bool, counts: bool, change: float) -> str:
+    if few:
+        return "too few"
+    if below:
+        return "can't judge"
+    return ("slower" if change > 0 else "faster") if counts else "~"
+
+
+def single(given: Sides) -> dict[Any, Judged]:
+    """Section B: one capture a side, judged by what differs from one capture of the history to the next."""
+    common = common_of(given)
+    history = given.of("history", common.disturbed)
+    [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))
+    values = np.column_stack([np.log(given.ops) - common.factors[:, None], np.log(given.totals)])
+    times = np.column_stack([given.ops, given.totals])
+    past = values[history]
+    steps = np.abs(np.diff(past, axis=0)) / np.sqrt(2)
+    spreads = np.maximum(np.median(np.abs(past - np.median(past, axis=0)), axis=0), np.median(steps, axis=0))
+    precise = ~given.coarse
+    typical = np.median(spreads[:-1][precise]) if precise.any() else spreads
+    weight = 0.4 * (len(past) + 1)
+    shrunk = np.sqrt((PRIOR * typical**2 + weight * spreads**2) / (PRIOR + weight))
+    # The total is no op.
+    used = np.maximum(0.003, np.append(shrunk[:-1], spreads[-1]))
+    coarse = np.append(given.coarse, False)
+    found: dict[Any, Judged] = {}
+    for at in range(values.shape[1]):
+        difference = values[new, at] - values[base, at]
+        change = float(np.exp(difference) - 1)
+        score = float(abs(difference) / np.sqrt(2) / used[at])
+        share = float(times[base, at] / given.totals[base])
+        is_rare = score > 8 and score > 1.5 * steps[:, at].max() / used[at]
+        below = bool(coarse[at]) and abs(times[new, at] - times[base, at]) < 2 * given.resolution
+        counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
+        is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
+        verdict = _word(False, is_unknown, counts, change)
+        found[at if at < len(precise) else "total"] = Judged(verdict, change, share=share, score=score)
+    return found

@@ -1,0 +1,88 @@
+"""A warehouse of the fleet, and changes planted in it: what comparing must find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import etq
+from etq.rollups import fill_rollups
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+START = datetime(2026, 1, 1)
+
+
+def make_lab(path: Path, model: str, captures: int, *, linked: bool = True) -> Path:
+    """A file of captures of one model, taken in turn: of side base and new, as A B B A; linked to their record."""
+    with etq.open(path) as warehouse:
+        record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord", name=model)
+        for number in range(captures):
+            capture = warehouse.ingest(
+                CAPTURES / "fleet" / model / f"{number:02}.etdp",
+                name=f"{model}{number:02}",
+                labels={"side": ("base", "new", "new", "base")[number % 4], "model": model},
+                captured_at=START + timedelta(minutes=number),
+            )
+            if linked:
+                warehouse.link(capture, record)
+    return path
+
+
+def keys_of(warehouse: Warehouse, selector: str) -> list[int]:
+    query = "SELECT m.capture_id FROM _matching_captures($selector) AS m ORDER BY ALL"
+    return [key for (key,) in warehouse.rows(query, selector=selector)[1]]
+
+
+def refill(warehouse: Warehouse, keys: Iterable[int]) -> None:
+    for key in keys:
+        fill_rollups(warehouse.connection, key)
+
+
+def plant(warehouse: Warehouse, selector: str, factor: float, instruction: int | None = None) -> None:
+    """Make the kernel of an instruction take `factor` times as long, and what it stands in; without one, everything."""
+    keys = keys_of(warehouse, selector)
+    assert keys
+    if instruction is None:
+        warehouse.connection.execute(
+            "UPDATE event_ticks SET elapsed_ticks = round(elapsed_ticks * ?)::BIGINT WHERE list_contains(?, capture_id)",
+            [factor, keys],
+        )
+        return refill(warehouse, keys)
+    # What the kernel takes more, its OPERATOR_CALL and its Method::execute take more.
+    warehouse.connection.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE added AS
+        SELECT e.capture_id, e.run_index, e.event_index, e.parent_index, e.execute_index,
+            round(e.duration_ticks * (? - 1))::BIGINT AS ticks
+        FROM events AS e
+        WHERE e.kind IN ('kernel', 'delegate') AND e.instruction_id = ? AND list_contains(?, e.capture_id)
+        """,
+        [factor, instruction, keys],
+    )
+    warehouse.connection.execute(
+        """
+        UPDATE event_ticks SET elapsed_ticks = elapsed_ticks + a.ticks FROM added AS a
+        WHERE event_ticks.capture_id = a.capture_id AND event_ticks.run_index = a.run_index
+            AND event_ticks.event_index IN (a.event_index, a.parent_index, a.execute_index)
+        """
+    )
+    return refill(warehouse, keys)
+
+
+def rows_of(warehouse: Warehouse, view: str, base: str = "side=base", new: str = "side=new", **given: Any) -> list[Any]:
+    """The rows of a comparing view as dictionaries."""
+    arguments = "".join(f", {name} := ${name}" for name in given)
+    columns, rows = warehouse.rows(f"FROM {view}($base, $new{arguments})", base=base, new=new, **given)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def rules(warehouse: Warehouse, **given: Any) -> dict[str, str]:
+    """What there is to know about a comparison: by rule, the last detail."""
+    return {row["rule"]: row["detail"] for row in rows_of(warehouse, "compare_findings", **given)}
+
+
+def judged(rows: list[Any], *verdicts: str) -> list[Any]:
+    return [row for row in rows if row["verdict"] in (verdicts or ("slower", "faster"))]

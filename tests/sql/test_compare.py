@@ -1,0 +1,308 @@
+"""Comparing captures: changes planted in real captures are found, named and explained, and nothing else is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
+
+Lab = Callable[[str], Warehouse]
+# A permute_copy of the mlp, which takes a tenth of the total, and its modules.
+PERMUTE = 3
+ITS_MODULES = {"block1", "block1.down", "block1.down.linear"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("labs")
+    made = {model: make_lab(folder / model, model, 12) for model in ("mlp", "convnet_xnn")}
+    made["history"] = make_lab(folder / "history", "mlp", 20)
+    return made
+
+
+@pytest.fixture
+def lab(files: dict[str, Path], tmp_path: Path) -> Iterator[Lab]:
+    """Opens a copy of a warehouse, to be written to."""
+    with ExitStack() as opened:
+        yield lambda name: opened.enter_context(etq.open(shutil.copy(files[name], tmp_path / name)))
+
+
+def total_of(warehouse: Warehouse, **given: Any) -> dict[str, Any]:
+    [total] = [row for row in rows_of(warehouse, "compare_captures", **given) if row["what"] == "total"]
+    return dict(total)
+
+
+def test_nothing_planted_nothing_found(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    assert judged(rows_of(warehouse, "compare_ops")) == judged(rows_of(warehouse, "compare_modules")) == []
+    assert total_of(warehouse)["verdict"] == "~"
+    assert rules(warehouse) == {}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.2, "slower"), (0.8, "faster")])
+def test_one_op(lab: Lab, factor: float, verdict: str) -> None:
+    warehouse = lab("mlp")
+    [before] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == PERMUTE]
+    plant(warehouse, "side=new", factor, PERMUTE)
+    ops = rows_of(warehouse, "compare_ops")
+    [found] = judged(ops)
+    assert (found["op"], found["instruction_id"], found["verdict"]) == ("permute_copy", PERMUTE, verdict)
+    assert found["module_path"] == "block1.down.linear" and found["matched"] == "event"
+    assert 1 + found["change_percent"] / 100 == pytest.approx((1 + before["change_percent"] / 100) * factor, abs=1e-3)
+    assert found["low_percent"] < found["change_percent"] < found["high_percent"]
+    assert found["q"] < 0.05 and found == ops[0]
+    modules = judged(rows_of(warehouse, "compare_modules"))
+    assert {row["verdict"] for row in modules} == {verdict}
+    # Of the whole it is 2 %, or a little less.
+    assert ITS_MODULES <= {row["module_path"] for row in modules} <= {*ITS_MODULES, ""}
+    # A fifth of a tenth of the total: within what is asked of totals.
+    assert total_of(warehouse)["change_percent"] == pytest.approx(20 * (factor - 1) / 2, abs=1.5)
+
+
+def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    plant(warehouse, "side=new", 1.2, PERMUTE)
+    assert judged(rows_of(warehouse, "compare_ops", min_effect=0.25)) == []
+    assert len(judged(rows_of(warehouse, "compare_ops", min_effect=0.15))) == 1
+    assert judged(rows_of(warehouse, "compare_ops", alpha=1e-12)) == []
+    assert total_of(warehouse, min_effect=0.001, alpha=0.9)["verdict"] == "slower"
+
+
+def test_what_is_small_is_no_verdict(lab: Lab) -> None:
+    """A relu of 0.1 % of the total, slower by a fifth: worth 0.02 %."""
+    warehouse = lab("mlp")
+    [small] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == 2]
+    assert small["share_percent"] < 0.3
+    factor = 1 + 0.02 / small["share_percent"]
+    plant(warehouse, "side=new", factor, 2)
+    [row] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == 2]
+    assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("moved, but worth 0.0")
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.06, "slower"), (0.94, "faster")])
+def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
+    """Everything slower alike is told of all, and blames no op."""
+    warehouse = lab("mlp")
+    plant(warehouse, "side=new", factor)
+    assert judged(rows_of(warehouse, "compare_ops")) == []
+    [alike] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "all ops alike"]
+    assert alike["change_percent"] == pytest.approx(100 * (factor - 1), abs=1)
+    total = total_of(warehouse)
+    assert total["verdict"] == word and total["change_percent"] == pytest.approx(100 * (factor - 1), abs=1.5)
+    assert rules(warehouse)["all ops alike"].startswith(f"the whole program is {word} by ")
+
+
+def test_an_op_beside_what_all_have_in_common(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    plant(warehouse, "side=new", 1.06)
+    plant(warehouse, "side=new", 1.2, PERMUTE)
+    [found] = judged(rows_of(warehouse, "compare_ops"))
+    assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(20, abs=2)
+
+
+@pytest.mark.parametrize("model", ["mlp", "convnet_xnn"])
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_the_total_is_explained_exactly(lab: Lab, model: str, unit: str) -> None:
+    warehouse = lab(model)
+    plant(warehouse, "side=new", 1.3, 0)
+    parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit=unit)}
+    for column in ("base", "new", "difference", "explained_percent"):
+        both = parts["ops"][column] + parts["beside ops"][column]
+        assert both == pytest.approx(parts["total"][column], rel=1e-12)
+    assert parts["total"]["explained_percent"] == 100
+    ops = [row for row in rows_of(warehouse, "compare_ops", unit=unit) if row["kind"] != "delegate"]
+    for column in ("base", "new", "difference"):
+        assert sum(row[column] for row in ops) == pytest.approx(parts["ops"][column], rel=1e-12)
+    scale = {"ns": 1, "us": 1e3, "s": 1e9}[unit]
+    sides = rows_of(warehouse, "compared_captures", unit="ns")
+    used = sorted(row["total"] for row in sides if row["side"] == "base" and not row["is_disturbed"])
+    middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
+    assert parts["total"]["base"] * scale == pytest.approx(middle, rel=1e-12)
+
+
+def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    before = rows_of(warehouse, "compare_ops")
+    plant(warehouse, "mlp00", 1.4)
+    sides = rows_of(warehouse, "compared_captures")
+    [disturbed] = [row for row in sides if row["is_disturbed"]]
+    assert (disturbed["capture"], disturbed["side"]) == ("mlp00", "base")
+    assert disturbed["off_percent"] == pytest.approx(40, abs=2)
+    assert [len([row for row in sides if row["side"] == side]) for side in ("base", "new")] == [6, 6]
+    after = rows_of(warehouse, "compare_ops")
+    assert judged(after) == [] and {(row["base_captures"], row["new_captures"]) for row in after} == {(5, 6)}
+    assert {row["base_captures"] for row in before} == {6}
+    told = rules(warehouse)
+    assert told.keys() == {"disturbed capture"} and told["disturbed capture"].startswith("mlp00 of base took 39.")
+    plant(warehouse, "mlp03", 0.7)
+    told = rules(warehouse)
+    assert "2 of 6 captures of base are disturbed" in told["unstable side"]
+    assert " % less on everything" in " ".join(row["detail"] for row in rows_of(warehouse, "compare_findings"))
+
+
+def test_ops_that_came_and_went(lab: Lab) -> None:
+    """One addmm of base is a linear in new: neither is compared, each is the other's candidate."""
+    warehouse = lab("mlp")
+    keys = keys_of(warehouse, "side=new")
+    warehouse.connection.execute(
+        """
+        UPDATE signature_ops SET op_type = 'aten.linear.default' FROM signatures AS s
+        WHERE s.capture_id = signature_ops.capture_id AND s.signature_index = signature_ops.signature_index
+            AND s.kind = 'kernel' AND s.instruction_id = 4 AND list_contains(?, s.capture_id)
+        """,
+        [keys],
+    )
+    warehouse.connection.execute(
+        "UPDATE signatures SET label = 'linear' WHERE kind = 'kernel' AND instruction_id = 4 AND list_contains(?, capture_id)",
+        [keys],
+    )
+    refill(warehouse, keys)
+    ops = rows_of(warehouse, "compare_ops")
+    assert {row["matched"] for row in ops} == {"module"}
+    [added], [removed] = judged(ops, "added"), judged(ops, "removed")
+    assert (added["op"], added["base"], added["note"]) == (
+        "aten.linear.default",
+        None,
+        "may have been aten.addmm.default",
+    )
+    assert (removed["op"], removed["new"], removed["note"]) == (
+        "aten.addmm.default", None, "may have become aten.linear.default",
+    )  # fmt: skip
+    assert added["change_percent"] is removed["change_percent"] is None
+    assert added["difference"] == added["new"] > 0 > removed["difference"] == -removed["base"]
+    assert added["share_percent"] == pytest.approx(5, abs=1) and removed["share_percent"] == pytest.approx(5, abs=1)
+    assert rules(warehouse)["different programs"] == (
+        "ops are matched by module: 1 of new are not in base, 1 of base not in new"
+    )
+    parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures")}
+    assert parts["ops"]["new"] == pytest.approx(sum(row["new"] or 0 for row in ops), rel=1e-12)
+    assert judged(ops) == []
+
+
+def test_sides_of_different_clocks(lab: Lab) -> None:
+    """New counts cycles of a clock of 3 GHz: shares alone compare, and an op's own change is still found."""
+    warehouse = lab("mlp")
+    plant(warehouse, "side=new", 1.2, PERMUTE)
+    plant(warehouse, "side=new", 3)
+    warehouse.connection.execute("UPDATE captures SET time_scale = 'cycles' WHERE list_contains(?, capture_id)", [keys_of(warehouse, "side=new")])  # fmt: skip
+    total = total_of(warehouse)
+    assert total["verdict"] == "can't judge" and total["change_percent"] is total["base"] is total["unit"] is None
+    [found] = judged(rows_of(warehouse, "compare_ops"))
+    assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(20, abs=2)
+    assert found["base"] is found["unit"] is None
+    assert rules(warehouse).keys() == {"different clocks"}
+
+
+def test_levels_of_profiling(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    warehouse.connection.execute("UPDATE captures SET profiling_level = 'debug' WHERE name = 'mlp01'")
+    for view in ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures"):
+        with pytest.raises(
+            etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) are compared"
+        ):
+            rows_of(warehouse, view)
+        assert len(rows_of(warehouse, view, forced=True)) >= (0 if view == "compare_findings" else 3)
+
+
+def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
+    """XNNPACK counts whole microseconds: of an op of five, what is less than a fifth isn't told, and two fifths are."""
+    warehouse = lab("convnet_xnn")
+
+    def conv(view: str) -> dict[str, object]:
+        rows = rows_of(warehouse, view)
+        [row] = [
+            row for row in rows if row["module_path"] == "features.0.cbr.conv" and row.get("kind") in ("delegate", None)
+        ]
+        return dict(row)
+
+    for view in ("compare_ops", "compare_modules"):
+        row = conv(view)
+        assert (row["verdict"], row["base"], row["new"]) == ("can't judge", 5, 5)
+        assert row["note"] == "the clock counts in steps of 1 us, and this takes 5 us: changes under 20 % can't be told"
+        assert row["q"] is None
+    assert rules(warehouse)["no common mode"].startswith("fewer than 3 ops with a precise clock")
+    for selector, ticks, verdict, note in (
+        ("side=new", 2000, "can't judge", "the same in all captures of a side, so that nothing tells what chance does"),
+        ("convnet_xnn01", 1000, "slower", None),
+    ):
+        keys = keys_of(warehouse, selector)
+        warehouse.connection.execute(
+            """
+            UPDATE event_ticks SET elapsed_ticks = elapsed_ticks + ? FROM signature_ops AS o
+            WHERE o.capture_id = event_ticks.capture_id AND o.signature_index = event_ticks.signature_index
+                AND o.module_path = 'features.0.cbr.conv' AND list_contains(?, o.capture_id)
+            """,
+            [ticks, keys],
+        )
+        refill(warehouse, keys)
+        for view in ("compare_ops", "compare_modules"):
+            row = conv(view)
+            assert (row["verdict"], row["note"], row["base"], row["new"]) == (verdict, note, 5, 7)
+            assert row["change_percent"] == pytest.approx(40)
+
+
+def test_one_capture_a_side_without_a_history(lab: Lab) -> None:
+    warehouse = lab("mlp")
+    plant(warehouse, "mlp11", 2, PERMUTE)
+    ops = rows_of(warehouse, "compare_ops", base="mlp10", new="mlp11", history="mlp00")
+    assert {row["verdict"] for row in ops} == {"too few"}
+    assert ops[0]["instruction_id"] == PERMUTE and ops[0]["change_percent"] == pytest.approx(100, abs=6)
+    assert ops[0]["note"].startswith("one capture a side, and 1 others to judge by, of 10")
+    assert rules(warehouse, base="mlp10", new="mlp11")["few captures"].startswith(
+        "1 in base, 1 in new: take at least 3"
+    )
+
+
+def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
+    warehouse = lab("history")
+    ops = rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19")
+    assert judged(ops) == [] and {row["q"] for row in ops} == {None}
+    others = [
+        row for row in rows_of(warehouse, "compared_captures", base="mlp18", new="mlp19") if row["side"] == "history"
+    ]
+    assert len(others) == 18
+    plant(warehouse, "mlp19", 1.05, PERMUTE)
+    [small] = [
+        row for row in rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19") if row["instruction_id"] == PERMUTE
+    ]
+    assert (small["verdict"], small["note"]) == ("~", "within what single captures do; take at least 5 a side")
+    plant(warehouse, "mlp19", 1.5, PERMUTE)
+    [found] = judged(rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19"))
+    assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(57.5, abs=5)
+    # Where those of other labels are asked for, only they tell.
+    warehouse.connection.execute(
+        "INSERT INTO labels SELECT capture_id, 'lab', 'a' FROM captures WHERE capture_id <= 11"
+    )
+    only = rows_of(warehouse, "compared_captures", base="mlp18", new="mlp19", history="lab=a")
+    assert len([row for row in only if row["side"] == "history"]) == 11
+
+
+def test_captures_measured_apart(lab: Lab) -> None:
+    """The same difference of totals counts where sides were measured in turn, and less where they weren't."""
+    warehouse = lab("mlp")
+    warehouse.connection.execute("UPDATE captures SET captured_at = captured_at + INTERVAL 1 DAY WHERE list_contains(?, capture_id)", [keys_of(warehouse, "side=new")])  # fmt: skip
+    assert rules(warehouse).keys() == {"measured apart"}
+    warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'mlp04'")
+    assert rules(warehouse).keys() == {"time order unknown"}
+
+
+def test_a_tail_that_is_slow(lab: Lab) -> None:
+    """Three of ten runs 1.5 times slower don't show in a quarter of the runs, but in nine tenths."""
+    warehouse = lab("mlp")
+    keys = keys_of(warehouse, "side=new")
+    warehouse.connection.execute(
+        """UPDATE event_ticks SET elapsed_ticks = elapsed_ticks * 3 // 2
+           WHERE list_contains(?, capture_id) AND run_index % 10 IN (1, 4, 7)""",
+        [keys],
+    )
+    refill(warehouse, keys)
+    assert total_of(warehouse)["verdict"] == "~"
+    assert total_of(warehouse, quantile=0.9)["verdict"] == "slower"

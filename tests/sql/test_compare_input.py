@@ -1,0 +1,309 @@
+"""Comparing captures: what can't be compared is an error that says so, and what is odd is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
+from tests.conftest import CAPTURES
+from tests.sql.planting import rows_of, rules
+
+TIMED = ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures")
+VIEWS = (*TIMED, "compare_metrics")
+
+
+def file(*kernels: int, runs: int = 4, seed: int = 0, name: str = "Execute") -> bytes:
+    """Runs of kernels that take so many ns, and up to 1 % of it more at random; 500 more in all."""
+    random = np.random.default_rng(seed)
+    made = []
+    for _ in range(runs):
+        start, events = 100, []
+        for place, ticks in enumerate(kernels):
+            end = start + int(ticks * (1 + random.random() / 100))
+            events.append(kernel(f"op{place}", start, end, place))
+            start = end + 10
+        made.append(run(name, *events, execute(0, start + 500)))
+    return dump(*made)
+
+
+def ingest_sides(warehouse: Warehouse, count: int = 4, *, slower: float = 1.0) -> None:
+    for place in range(2 * count):
+        side = ("base", "new", "new", "base")[place % 4]
+        second = 20_000 * (slower if side == "new" else 1)
+        warehouse.ingest(
+            file(10_000, int(second), 30_000, 40_000, seed=place),
+            name=f"run{place}",
+            labels={"side": side},
+            captured_at=datetime(2026, 1, 1, place),
+        )
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[Warehouse]:
+    """Two captures a side; not to be written to."""
+    with etq.open() as opened:
+        ingest_sides(opened, 2)
+        yield opened
+
+
+def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict[str, list[float]]) -> None:
+    """Values of a metric, one after another to the captures of each side."""
+    for side, given in values.items():
+        keys = warehouse.rows("SELECT l.capture_id FROM labels AS l WHERE l.value = $side ORDER BY ALL", side=side)[1]
+        for (key,), value in zip(keys, given, strict=False):
+            warehouse.connection.execute(
+                "INSERT INTO metrics VALUES (?, NULL, ?, ?, 'x', ?, 0, NULL)", [key, name, value, better]
+            )
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    ("base", "new", "message"),
+    [
+        ("nope", "side=new", "no capture matches nope; the nearest are run"),
+        ("side=base", "side=old", "no capture matches side=old; the nearest are run"),
+        ("side=base", "", "no capture matches ; the nearest are "),
+        ("run0", "run0", "run0 is on both sides, run0 and run0: a capture can't be compared with itself"),
+        ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
+    ],
+)
+def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, message: str) -> None:
+    with pytest.raises(etq.QueryError, match=f"^{message}"):
+        rows_of(sides, view, base, new)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"quantile": 0.3}, "quantile is 0.25, 0.5 or 0.9, not 0.3"),
+        ({"phase": "decoding"}, "no phase 'decoding'; known are load, prefill, decode, other"),
+        ({"phase": "decode"}, "no capture of base has an execute of phase decode to compare"),
+        ({"history": "nope"}, "no capture matches nope"),
+        ({"unit": "cycles"}, "the captures count ns, which can't be told in cycles"),
+        ({"unit": "hours"}, "no unit hours; known are ns, us, ms, s, cycles"),
+    ],
+)
+def test_parameters_that_are_none(sides: Warehouse, given: dict[str, Any], message: str) -> None:
+    chosen = ("run0", "run1") if "history" in given else ("side=base", "side=new")
+    with pytest.raises(etq.QueryError, match=f"^{message}"):
+        rows_of(sides, "compare_ops", *chosen, **given)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["mlp/mlp_0runs.etdp", "torch/conv_infer.pt.trace.json.gz", "prof_result/no_execute.prof_result.bin"],
+)
+@pytest.mark.parametrize("view", TIMED)
+def test_captures_without_executes(warehouse: Warehouse, path: str, view: str) -> None:
+    warehouse.ingest(CAPTURES / path, name="empty", labels={"side": "empty"})
+    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="full")
+    for base, new in (("empty", "full"), ("full", "side=empty")):
+        if view == "compare_modules":
+            warehouse.link("full", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+        with pytest.raises(etq.QueryError, match="^empty has no (execute to compare: of an ETDump|record)"):
+            rows_of(warehouse, view, base, new)
+
+
+def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
+    ingest_sides(warehouse)
+    warehouse.ingest(
+        CAPTURES / "mlp/mlp_0runs.etdp", name="empty", labels={"side": "base"}, captured_at=datetime(2026, 1, 1)
+    )
+    assert rules(warehouse)["no times"] == "empty of base has no execute, and is left out"
+    assert {row["base_captures"] for row in rows_of(warehouse, "compare_ops")} == {4}
+    assert len(rows_of(warehouse, "compared_captures")) == 8
+
+
+def test_references_have_no_times(warehouse: Warehouse) -> None:
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    warehouse.ingest_reference(record, {"linear": [np.zeros(3)]}, name="truth")
+    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run")
+    with pytest.raises(etq.QueryError, match="^truth has no execute to compare"):
+        rows_of(warehouse, "compare_captures", "truth", "run")
+
+
+def test_old_profiles_compare(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "prof_result/iterations.prof_result.bin", name="base")
+    warehouse.ingest(CAPTURES / "prof_result/two_blocks_interleaved.prof_result.bin", name="new")
+    totals = [row for row in rows_of(warehouse, "compare_captures", "base", "new") if row["what"] == "total"]
+    assert totals and {row["verdict"] for row in totals} <= {"too few", "added", "removed"}
+
+
+def test_without_operators_there_is_the_total_alone(warehouse: Warehouse) -> None:
+    path = CAPTURES / "mlp/mlp_method_only.etdp"
+    warehouse.ingest(path, name="base")
+    warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="new")
+    assert rows_of(warehouse, "compare_ops", "base", "new") == []
+    parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", "base", "new")}
+    assert parts.keys() == {"total"} and parts["total"]["verdict"] == "too few"
+    assert "no common mode" in rules(warehouse, base="base", new="new")
+
+
+def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
+    """Its runs have a method, the other's only their own name: one total all the same, and no modules."""
+    for name in ("mlp", "mlp_100runs"):
+        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
+    warehouse.link("mlp", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+    parts = [(row["what"], row["method"]) for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_100runs")]
+    assert parts == [("total", "forward"), ("ops", "forward"), ("beside ops", "forward"), ("all ops alike", None)]
+    ops = rows_of(warehouse, "compare_ops", "mlp_100runs", "mlp")
+    assert len(ops) == 24 and {(row["matched"], row["verdict"]) for row in ops} == {("event", "too few")}
+    with pytest.raises(
+        etq.QueryError, match="^mlp_100runs has no record, so that its events have no modules; give it one"
+    ):
+        rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
+
+
+def test_steps_and_executes_compare(warehouse: Warehouse) -> None:
+    for name in ("mlp", "mlp_step"):
+        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
+    [total] = [row for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_step") if row["what"] == "total"]
+    assert total["verdict"] == "too few" and (total["base_captures"], total["new_captures"]) == (1, 1)
+
+
+def test_methods_that_records_tell_apart_are_not_one(warehouse: Warehouse) -> None:
+    record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
+    for name in ("encode", "decode"):
+        warehouse.link(warehouse.ingest(CAPTURES / f"multimethod/multimethod_{name}.etdp", name=name), record)
+    rows = rows_of(warehouse, "compare_captures", "encode", "decode")
+    assert {(row["method"], row["verdict"]) for row in rows if row["what"] == "total"} == {
+        ("encode", "removed"),
+        ("decode", "added"),
+    }
+
+
+def test_captures_of_different_programs(warehouse: Warehouse) -> None:
+    for model in ("mlp", "convnet"):
+        for place in range(4):
+            warehouse.ingest(CAPTURES / f"fleet/{model}/{place:02}.etdp", labels={"side": model})
+    ops = rows_of(warehouse, "compare_ops", "side=mlp", "side=convnet")
+    assert {row["matched"] for row in ops} == {"name"}
+    assert {"added", "removed"} <= {row["verdict"] for row in ops}
+    told = rules(warehouse, base="side=mlp", new="side=convnet")
+    assert told["different programs"].startswith("ops are matched by name: ")
+    assert told["time order unknown"].startswith("not all captures say when they were measured")
+
+
+@pytest.mark.parametrize(
+    "value", ["it's", 'say "x"', "a,b", "50%", "größer 🚀", "x\ny", "%s{}$base", "[1]*?", "\x1b[31m"]
+)
+def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
+    for place in range(6):
+        capture = warehouse.ingest(file(10_000, 20_000, seed=place))
+        # Beside etq, which refuses some: other programs may write them.
+        row = [capture.capture_id, value if place % 2 else "other"]
+        warehouse.connection.execute("INSERT INTO labels VALUES (?, 'build', ?)", row)
+    for view in ("compare_ops", "compare_captures", "compare_findings", "compared_captures", "compare_metrics"):
+        rows_of(warehouse, view, "build=other", f"build={value}")
+    assert len(rows_of(warehouse, "compared_captures", "build=other", f"build={value}")) == 6
+
+
+def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
+    """Cycles of an accelerator beside nanoseconds of the host: never a share of these."""
+    for place in range(6):
+        cycles = ProfileEvent(None, 0, 0, delegate_debug_id_str="conv (cycles)", start_time=0, end_time=7_000 + place)
+        events = [cycles, delegate_call(10, 9_000 + place), execute(0, 10_000 + place)]
+        warehouse.ingest(dump(run("Execute", *events)), labels={"side": "new" if place % 2 else "base"})
+    rows = {row["kind"]: row for row in rows_of(warehouse, "compare_ops", unit="ns")}
+    assert (rows["delegate"]["base"], rows["delegate"]["unit"], rows["delegate"]["share_percent"]) == (
+        7_002,
+        "cycles",
+        None,
+    )
+    assert (rows["delegate_call"]["base"], rows["delegate_call"]["unit"]) == (8_992, "ns")
+    parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit="ns")}
+    assert (parts["total"]["base"], parts["ops"]["base"], parts["beside ops"]["base"]) == (10_002, 8_992, 1_010)
+
+
+def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
+    """Ticks of 1 us, and a total of 30 of them: nothing can be judged, and nobody is disturbed."""
+    for place in range(8):
+        events = [kernel("op", 0, 20), execute(0, 30)]
+        warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
+    [row] = rows_of(warehouse, "compare_ops")
+    assert (row["verdict"], row["base"], row["base_captures"]) == ("can't judge", 20, 4)
+    assert row["note"].startswith("the clock counts in steps of 1 us, and this takes 20 us")
+    assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
+
+
+def test_conditions_that_differ(warehouse: Warehouse) -> None:
+    ingest_sides(warehouse, 5, slower=1.3)
+    [slower] = [row for row in rows_of(warehouse, "compare_ops") if row["verdict"] == "slower"]
+    assert slower["op"] == "op1"
+    add_metric(warehouse, "temperature", None, {"base": [40, 45], "new": [43, 50]})
+    assert "conditions differ" not in rules(warehouse)
+    add_metric(warehouse, "clock", None, {"base": [1800, 1801], "new": [1200, 1300]})
+    assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 in base, 1200 to 1300 in new x; ")
+    assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
+    assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", forced=True)}
+    [told] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
+    assert (told["verdict"], told["base"], told["new"], told["better"]) == ("differs", 1800.5, 1250, None)
+
+
+def test_governors_that_differ(warehouse: Warehouse) -> None:
+    ingest_sides(warehouse, 2)
+    warehouse.connection.execute(
+        """INSERT INTO labels SELECT l.capture_id, 'governor', CASE l.value WHEN 'base' THEN 'performance' ELSE 'powersave' END
+           FROM labels AS l WHERE l.key = 'side'"""
+    )
+    told = rules(warehouse)["conditions differ"]
+    assert told.startswith("governor: performance in base, powersave in new; ")
+
+
+METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
+    "latency": ("lower", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "worse"),
+    "speed": ("higher", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "better"),
+    "noise": ("lower", [10, 14, 9, 12, 11], [12, 10, 13, 9, 11.5], "~"),
+    "drops": ("lower", [0, 0, 0, 0, 0], [5, 6, 5, 7, 6], "worse"),
+    "gain": ("higher", [-10, -10.5, -9.9, -10.1, -10.2], [-5, -5.1, -4.9, -5.2, -5], "better"),
+    "loss": ("lower", [-10, -10.5, -9.9, -10.1, -10.2], [-5, -5.1, -4.9, -5.2, -5], "worse"),
+    "constant": ("lower", [0.1] * 5, [0.1] * 3, "~"),
+    "stepped": ("lower", [0.1] * 5, [0.2] * 5, "worse"),
+    "little": ("lower", [100, 100.1, 100.2, 100, 100.1], [101, 101.1, 101.2, 101, 101.1], "~"),
+    "few": ("lower", [1, 2], [9, 9.5], "too few"),
+    "gone": ("lower", [1, 2, 3], [], "removed"),
+    "come": ("lower", [], [1, 2, 3], "added"),
+}
+
+
+def test_metrics(warehouse: Warehouse) -> None:
+    ingest_sides(warehouse, 5)
+    for name, (better, base, new, _) in METRICS.items():
+        add_metric(warehouse, name, better, {"base": base, "new": new})
+    rows = {row["name"]: row for row in rows_of(warehouse, "compare_metrics")}
+    assert {name: row["verdict"] for name, row in rows.items()} == {name: each[3] for name, each in METRICS.items()}
+    tested = {}
+    for name, (_, base, new, verdict) in METRICS.items():
+        row = rows[name]
+        assert (row["base_captures"], row["new_captures"]) == (len(base), len(new))
+        if verdict in ("added", "removed"):
+            continue
+        before, after = float(np.median(base)), float(np.median(new))
+        assert (row["base"], row["new"]) == (before, after)
+        change = None if before == 0 else pytest.approx(100 * (after - before) / abs(before))
+        assert row["change_percent"] == change
+        if name in ("constant", "stepped"):
+            tested[name] = 1.0 if name == "constant" else 0.0
+        else:
+            to = (np.log(base), np.log(new)) if min(*base, *new) > 0 else (np.array(base), np.array(new))
+            tested[name] = float(stats.ttest_ind(to[1], to[0]).pvalue)
+        assert row["p"] == pytest.approx(tested[name], abs=1e-12)
+    for name, q in zip(tested, stats.false_discovery_control(list(tested.values())), strict=True):
+        assert rows[name]["q"] == pytest.approx(q, abs=1e-12)
+
+
+def test_metrics_need_no_times(warehouse: Warehouse) -> None:
+    for side, path in (("base", "mlp/mlp_0runs.etdp"), ("new", "torch/conv_infer.pt.trace.json.gz")):
+        warehouse.ingest(Path(CAPTURES / path), labels={"side": side})
+    add_metric(warehouse, "load", "lower", {"base": [1], "new": [2]})
+    [row] = rows_of(warehouse, "compare_metrics")
+    assert (row["verdict"], row["change_percent"]) == ("too few", 100)

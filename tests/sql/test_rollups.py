@@ -1,0 +1,320 @@
+"""The tables of ops' and modules' times say what the events of the capture say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.sql.test_real_captures import NAMES, executes
+
+QUANTILES = (25, 50, 90)
+
+
+@pytest.fixture(scope="module")
+def linked() -> Iterator[Warehouse]:
+    """All real captures again, each linked to the record that lies beside it."""
+    with etq.open() as opened:
+        for name in NAMES:
+            [path] = CAPTURES.glob(f"*/{name}.etdp")
+            capture = opened.ingest(path, name=name)
+            for record in path.parent.glob("*.etrecord"):
+                opened.link(capture, opened.ingest_record(record))
+        yield opened
+
+
+def raw_events(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:
+    """The events within executes, with the scope of their run."""
+    columns, rows = warehouse.rows(
+        """
+        SELECT e.*, coalesce(r.method, r.name) AS scope, r.phase
+        FROM events AS e
+        JOIN captures AS c ON c.capture_id = e.capture_id AND c.name = $name
+        JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+        WHERE e.execute_index IS NOT NULL AND e.duration_ticks IS NOT NULL
+        """,
+        name=name,
+    )
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def expected_ops(events: list[dict[str, Any]], phase: str | None) -> dict[Any, list[int]]:
+    """By op, the times of each run: by the words of the table's documentation."""
+    with_kernel = {
+        (e["block_index"], e["chain_index"], e["instruction_id"])
+        for e in events
+        if e["kind"] in ("kernel", "delegate_call")
+    }
+    times: dict[Any, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for e in events:
+        if phase is not None and e["phase"] != phase:
+            continue
+        instruction = (e["chain_index"], e["instruction_id"])
+        if e["value_unit"] not in ("ticks", "us", "cycles"):
+            continue
+        if e["kind"] == "framework" and e["name"] in ("Method::execute", "Method::step"):
+            times[(e["scope"], "framework")][e["run_index"]] += e["duration_ticks"]
+        elif e["kind"] in ("kernel", "delegate", "delegate_call", "user") or (
+            e["kind"] == "operator_call" and (e["block_index"], *instruction) not in with_kernel
+        ):
+            key = (e["scope"], e["kind"], e["label"], *instruction)
+            times[key][e["run_index"]] += e["duration_ticks"]
+    return {key: list(runs.values()) for key, runs in times.items()}
+
+
+def check_ops(warehouse: Warehouse, name: str, phase: str | None = None) -> int:
+    expected = expected_ops(raw_events(warehouse, name), phase)
+    _, rows = warehouse.rows(
+        """
+        SELECT o.op_index, o.scope, o.kind, o.label, o.chain_index, o.instruction_id, o.runs, o.total_ticks,
+            o.p25, o.p50, o.p90, o.resolution
+        FROM op_times AS o
+        JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
+        WHERE o.phase IS NOT DISTINCT FROM $phase
+        """,
+        name=name,
+        phase=phase,
+    )
+    found = {}
+    for index, scope, kind, label, chain, instruction, *numbers in rows:
+        assert (index == 0) == (kind == "framework")
+        found[(scope, kind) if index == 0 else (scope, kind, label, chain, instruction)] = numbers
+    assert len(found) == len(rows) and found.keys() == expected.keys()
+    for key, (runs, total, p25, p50, p90, resolution) in found.items():
+        times = np.array(expected[key])
+        assert (runs, total) == (len(times), times.sum())
+        assert [p25, p50, p90] == pytest.approx(np.percentile(times, QUANTILES), rel=1e-12)
+        some = times[times > 0]
+        halves = [step for step in (1_000_000, 1000) if len(some) and 2 * (some % step == 0).sum() >= len(some)]
+        assert resolution == (halves or [1])[0], key
+    return len(found)
+
+
+def expected_modules(warehouse: Warehouse, name: str, phase: str | None) -> dict[Any, list[int]]:
+    """By module, the own times of each run's events in it and in those within it."""
+    events = raw_events(warehouse, name)
+    added = {"clock": "host", "value_unit": "ticks"}
+    _, rows = warehouse.rows(
+        """
+        SELECT o.signature_index, o.module_path FROM signature_ops AS o
+        JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name WHERE o.module_path IS NOT NULL
+        """,
+        name=name,
+    )
+    modules = dict(rows)
+    inner: dict[Any, int] = defaultdict(int)
+    for e in events:
+        if e["parent_index"] is not None and all(e[column] == value for column, value in added.items()):
+            inner[(e["parent_run_index"], e["parent_index"])] += e["duration_ticks"]
+    times: dict[Any, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for e in events:
+        module = modules.get(e["signature_index"])
+        place = (e["run_index"], e["event_index"])
+        if module is None or (phase is not None and e["phase"] != phase) or e["value_unit"] != "ticks":
+            continue
+        if e["kind"] == "operator_call" and place in inner:
+            continue
+        steps = module.split(".") if module else []
+        for path in {".".join(steps[:end]) for end in range(len(steps) + 1)}:
+            times[(e["scope"], path)][e["run_index"]] += e["duration_ticks"] - inner[place]
+    return {key: list(runs.values()) for key, runs in times.items()}
+
+
+def check_modules(warehouse: Warehouse, name: str, phase: str | None = None) -> int:
+    expected = expected_modules(warehouse, name, phase)
+    _, rows = warehouse.rows(
+        """
+        SELECT m.scope, m.module_path, m.runs, m.total_ticks, m.p25, m.p50, m.p90 FROM module_times AS m
+        JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
+        WHERE m.phase IS NOT DISTINCT FROM $phase
+        """,
+        name=name,
+        phase=phase,
+    )
+    found = {(scope, path): numbers for scope, path, *numbers in rows}
+    assert len(found) == len(rows) and found.keys() == expected.keys()
+    for key, (runs, total, *quantiles) in found.items():
+        times = np.array(expected[key])
+        assert (runs, total) == (len(times), times.sum())
+        assert quantiles == pytest.approx(np.percentile(times, QUANTILES), rel=1e-12)
+    return len(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ops_of_real_captures(all_captures: Warehouse, linked: Warehouse, name: str) -> None:
+    count = check_ops(all_captures, name)
+    # With a record, runs of several methods are told apart.
+    assert check_ops(linked, name) >= count
+    assert (count == 0) == (executes(all_captures, name) == 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_of_real_captures(linked: Warehouse, name: str) -> None:
+    check_modules(linked, name)
+    [(record, is_complete)] = linked.sql(
+        """SELECT c.record_id, r.is_complete FROM captures AS c LEFT JOIN records AS r ON r.record_id = c.record_id
+           WHERE c.name = $name""",
+        name=name,
+    ).fetchall()
+    if record is None or not is_complete:
+        return
+    totals = linked.sql("SELECT module_path, total FROM module_totals($name, unit := 'ns')", name=name).fetchall()
+    ours = linked.sql(
+        """SELECT m.module_path, sum(m.total_ticks)::BIGINT FROM module_times AS m
+           JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
+           WHERE m.phase IS NULL GROUP BY m.module_path""",
+        name=name,
+    ).fetchall()
+    # Modules that took nothing are in the one alone, as is what belongs to none: in parentheses; in the other those
+    # that are never called, and only hold others.
+    assert {path: ticks for path, ticks in ours if path in dict(totals)} == {
+        path: ticks for path, ticks in totals if path in dict(ours)
+    }
+    assert {path for path, _ in ours} - {path for path, _ in totals} <= {"layers", "m"}
+    assert [path for path, ticks in totals if ticks > 0 and not path.startswith("(") and path not in dict(ours)] == []
+
+
+def test_modules_are_many(linked: Warehouse) -> None:
+    """The comparison above is of something: most captures that have a record have modules."""
+    rows = linked.sql("SELECT DISTINCT capture_id FROM module_times").fetchall()
+    assert len(rows) > 30
+    assert linked.sql("SELECT count(DISTINCT scope) FROM module_times AS m").fetchall()[0][0] >= 3
+
+
+@pytest.mark.parametrize("name", ["mlp_100runs", "convnet_xnn_100runs", "multimethod_100runs", "demo_int_100runs"])
+def test_ops_agree_with_percentiles(linked: Warehouse, name: str) -> None:
+    """Where an op is one event of one block, its quantiles are that event's."""
+    rows = linked.sql(
+        """
+        SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
+        FROM op_times AS o
+        JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
+        JOIN runs AS r ON r.capture_id = c.capture_id AND coalesce(r.method, r.name) = o.scope AND r.block_run = 0
+        JOIN percentiles($name, quantiles := [0.25, 0.5, 0.9], unit := 'ns') AS p
+            ON p.block_index = r.block_index AND p.event_name = o.label
+            AND p.instruction_id IS NOT DISTINCT FROM o.instruction_id
+        WHERE o.kind IN ('kernel', 'delegate', 'delegate_call')
+        GROUP BY ALL HAVING n = 1
+        """,
+        name=name,
+    ).fetchall()
+    assert len(rows) > 3
+    for _, *ours, theirs, _ in rows:
+        assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
+    """Kernels are whole in both; a call of a delegate holds the delegate's events, beside which op_totals has it."""
+    added = all_captures.sql(
+        """SELECT coalesce(sum(o.total_ticks), 0)::BIGINT, coalesce(sum(o.calls), 0)::BIGINT FROM op_times AS o
+           JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
+           WHERE o.is_added AND o.op_index > 0 AND o.phase IS NULL""",
+        name=name,
+    ).fetchall()
+    totals = all_captures.sql(
+        """SELECT coalesce(sum(t.total_ticks), 0)::BIGINT,
+               coalesce(sum(t.calls) FILTER (WHERE t.kind <> 'delegate'), 0)::BIGINT
+           FROM op_totals($name) AS t
+           WHERE t.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call') AND t.share_percent IS NOT NULL""",
+        name=name,
+    ).fetchall()
+    assert added == totals
+
+
+def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
+    """Twice a delegate that counts cycles itself, and a kernel that one run of three lacks."""
+    cycles = ProfileEvent(None, 0, 1, delegate_debug_id_str="mul (cycles)", start_time=0, end_time=900)
+    first = [operator_call(10, 30), kernel("add", 12, 28), cycles, delegate_call(30, 60, 1), execute(0, 100)]
+    runs = [run("Execute", *first), run("Execute", *first), run("Execute", *first[2:])]
+    warehouse.ingest(dump(run("Default", framework("Program::load_method", 0, 5)), *runs), name="run")
+    rows = warehouse.sql(
+        "SELECT op_index, kind, family, value_unit, is_added, runs, calls, total_ticks, p25 FROM op_times ORDER BY ALL"
+    ).fetchall()
+    assert rows == [
+        (0, "framework", "Method::execute", "ticks", True, 3, 3, 300, 100),
+        (1, "kernel", "add", "ticks", True, 2, 2, 32, 16),
+        (2, "delegate", "mul", "cycles", False, 3, 3, 2700, 900),
+        (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 90, 30),
+    ]
+    assert warehouse.sql("FROM module_times").fetchall() == []
+
+
+def test_steps_are_one_total(all_captures: Warehouse) -> None:
+    """Each Method::step names another instruction; the total of a run is theirs together."""
+    rows = all_captures.sql(
+        """SELECT o.runs, o.calls, o.total_ticks FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id
+           WHERE c.name = 'mlp_step' AND o.op_index = 0"""
+    ).fetchall()
+    [(runs, calls, total)] = rows
+    assert calls > runs and total == executes(all_captures, "mlp_step")
+
+
+def test_a_coarse_clock(warehouse: Warehouse) -> None:
+    """Half of the times that aren't zero are whole microseconds, or less than half."""
+
+    def file(*times: int) -> bytes:
+        runs = [[delegated("op", 5, 5 + t), delegate_call(5, 5 + t), execute(0, 9_999)] for t in times]
+        return dump(*[run("Execute", *events) for events in runs])
+
+    warehouse.ingest(file(0, 0, 1000, 2001), name="coarse")
+    warehouse.ingest(file(0, 1000, 2001, 3001), name="fine")
+    warehouse.ingest(file(0, 0, 0, 0), name="nothing")
+    rows = warehouse.sql("SELECT resolution FROM op_times WHERE kind = 'delegate' ORDER BY capture_id").fetchall()
+    assert rows == [(1000,), (1,), (1,)]
+
+
+def test_phases_have_rows_of_their_own(warehouse: Warehouse) -> None:
+    capture = warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+    warehouse.connection.execute("UPDATE runs SET phase = CASE WHEN run_index < 30 THEN 'prefill' ELSE 'decode' END")
+    etq.rollups.fill_rollups(warehouse.connection, capture.capture_id)
+    for phase in (None, "prefill", "decode"):
+        assert check_ops(warehouse, "run", phase) == 25
+        assert check_modules(warehouse, "run", phase) > 10
+    assert warehouse.sql("SELECT DISTINCT phase FROM op_times ORDER BY ALL").fetchall() == [
+        ("decode",), ("prefill",), (None,),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("record", [None, CAPTURES / "mlp/mlp.etrecord"])
+def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) -> None:
+    """With a clock of another width its times are others; what was said of its runs, and its record, stays."""
+    path = CAPTURES / "mlp/mlp_wrap32.etdp"
+    capture = warehouse.ingest(path, name="run", clock_bits=64)
+    if record is not None:
+        warehouse.link(capture, warehouse.ingest_record(record))
+    wide = warehouse.sql("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL").fetchall()
+    check_ops(warehouse, "run")
+    warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index > 1")
+    warehouse.ingest(path, clock_bits=32)
+    again = warehouse.sql("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL").fetchall()
+    assert again != wide
+    for phase in (None, "decode"):
+        assert check_ops(warehouse, "run", phase) > 0
+        assert (check_modules(warehouse, "run", phase) > 0) == (record is not None)
+
+
+def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        for name in ("mlp/mlp", "convnet_xnn/convnet_xnn", "multimethod/multimethod"):
+            capture = warehouse.ingest(CAPTURES / f"{name}.etdp")
+            warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
+        # As the first version of the schema was.
+        warehouse.connection.execute(
+            """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase;
+               UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
+        )
+    with etq.open(path) as warehouse:
+        for stem in ("mlp", "convnet_xnn", "multimethod"):
+            assert check_ops(warehouse, stem) > 0 and check_modules(warehouse, stem) > 0
+        assert warehouse.compare_ops("mlp", "multimethod").fetchall() != []

@@ -1,0 +1,219 @@
+"""`trend` and `regressions`: orders, series, planted changes, and what there is nothing to say of."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+import etq
+from etq.errors import EtqError, QueryError
+from etq.rollups import fill_rollups
+from etq.warehouse import Warehouse
+from tests.builders import delegate_call, dump, execute, kernel, run
+from tests.conftest import CAPTURES
+
+FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
+OPS = ("addmm", "relu", "permute_copy", "add")
+
+
+def capture(seed: int, scale: dict[str, float] | None = None, everything: float = 1.0, runs: int = 5) -> bytes:
+    """A dump of some runs of four ops of 10, 20, 30, 40 us, with noise of 0.5 %, scaled."""
+    random = np.random.default_rng(seed)
+    made = []
+    for _ in range(runs):
+        at = 0
+        events = []
+        for number, op in enumerate(OPS):
+            length = 10_000 * (number + 1) * (scale or {}).get(op, 1.0) * everything * random.normal(1, 0.005)
+            events.append(kernel(op, at, at + round(length), number))
+            at += round(length)
+        made.append(run("Execute", *events, execute(0, at)))
+    return dump(*made)
+
+
+def history(
+    warehouse: Warehouse, count: int, slow_from: int, scale: dict[str, float] | None = None, everything: float = 1.0
+) -> None:
+    for build in range(1, count + 1):
+        is_slow = build >= slow_from
+        content = capture(build, scale if is_slow else None, everything if is_slow else 1.0)
+        warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+
+
+def test_an_op_that_changed(warehouse: Warehouse) -> None:
+    history(warehouse, 30, 18, {"addmm": 1.2})
+    rows = warehouse.rows("SELECT label, p25, own, change_percent FROM trend('op', 'addmm')")[1]
+    assert [row[0] for row in rows] == [str(build) for build in range(1, 31)], "9 comes before 10"
+    assert [row[0] for row in rows if row[3] is not None] == ["18"]
+    [change] = [row[3] for row in rows if row[3] is not None]
+    assert change == pytest.approx(20, abs=1)
+    [told] = warehouse.rows(
+        "SELECT series, what, op, instruction_id, verdict, last_good, first_bad, unit FROM regressions() "
+        "WHERE what = 'op'"
+    )[1]
+    assert told == ("model=net", "op", "addmm", 0, "slower", "17", "18", "us")
+    [(percent, cost, share)] = warehouse.rows(
+        "SELECT change_percent, cost, share_percent FROM regressions() WHERE what = 'op'"
+    )[1]
+    assert percent == pytest.approx(change)
+    assert cost == pytest.approx(0.2 * 10, rel=0.05)
+    assert share == pytest.approx(10, rel=0.05)
+
+
+def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
+    """Against numpy, of the durations as events have them."""
+    for path in FLEET[:3]:
+        warehouse.ingest(path, labels={"build": path.stem})
+    query = "SELECT capture, p25, median, p90, runs FROM trend('op', 'addmm@4', unit := 'ns')"
+    for name, p25, median, p90, runs in warehouse.rows(query)[1]:
+        ticks = [
+            row[0]
+            for row in warehouse.rows(
+                "SELECT e.duration_ticks FROM events AS e JOIN captures AS c ON c.capture_id = e.capture_id "
+                "WHERE c.name = $name AND e.label = 'native_call_addmm.out' AND e.instruction_id = 4",
+                name=name,
+            )[1]
+        ]
+        assert runs == len(ticks) == 40
+        assert [p25, median, p90] == pytest.approx(list(np.quantile(ticks, [0.25, 0.5, 0.9])), rel=1e-12)
+
+
+def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
+    history(warehouse, 24, 13, everything=1.1)
+    told = warehouse.rows("SELECT what, verdict, first_bad, change_percent FROM regressions()")[1]
+    assert [row[:3] for row in told] == [("total", "slower", "13")]
+    assert told[0][3] == pytest.approx(10, abs=1)
+    common = [row[0] for row in warehouse.rows("SELECT common_percent FROM trend('op', 'relu')")[1]]
+    assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)
+
+
+def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
+    for build in range(1, 31):
+        for device, factor in (("a", 1.0), ("b", 1.3 if build >= 16 else 1.0)):
+            content = capture(build if device == "a" else 100 + build, {"add": factor})
+            warehouse.ingest(content, name=f"{device}{build}", labels={"build": str(build), "device": device})
+    told = warehouse.rows("SELECT series, what, op, last_good, first_bad FROM regressions() ORDER BY ALL")[1]
+    assert told == [("device=b", "op", "add", "15", "16"), ("device=b", "total", "Execute", "15", "16")]
+    assert warehouse.rows("SELECT DISTINCT series FROM trend()")[1] == [("device=a",), ("device=b",)]
+    assert warehouse.rows("SELECT DISTINCT series FROM trend(selector := 'device=b')")[1] == [("device=b",)]
+    assert warehouse.rows("SELECT count(*) FROM regressions(since := '16')")[1] == [(2,)]
+    assert warehouse.rows("SELECT count(*) FROM regressions(since := '17')")[1] == [(0,)]
+
+
+def test_improvements_are_told_last(warehouse: Warehouse) -> None:
+    history(warehouse, 24, 13, {"addmm": 1.3, "add": 0.8})
+    told = warehouse.rows("SELECT op, verdict, cost FROM regressions() WHERE what = 'op'")[1]
+    assert [row[:2] for row in told] == [("addmm", "slower"), ("add", "faster")]
+    assert told[0][2] > 0 > told[1][2]
+
+
+def test_orders(warehouse: Warehouse) -> None:
+    versions = ["1.10.0", "1.9.3", "1.9.3-rc2", "1.9.3-rc10", "2.0"]
+    start = datetime(2026, 1, 1)
+    for number, version in enumerate(versions):
+        labels = {"version": version, "commit": f"{number:040x}", "commit_time": f"2026-01-0{9 - number}T00:00:00Z"}
+        warehouse.ingest(
+            capture(number), name=f"v{number}", labels=labels, captured_at=start + timedelta(days=(number * 3) % 5)
+        )
+
+    def order(over: str) -> list[str]:
+        return [row[0] for row in warehouse.rows("SELECT capture FROM trend(over := $over)", over=over)[1]]
+
+    assert order("version") == ["v2", "v3", "v1", "v0", "v4"]
+    assert order("commit") == ["v4", "v3", "v2", "v1", "v0"]
+    assert order("captured_at") == ["v0", "v2", "v4", "v1", "v3"]
+    with pytest.raises(
+        (QueryError, EtqError), match="no capture has a label build to be ordered by; labels are commit"
+    ):
+        warehouse.rows("FROM trend()")
+    with pytest.raises(QueryError, match="commits have no order of their own"):
+        warehouse.label("v0", commit_time=None)
+        warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'v0'")
+        warehouse.rows("FROM trend(over := 'commit')")
+
+
+def test_the_same_build_twice_and_gaps(warehouse: Warehouse) -> None:
+    for number, build in enumerate(["1", "1", "3", "7", "7", "7", "100"]):
+        warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
+    warehouse.ingest(capture(99), name="unlabelled")
+    rows = warehouse.rows("SELECT position, label, capture FROM trend()")[1]
+    assert rows == [(at + 1, build, f"c{at}") for at, build in enumerate(["1", "1", "3", "7", "7", "7", "100"])]
+
+
+def test_series_of_one_and_of_equal_values(warehouse: Warehouse) -> None:
+    warehouse.ingest(capture(1), labels={"build": "1"})
+    assert len(warehouse.rows("FROM trend()")[1]) == 1
+    assert warehouse.rows("FROM regressions()")[1] == []
+    for build in range(2, 20):
+        # Equal but for when it ran.
+        at = build * 1000
+        warehouse.ingest(
+            dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60))), labels={"build": str(build)}
+        )
+    assert {row[0] for row in warehouse.rows("SELECT change_percent FROM trend('op', 'add')")[1][1:]} == {None}
+    assert warehouse.rows("FROM regressions(selector := 'build=5')")[1] == []
+
+
+def test_what_is_not_there_is_said(warehouse: Warehouse) -> None:
+    history(warehouse, 3, 99)
+    for call, message in (
+        ("trend('op', 'nothing')", "no op nothing in these captures"),
+        ("trend('op')", "name the op that the trend is asked of"),
+        ("trend('metric', 'tokens')", "no metric tokens in these captures"),
+        ("trend('module', 'a.b')", "no module a.b in these captures"),
+        ("trend('speed')", "what is 'total', 'op', 'module' or 'metric', not speed"),
+        ("trend(selector := 'model=other')", "no capture matches model=other"),
+        ("regressions(over := 'day')", "no capture has a label day"),
+    ):
+        with pytest.raises(QueryError, match=message):
+            warehouse.rows(f"FROM {call}")
+
+
+def test_modules_and_metrics(warehouse: Warehouse) -> None:
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    for number, path in enumerate(FLEET[:4]):
+        one = warehouse.ingest(path, name=path.stem, labels={"build": str(number)})
+        warehouse.link(one, record)
+        warehouse.metric(one, "tokens_per_second", 10.0 + number)
+    rows = warehouse.rows("SELECT capture, p25 FROM trend('module', 'block1.up', unit := 'ns')")[1]
+    for name, p25 in rows:
+        [(expected,)] = warehouse.rows(
+            """
+            SELECT quantile_cont(t.ticks, 0.25)
+            FROM (
+                SELECT sum(e.duration_ticks)::DOUBLE AS ticks
+                FROM events AS e
+                JOIN captures AS c ON c.capture_id = e.capture_id AND c.name = $name
+                WHERE e.kind = 'kernel' AND e.instruction_id IN (0, 1, 2)
+                GROUP BY e.run_index
+            ) AS t
+            """,
+            name=name,
+        )[1]
+        assert p25 == pytest.approx(expected, rel=1e-12)
+    rows = warehouse.rows("SELECT label, median, p25, common_percent FROM trend('metric', 'tokens_per_second')")[1]
+    assert rows == [(str(at), 10.0 + at, None, None) for at in range(4)]
+
+
+def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
+    """A series whose ops are one call has no common mode, and its change is told all the same."""
+    random = np.random.default_rng(4)
+    for build in range(1, 31):
+        length = round(10_000 * (1.3 if build > 15 else 1) * random.normal(1, 0.003))
+        runs = [run("Execute", delegate_call(0, length + at), execute(0, length + at)) for at in range(4)]
+        warehouse.ingest(dump(*runs), labels={"build": str(build)})
+    told = warehouse.rows("SELECT what, op, first_bad FROM regressions() ORDER BY what")[1]
+    assert told == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
+
+
+def test_phases_have_trends_of_their_own() -> None:
+    with etq.open() as warehouse:
+        for build in range(1, 4):
+            one = warehouse.ingest(capture(build), name=f"b{build}", labels={"build": str(build)})
+            warehouse.phase(one, "decode", runs=[1, 2])
+            fill_rollups(warehouse.connection, one.capture_id)
+        rows = warehouse.rows("SELECT runs FROM trend(phase := 'decode')")[1]
+        assert rows == [(2,), (2,), (2,)]
+        assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]

@@ -1,0 +1,114 @@
+"""Change points in series of 200 captures, made of blocks of neighbours of the fleet, so that they drift as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import etq
+from tests.statistics.fleet import QUANTILE, Fleet, Floats, fleet_of
+
+MODELS = ("mlp", "convnet")
+LENGTH = 200
+SERIES = 300
+Random = np.random.Generator
+Steps = Sequence[tuple[int, float]]
+
+
+def series(fleet: Fleet, block: int, op: int | None, steps: Steps, random: Random) -> Floats:
+    """Logarithms of an op beside what all ops have in common, or of the total, with steps planted from places on."""
+    starts = random.integers(0, len(fleet.totals) - block + 1, LENGTH // block + 1)
+    captures = np.concatenate([np.arange(start, start + block) for start in starts])[:LENGTH]
+    if op is None:
+        values = np.log(np.quantile(fleet.totals, QUANTILE, axis=1))[captures]
+    else:
+        ops = np.log(np.quantile(fleet.ops, QUANTILE, axis=2))[captures]
+        values = ops[:, op] - np.median(ops - np.median(ops, axis=0), axis=1)
+    for place, step in steps:
+        values[place:] += np.log1p(step)
+    return np.asarray(values)
+
+
+def found(made: Sequence[Floats], of_total: bool) -> list[list[int]]:
+    """For each series the places at which it is told to change."""
+    columns = {
+        "series": np.repeat(np.arange(len(made)), LENGTH),
+        "position": np.tile(np.arange(1, LENGTH + 1), len(made)),
+        "value": np.concatenate(made),
+        "greatest_p": np.full(LENGTH * len(made), 0.05 if of_total else 0.001),
+    }
+    places: list[list[int]] = [[] for _ in made]
+    with etq.open() as warehouse:
+        warehouse.connection.register("points", pa.table(columns))
+        query = "SELECT c.series, c.position FROM _change_points((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
+        for number, position in warehouse.rows(query)[1]:
+            places[number].append(position - 1)
+    return places
+
+
+def are_found(places: Sequence[int], steps: Steps) -> bool:
+    return all(any(abs(place - at) <= 2 for place in places) for at, _ in steps)
+
+
+def told(name: str, held: Sequence[bool]) -> float:
+    value = float(np.mean(held))
+    print(f"{name}: {100 * value:.1f} % (error {100 * np.sqrt(value * (1 - value) / len(held)):.1f})")
+    return value
+
+
+@pytest.mark.parametrize("block", [10, 20])
+@pytest.mark.parametrize("of_total", [False, True], ids=["op", "total"])
+@pytest.mark.parametrize("model", MODELS)
+def test_change_points(model: str, of_total: bool, block: int) -> None:
+    fleet = fleet_of(model)
+    random = np.random.default_rng(block)
+    large = fleet.large()
+    name = f"{model}, {'total' if of_total else 'op'}, blocks of {block}"
+
+    def made(all_steps: Sequence[Steps]) -> list[Floats]:
+        ops = [None if of_total else large[number % len(large)] for number in range(len(all_steps))]
+        return [series(fleet, block, op, steps, random) for op, steps in zip(ops, all_steps, strict=True)]
+
+    unchanged: list[Steps] = [() for _ in range(SERIES)]
+    assert told(f"{name}, unchanged, flagged", [bool(each) for each in found(made(unchanged), of_total)]) <= 0.05
+    for step, at_least in ((0.1, 0.95), (0.05, 0.90)):
+        planted = [[(int(random.integers(15, LENGTH - 15)), step)] for _ in range(SERIES)]
+        places = found(made(planted), of_total)
+        held = [are_found(each, steps) for each, steps in zip(places, planted, strict=True)]
+        assert told(f"{name}, {100 * step:.0f} % found within 2", held) >= at_least
+    opposite = [
+        [(int(random.integers(20, 80)), 0.1), (int(random.integers(110, 180)), 1 / 1.1 - 1)] for _ in range(SERIES)
+    ]
+    places = found(made(opposite), of_total)
+    held = [are_found(each, steps) for each, steps in zip(places, opposite, strict=True)]
+    assert told(f"{name}, two opposite changes, both found within 2", held) >= 0.80
+
+
+def test_odd_series_have_no_changes() -> None:
+    random = np.random.default_rng(1)
+    noise = random.normal(0, 0.01, LENGTH)
+    spike = noise.copy()
+    spike[100] += 3
+    tied = np.round(noise, 2)
+    assert found([np.full(LENGTH, 3.0), noise, spike, tied], of_total=False) == [[], [], [], []]
+
+
+def test_series_too_short_to_tell() -> None:
+    with etq.open() as warehouse:
+        for length in (1, 2, 9):
+            warehouse.connection.register(
+                "points",
+                pa.table(
+                    {
+                        "series": np.zeros(length, int),
+                        "position": np.arange(1, length + 1),
+                        "value": np.linspace(0, 9, length),
+                        "greatest_p": np.full(length, 0.05),
+                    }
+                ),
+            )
+            query = "SELECT c.position FROM _change_points((SELECT list(p) FROM points AS p), 0.03) AS c"
+            assert warehouse.rows(query)[1] == []
