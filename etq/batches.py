@@ -21,7 +21,7 @@ from etq.rollups import fill_rollups
 from etq.schema import in_transaction
 from etq.sources import Source, source_of
 from etq.storing import Options, described_tables, store
-from etq.storing_records import link_many
+from etq.storing_records import link, link_many
 
 # What one transaction takes: so many files, and bytes of them.
 FILES: Final = 64
@@ -130,9 +130,10 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
     def work() -> tuple[int, bool]:
         capture_id, is_new = store(connection, file.source, file.options)
         for column, key in links:
-            link_many(connection, [capture_id], column, key)
-        if links:
-            fill_rollups(connection, capture_id)
+            # What is linked already need not be found again.
+            query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
+            if not connection.execute(query, [capture_id, key]).fetchall():
+                link(connection, capture_id, column, key)
         return capture_id, is_new
 
     try:
@@ -209,10 +210,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         connection.unregister("_rows")
     metrics = {key: each.file.options.found.metrics for key, each in zip(keys, files, strict=True)}
     if any(metrics.values()):
-        from etq.storing_metrics import add_metrics
+        from etq.storing_metrics import add_metrics_of_new
 
-        for key, found in metrics.items():
-            add_metrics(connection, key, found)
+        add_metrics_of_new(connection, metrics)
     for column, record in links:
         link_many(connection, keys, column, record)
     fill_rollups(connection, keys[0], keys[-1])

@@ -13,7 +13,7 @@ from etq.errors import EtqError
 from etq.output import printable
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse import Capture, Warehouse
 
 
 @main.command()
@@ -51,24 +51,23 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     from etq.warehouse import open
 
     with open(db) as warehouse:
-        found = {name: key for each in captures for name, key in _meant(warehouse, each, several)}
-        _confirm("Remove", list(found), yes)
+        found = {each.capture_id: each for selector in captures for each in _meant(warehouse, selector, several)}
+        _confirm("Remove", [each.name for each in found.values()], yes)
         warehouse.remove(*found.values())
         click.echo(f"{_number(len(found))} removed; etq compact gives the space back", err=True)
 
 
-def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[tuple[str, str]]:
-    """Names and hashes of the captures that a selector means: one, unless it may mean several."""
-    if not several:
-        capture = warehouse.capture(selector)
-        return [(capture.name, capture.sha256)]
+def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
+    """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
+    from etq.warehouse import Capture
+
     query = """
-        SELECT c.name, c.sha256 FROM _matching_captures($selector) AS m
+        SELECT c.capture_id, c.name, c.sha256, c.format FROM _matching_captures($selector) AS m
         JOIN captures AS c ON c.capture_id = m.capture_id
         ORDER BY c.capture_id
     """
-    found = warehouse.rows(query, selector=selector)[1]
-    return [(name, sha256) for name, sha256 in found] or [("", warehouse.capture(selector).sha256)]
+    found = [Capture(*row) for row in warehouse.rows(query, selector=selector)[1]] if several else []
+    return found or [warehouse.capture(selector)]
 
 
 @main.command()
