@@ -16,6 +16,7 @@ from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
     from etq.inspector import Inspector
+    from etq.merging import merge
     from etq.torch_handler import torch_trace_handler
     from etq.warehouse import Capture, Program, Warehouse, open
 
@@ -31,6 +32,7 @@ __all__ = [
     "Warehouse",
     "WarehouseError",
     "__version__",
+    "merge",
     "open",
     "torch_trace_handler",
 ]
@@ -38,6 +40,7 @@ __all__ = [
 _LAZY = {
     **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse"),
     "Inspector": "etq.inspector",
+    "merge": "etq.merging",
     "torch_trace_handler": "etq.torch_handler",
 }
 

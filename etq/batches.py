@@ -16,11 +16,12 @@ from etq.found_labels import Found
 from etq.ingest.arrow import Rows, batch, numbers, texts
 from etq.ingest.captures import GZIP, read_capture
 from etq.labels import CAPTURED_AT, check_label, moment_of
+from etq.naming import check_name, names_for
 from etq.rollups import fill_rollups
 from etq.schema import in_transaction
 from etq.sources import Source, source_of
-from etq.storing import Options, check_name, described_tables, names_for, store
-from etq.storing_records import link_many
+from etq.storing import Options, described_tables, store
+from etq.storing_records import link, link_many
 
 # What one transaction takes: so many files, and bytes of them.
 FILES: Final = 64
@@ -129,9 +130,10 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
     def work() -> tuple[int, bool]:
         capture_id, is_new = store(connection, file.source, file.options)
         for column, key in links:
-            link_many(connection, [capture_id], column, key)
-        if links:
-            fill_rollups(connection, capture_id)
+            # What is linked already need not be found again.
+            query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
+            if not connection.execute(query, [capture_id, key]).fetchall():
+                link(connection, capture_id, column, key)
         return capture_id, is_new
 
     try:
@@ -166,9 +168,13 @@ def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File],
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
     """Of the names that the files may get, those that captures have."""
-    names = [name for each in files for name in names_for(each.source)]
+    names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
+
+
+def _names(source: Source) -> Iterator[str]:
+    return names_for(source.uri, lambda: source.sha256)
 
 
 def _decoded(file: File, taken: set[str]) -> Decoded:
@@ -182,7 +188,7 @@ def _decoded(file: File, taken: set[str]) -> Decoded:
     if moment is not None and options.captured_at is None:
         options = replace(options, captured_at=moment_of(moment))
     reading = list(read_capture(source.content, source.uri, options.clock_bits))
-    names = list(names_for(source))
+    names = list(_names(source))
     name = next((name for name in names if name not in taken), names[-1])
     check_name(name)
     return Decoded(file, name, labels, list(described_tables(reading, name, source, options)))
@@ -204,10 +210,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         connection.unregister("_rows")
     metrics = {key: each.file.options.found.metrics for key, each in zip(keys, files, strict=True)}
     if any(metrics.values()):
-        from etq.storing_metrics import add_metrics
+        from etq.storing_metrics import add_metrics_of_new
 
-        for key, found in metrics.items():
-            add_metrics(connection, key, found)
+        add_metrics_of_new(connection, metrics)
     for column, record in links:
         link_many(connection, keys, column, record)
     fill_rollups(connection, keys[0], keys[-1])

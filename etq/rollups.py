@@ -6,18 +6,39 @@ from typing import Final
 
 import duckdb
 
+from etq.errors import WarehouseError
+
 ROLLUPS: Final = {"op_times": "_find_op_times", "module_times": "_find_module_times"}
+
+
+# The rule of the finding that a capture has whose events were pruned, so that its rollups can't be written again.
+PRUNED: Final = "events pruned"
 
 
 def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None) -> None:
     """Write the rollups of a capture, or of all up to `last_id`, in place of those that are there.
 
     Whoever changes a capture's events, its record or the phases of its runs calls this. The caller holds a transaction.
-    A database that is asked about one file and thrown away has no rollups.
+    A database that is asked about one file and thrown away has no rollups. Of a range, captures whose events were
+    pruned keep those that they have; of one of them alone it is a `WarehouseError`.
     """
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return
+    if last_id is None and is_pruned(connection, capture_id):
+        raise WarehouseError("the capture's events were pruned, and its rollups can't be written again without them")
     keys = [capture_id, last_id or capture_id]
     for table, finder in ROLLUPS.items():
-        connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ?", keys)
+        connection.execute(
+            f"""
+            DELETE FROM {table} WHERE capture_id BETWEEN ? AND ?
+            AND capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
+            """,
+            keys,
+        )
         connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
+
+
+def is_pruned(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether a capture's events were pruned."""
+    query = f"SELECT 1 FROM findings AS f WHERE f.capture_id = ? AND f.rule = '{PRUNED}'"
+    return bool(connection.execute(query, [capture_id]).fetchall())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
-from pathlib import PurePath
 from typing import Final
 
 import duckdb
@@ -17,13 +15,13 @@ import pyarrow as pa
 
 import etq
 from etq import catalog
-from etq.errors import WarehouseError
 from etq.found_labels import Found
 from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.labels import add_labels, set_labels
-from etq.rollups import fill_rollups
+from etq.naming import check_name_is_free, free_name
+from etq.rollups import fill_rollups, is_pruned
 from etq.sources import Source
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
@@ -32,8 +30,6 @@ INSERT_MEMORY: Final = "128MB"
 LAID: Final = ("event_ticks", "trace_events", "op_arguments")
 # Tables that most files have no rows of. Where it is known before a question is planned, their part in it is left out.
 SELDOM: Final = ("device_events", "trace_memory")
-# The endings of files that are more than a suffix, and no part of a name.
-ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.json\.gz$")
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,8 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
             check_name_is_free(connection, "captures", options.name, capture_id)
-        if options.clock_bits not in (None, clock_bits) or options.debug_buffer is not None:
+        is_other = options.clock_bits not in (None, clock_bits)
+        if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
             _read_again(connection, capture_id, name, source, options)
         _update_capture(connection, capture_id, options)
     _say(connection, capture_id, options)
@@ -356,43 +353,6 @@ def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, opti
         """,
         [options.name, captured_at, options.time_scale, capture_id],
     )
-
-
-def check_name(name: str) -> None:
-    """Raise `WarehouseError` for what is no name."""
-    if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
-
-
-def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
-    check_name(name)
-    taken = connection.execute(
-        f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
-    ).fetchall()
-    if taken:
-        raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
-
-
-def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
-    """The first of the `names_for` a file that no other content has."""
-    for name in names_for(source):
-        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
-            break
-    return name
-
-
-def names_for(source: Source) -> Iterator[str]:
-    """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
-    path = PurePath(source.uri)
-    stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
-    # What names can't hold (see `check_name`) is left out of those that come from paths.
-    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
-    for start in range(len(parts) - 1, -1, -1):
-        yield "/".join(parts[start:])
-    # The hash is asked for last: it may still be under way, beside the reading.
-    yield f"{stem}-{source.sha256[:12]}"
-    yield f"{stem}-{source.sha256}"
 
 
 def _microseconds(moment: datetime) -> int:

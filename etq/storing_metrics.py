@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -41,6 +41,30 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: S
     for rows in parts:
         new = [name not in have for name in rows["name"].to_pylist()]
         _insert(connection, capture_id, "metrics", rows.filter(pa.array(new)), None)
+
+
+def add_metrics_of_new(
+    connection: duckdb.DuckDBPyConnection, parts_of_captures: Mapping[int, Sequence[pa.RecordBatch]]
+) -> None:
+    """Put sidecars' metrics to captures of which nothing was said yet, by their keys, as `add_metrics` does to one."""
+    keyed = [
+        rows.add_column(0, "capture_id", pa.repeat(pa.scalar(key, pa.int32()), rows.num_rows))
+        for key, parts in parts_of_captures.items()
+        for rows in parts
+    ]
+    if not keyed:
+        return
+    connection.register("_given", pa.Table.from_batches(keyed))
+    connection.execute(
+        """
+        INSERT INTO metrics BY NAME
+        SELECT k.capture_id, m.*
+        FROM (SELECT g.capture_id, list(g) AS given FROM _given AS g GROUP BY g.capture_id) AS k,
+            LATERAL (FROM _known_metrics(k.given)) AS m
+        ORDER BY k.capture_id
+        """
+    )
+    connection.unregister("_given")
 
 
 def set_metric(

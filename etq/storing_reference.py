@@ -10,7 +10,8 @@ import duckdb
 import etq
 from etq.errors import WarehouseError
 from etq.ingest.reference_values import Outputs, hash_of, read_reference
-from etq.storing import check_name_is_free, insert
+from etq.naming import check_name_is_free
+from etq.storing import insert
 from etq.storing_values import insert_rows
 
 

@@ -20,7 +20,7 @@ import duckdb
 from etq import schema
 from etq.connecting import connect
 from etq.errors import QueryError, WarehouseError, message_of
-from etq.ingesting import Ingesting
+from etq.house import Keeping
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
@@ -95,7 +95,7 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     return Warehouse(connection, path, read_only=read_only)
 
 
-class Warehouse(Ingesting):
+class Warehouse(Keeping):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
@@ -166,7 +166,10 @@ class Warehouse(Ingesting):
 
         Raises `QueryError`, naming the nearest, where there is none or more than one.
         """
-        query = "SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c WHERE c.capture_id = _capture_id(?)"
+        query = """
+            SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c
+            WHERE c.capture_id = _any_capture_id(?)
+        """
         try:
             return Capture(*self.connection.execute(query, [selector]).fetchall()[0])
         except duckdb.Error as error:

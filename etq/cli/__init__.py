@@ -75,4 +75,17 @@ def run() -> NoReturn:
 
 
 # The commands add themselves to the group above.
-from etq.cli import compare, files, gate, labels, metrics, ops, plan, programs, questions, trends, values  # noqa: E402, F401
+from etq.cli import (  # noqa: E402
+    compare,  # noqa: F401
+    files,  # noqa: F401
+    gate,  # noqa: F401
+    house,  # noqa: F401
+    labels,  # noqa: F401
+    metrics,  # noqa: F401
+    ops,  # noqa: F401
+    plan,  # noqa: F401
+    programs,  # noqa: F401
+    questions,  # noqa: F401
+    trends,  # noqa: F401
+    values,  # noqa: F401
+)

@@ -60,6 +60,9 @@ def found_options(command: Command) -> Command:
 @click.option("--by", metavar="KEY", help="Count them by the values of a label.")
 @click.option("--sort", metavar="KEY", help="In order of a label, by number where it is one, or of a column.")
 @click.option("--reverse", is_flag=True, help="The last first; with --sort.")
+@click.option(
+    "--size", is_flag=True, help="With the bytes of the warehouse that each takes, as capture_sizes estimates."
+)
 @warehouse_option
 @output_options
 def captures(
@@ -67,6 +70,7 @@ def captures(
     by: str | None,
     sort: str | None,
     reverse: bool,
+    size: bool,
     db: str,
     format: str | None,
     output: str | None,
@@ -80,11 +84,14 @@ def captures(
     etq captures --db lab.duckdb
     etq captures model=mlp,device=pixel8 model=cnn --sort build
     etq captures model=mlp --by device
+    etq captures --size --sort stored_bytes --reverse
     """
     from etq.warehouse import open
 
     if reverse and sort is None:
         raise click.UsageError("--reverse goes with --sort")
+    if by is not None and size:
+        raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
     with open(db, read_only=True) as warehouse:
@@ -96,16 +103,20 @@ def captures(
             chosen = ", selectors := $selectors" if given else ""
             write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **given)
             return
-        query = "FROM capture_summary AS s" + (f" WHERE s.name IN ({MATCHING})" if given else "")
+        source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
+        query = f"FROM {source if size else 'capture_summary'} AS s"
+        query += f" WHERE s.name IN ({MATCHING})" if given else ""
         if sort is not None:
-            order, given = _order(warehouse, sort, reverse, given)
+            columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
+            order, given = _order(warehouse, columns, sort, reverse, given)
             query += order
         write(warehouse, query, format, output, force=force, **given)
 
 
-def _order(warehouse: Warehouse, sort: str, reverse: bool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _order(
+    warehouse: Warehouse, columns: Sequence[str], sort: str, reverse: bool, given: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """The ORDER BY of a label or column, and the parameters with it."""
-    columns = warehouse.rows("FROM capture_summary LIMIT 0")[0]
     down = " DESC" if reverse else ""
     if sort in columns:
         return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', given

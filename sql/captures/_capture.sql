@@ -92,7 +92,7 @@ CREATE MACRO _selector_parts(
 
 -- The key of the one capture that an argument means. It is an error, which
 -- names the nearest ones, if there is none, or more than one.
-CREATE MACRO _capture_id(
+CREATE MACRO _any_capture_id(
     capture  -- as everywhere
 ) AS (
     SELECT CASE _found.number
@@ -117,6 +117,29 @@ CREATE MACRO _capture_id(
             list(_match.name ORDER BY _match.name) AS names
         FROM _matching_captures(capture) AS _match
     ) AS _found
+);
+
+-- The key of the one capture that an argument means, to be asked about its
+-- events: it is an error, too, if these were pruned.
+CREATE MACRO _capture_id(
+    capture  -- as everywhere
+) AS (
+    SELECT CASE
+        WHEN EXISTS (
+            FROM findings AS _finding
+            WHERE _finding.capture_id = _meant.capture_id
+                AND _finding.rule = 'events pruned'
+        ) THEN error(
+            'the events of ' || (
+                SELECT _each.name
+                FROM captures AS _each
+                WHERE _each.capture_id = _meant.capture_id
+            ) || ' were pruned, and only its rollups kept, as comparisons need; '
+            || 'to ask this, ingest its file again'
+        )
+        ELSE _meant.capture_id
+    END
+    FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
 );
 
 -- The names of the three captures that are spelled most like an argument, in

@@ -20,7 +20,7 @@ SELECT
     m.better,
     k.meaning,
     m.source[:12] AS source
-FROM _capture(capture, NULL) AS a
+FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN metrics AS m ON m.capture_id = a.capture_id
 LEFT JOIN known_metrics AS k ON k.name = m.name
 ORDER BY m.name, m.run_index NULLS FIRST, m.source NULLS FIRST, m.sample;

@@ -144,7 +144,7 @@ CREATE MACRO block_methods(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT m.block_index, m.method, m.score, m.candidates
-FROM _capture(capture, NULL) AS a
+FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN linked_methods AS m ON m.capture_id = a.capture_id
 ORDER BY m.block_index;
 

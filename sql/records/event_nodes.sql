@@ -87,7 +87,7 @@ SELECT
     p.module_path,
     p.source_file,
     p.source_line
-FROM _capture(capture, NULL) AS a
+FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN captures AS c ON c.capture_id = a.capture_id
 JOIN signature_nodes AS n ON n.capture_id = a.capture_id
 JOIN signatures AS s

@@ -35,7 +35,7 @@ SELECT
     o.source_line,
     o.mapping,
     o.backend
-FROM _capture(capture, NULL) AS a
+FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN signature_ops AS o ON o.capture_id = a.capture_id
 JOIN signatures AS s
     ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index

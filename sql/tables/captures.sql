@@ -9,7 +9,7 @@ CREATE TABLE warehouse (
 
 -- One profiling file. The same content is the same capture, whatever its name.
 CREATE TABLE captures (
-    capture_id INTEGER NOT NULL,  -- key of the capture in this warehouse; dense, in the order of ingest; merging warehouses renumbers
+    capture_id INTEGER NOT NULL,  -- key of the capture in this warehouse; ascending in the order of ingest, without gaps but where captures were removed; merging warehouses renumbers
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
     name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
     format VARCHAR NOT NULL,  -- what kind of file: etdump, prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: what `etq reference` ran)

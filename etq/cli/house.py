@@ -1,0 +1,140 @@
+"""Commands that keep warehouses in order: merge, remove, prune, compact."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from etq.cli import main
+from etq.cli.options import warehouse_option
+from etq.errors import EtqError
+from etq.output import printable
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse
+
+
+@main.command()
+@click.argument("files", metavar="WAREHOUSE...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="FILE", required=True, help="The new warehouse.")
+def merge(files: tuple[str, ...], output: str) -> None:
+    """Make a new warehouse of all that is in several, which are only read.
+
+    The same content is there once, with the labels, metrics, phases and links of all; where these differ, the first
+    warehouse's stay, and that is told. Names that other content has are made longer.
+
+    \b
+    etq merge phone.duckdb watch.duckdb -o lab.duckdb
+    """
+    from etq.merging import merge
+
+    merged = merge(files, output)
+    for conflict in merged.conflicts:
+        click.echo(printable(f"Note: {conflict}"), err=True)
+    click.echo(f"{printable(output)}: {merged.captures} captures; {merged.known} were in several", err=True)
+
+
+@main.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option("--all", "several", is_flag=True, help="All captures that a selector means, where it means several.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@warehouse_option
+def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
+    """Take captures out of a warehouse, with all that was said of them. Their files, and records, stay.
+
+    \b
+    etq remove run --db lab.duckdb
+    etq remove --all device=broken -y
+    """
+    from etq.warehouse import open
+
+    with open(db) as warehouse:
+        found = {each.capture_id: each for selector in captures for each in _meant(warehouse, selector, several)}
+        _confirm("Remove", [each.name for each in found.values()], yes)
+        warehouse.remove(*found.values())
+        click.echo(f"{_number(len(found))} removed; etq compact gives the space back", err=True)
+
+
+def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
+    """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
+    from etq.warehouse import Capture
+
+    query = """
+        SELECT c.capture_id, c.name, c.sha256, c.format FROM _matching_captures($selector) AS m
+        JOIN captures AS c ON c.capture_id = m.capture_id
+        ORDER BY c.capture_id
+    """
+    found = [Capture(*row) for row in warehouse.rows(query, selector=selector)[1]] if several else []
+    return found or [warehouse.capture(selector)]
+
+
+@main.command()
+@click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
+@click.option("--keep-last", type=click.IntRange(0), required=True, metavar="N", help="How many of each group stay.")
+@click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
+@click.option("--keep-rollups", is_flag=True, help="Take their events alone: captures can still be compared.")
+@click.option("--dry-run", is_flag=True, help="Tell what would go, and leave it.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@warehouse_option
+def prune(
+    selectors: tuple[str, ...], keep_last: int, by: str, keep_rollups: bool, dry_run: bool, yes: bool, db: str
+) -> None:
+    """Take out all captures but the last of each group; with selectors, only of those that match any of them.
+
+    The last are those captured last, then those ingested last, as with @latest. With --keep-rollups, captures stay with
+    their labels, metrics and what comparisons need; what asks for their events says that they were pruned, and
+    ingesting the file again brings them back.
+
+    \b
+    etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
+    etq prune --keep-last 0 build=nightly -y
+    """
+    from etq.warehouse import open
+
+    keys = [key.strip() for key in by.split(",") if key.strip()]
+    chosen = list(selectors) or None
+    with open(db, read_only=dry_run) as warehouse:
+        found = warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups, dry_run=True)
+        names = [each.name for each in found]
+        if dry_run:
+            for name in names:
+                click.echo(printable(name))
+        if dry_run or not names:
+            click.echo(f"{_number(len(names))} to prune", err=True)
+            return
+        _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
+        warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups)
+        click.echo(f"{_number(len(names))} pruned; etq compact gives the space back", err=True)
+
+
+@main.command()
+@warehouse_option
+def compact(db: str) -> None:
+    """Write a warehouse's file anew, so that the space of what was removed is given back.
+
+    That takes as much space again while it lasts; the old file stays until the new one is whole.
+
+    \b
+    etq compact --db lab.duckdb
+    """
+    from etq.warehouse import open
+
+    with open(db) as warehouse:
+        before, after = warehouse.compact()
+    click.echo(f"{printable(db)}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB", err=True)
+
+
+def _number(captures: int) -> str:
+    return f"{captures} capture{'' if captures == 1 else 's'}"
+
+
+def _confirm(what: str, names: list[str], yes: bool) -> None:
+    """Ask before captures go. Raises `EtqError` where nobody can answer, and ends the command for a no."""
+    if yes:
+        return
+    shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    if not sys.stdin.isatty():
+        raise EtqError(f"{_number(len(names))} would go ({printable(shown)}); say so with -y")
+    click.confirm(printable(f"{what} {_number(len(names))} ({shown})?"), abort=True, err=True)

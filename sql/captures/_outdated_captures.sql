@@ -1,0 +1,56 @@
+-- The captures that are not among the last of their group: which those are is
+-- told by when they were captured, then ingested, as @latest does.
+-- Columns:
+--   capture_id: the capture
+--   name: its name
+--   group_values: the values of the labels, in the order asked for; NULL within where it has none
+--   age: its place in its group, from 1 for the last
+--   captured_at: when it was measured, in UTC; NULL where unknown
+--   ingested_at: when it was read, in UTC
+--   is_pruned: whether its events are gone already
+CREATE MACRO _outdated_captures(
+    keep_last,  -- number of captures of each group that stay
+    "by" := [],  -- keys of the labels of which captures of a group have the same values
+    selectors := NULL  -- list of captures and selectors: only what matches any of them; NULL: all
+) AS TABLE
+SELECT
+    r.capture_id,
+    r.name,
+    r.group_values,
+    r.age,
+    r.captured_at,
+    r.ingested_at,
+    EXISTS (
+        FROM findings AS f
+        WHERE f.capture_id = r.capture_id AND f.rule = 'events pruned'
+    ) AS is_pruned
+FROM (
+    SELECT
+        g.*,
+        row_number() OVER (
+            PARTITION BY g.group_values
+            ORDER BY
+                g.captured_at DESC NULLS LAST,
+                g.ingested_at DESC,
+                g.capture_id DESC
+        ) AS age
+    FROM (
+        SELECT
+            c.capture_id,
+            c.name,
+            c.captured_at,
+            c.ingested_at,
+            list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values
+        FROM captures AS c
+        LEFT JOIN (
+            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels
+            FROM labels AS b
+            GROUP BY b.capture_id
+        ) AS l ON l.capture_id = c.capture_id
+        WHERE selectors IS NULL OR c.capture_id IN (
+            SELECT m.capture_id FROM _captures_of_any(selectors) AS m
+        )
+    ) AS g
+) AS r
+WHERE r.age > keep_last
+ORDER BY r.group_values, r.age DESC;

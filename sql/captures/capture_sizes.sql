@@ -1,0 +1,168 @@
+-- How much of the file each capture takes, estimated: of what a table takes, a
+-- capture has the share that it has of the table's rows. What a table takes is
+-- measured by the file's blocks; free space, records and programs are nobody's,
+-- and what was written since the last checkpoint isn't counted.
+-- Columns:
+--   capture_id: the capture
+--   name: its name
+--   stored_bytes: its bytes in the file; 0 for a warehouse in memory
+CREATE VIEW capture_sizes AS
+WITH
+segments AS (
+    SELECT 'allocations' AS table_name, s.*
+    FROM pragma_storage_info('allocations') AS s
+    UNION ALL
+    SELECT 'allocators' AS table_name, s.*
+    FROM pragma_storage_info('allocators') AS s
+    UNION ALL
+    SELECT 'captures' AS table_name, s.*
+    FROM pragma_storage_info('captures') AS s
+    UNION ALL
+    SELECT 'debug_values' AS table_name, s.*
+    FROM pragma_storage_info('debug_values') AS s
+    UNION ALL
+    SELECT 'device_events' AS table_name, s.*
+    FROM pragma_storage_info('device_events') AS s
+    UNION ALL
+    SELECT 'event_ticks' AS table_name, s.*
+    FROM pragma_storage_info('event_ticks') AS s
+    UNION ALL
+    SELECT 'findings' AS table_name, s.*
+    FROM pragma_storage_info('findings') AS s
+    UNION ALL
+    SELECT 'labels' AS table_name, s.*
+    FROM pragma_storage_info('labels') AS s
+    UNION ALL
+    SELECT 'linked_methods' AS table_name, s.*
+    FROM pragma_storage_info('linked_methods') AS s
+    UNION ALL
+    SELECT 'metrics' AS table_name, s.*
+    FROM pragma_storage_info('metrics') AS s
+    UNION ALL
+    SELECT 'module_times' AS table_name, s.*
+    FROM pragma_storage_info('module_times') AS s
+    UNION ALL
+    SELECT 'op_arguments' AS table_name, s.*
+    FROM pragma_storage_info('op_arguments') AS s
+    UNION ALL
+    SELECT 'op_times' AS table_name, s.*
+    FROM pragma_storage_info('op_times') AS s
+    UNION ALL
+    SELECT 'runs' AS table_name, s.*
+    FROM pragma_storage_info('runs') AS s
+    UNION ALL
+    SELECT 'signature_nodes' AS table_name, s.*
+    FROM pragma_storage_info('signature_nodes') AS s
+    UNION ALL
+    SELECT 'signature_ops' AS table_name, s.*
+    FROM pragma_storage_info('signature_ops') AS s
+    UNION ALL
+    SELECT 'signatures' AS table_name, s.*
+    FROM pragma_storage_info('signatures') AS s
+    UNION ALL
+    SELECT 'threads' AS table_name, s.*
+    FROM pragma_storage_info('threads') AS s
+    UNION ALL
+    SELECT 'trace_devices' AS table_name, s.*
+    FROM pragma_storage_info('trace_devices') AS s
+    UNION ALL
+    SELECT 'trace_events' AS table_name, s.*
+    FROM pragma_storage_info('trace_events') AS s
+    UNION ALL
+    SELECT 'trace_memory' AS table_name, s.*
+    FROM pragma_storage_info('trace_memory') AS s
+),
+blocks AS (
+    SELECT b.block_size
+    FROM pragma_database_size() AS b
+    WHERE b.database_name = current_database()
+),
+-- Small segments share a block, one behind the other.
+placed AS (
+    SELECT
+        p.table_name,
+        lead(p.block_offset, 1, b.block_size) OVER (
+            PARTITION BY p.block_id ORDER BY p.block_offset
+        ) - p.block_offset + p.more * b.block_size AS bytes
+    FROM (
+        SELECT
+            s.table_name,
+            s.block_id,
+            s.block_offset,
+            any_value(len(coalesce(s.additional_block_ids, []))) AS more
+        FROM segments AS s
+        WHERE s.block_id >= 0
+        GROUP BY s.table_name, s.block_id, s.block_offset
+    ) AS p
+    CROSS JOIN blocks AS b
+),
+table_bytes AS (
+    SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_name
+),
+capture_rows AS (
+    SELECT r.table_name, r.capture_id, count(*) AS number
+    FROM (
+        SELECT 'allocations' AS table_name, t.capture_id FROM allocations AS t
+        UNION ALL
+        SELECT 'allocators' AS table_name, t.capture_id FROM allocators AS t
+        UNION ALL
+        SELECT 'captures' AS table_name, t.capture_id FROM captures AS t
+        UNION ALL
+        SELECT 'debug_values' AS table_name, t.capture_id FROM debug_values AS t
+        UNION ALL
+        SELECT 'device_events' AS table_name, t.capture_id FROM device_events AS t
+        UNION ALL
+        SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
+        UNION ALL
+        SELECT 'findings' AS table_name, t.capture_id FROM findings AS t
+        UNION ALL
+        SELECT 'labels' AS table_name, t.capture_id FROM labels AS t
+        UNION ALL
+        SELECT 'linked_methods' AS table_name, t.capture_id FROM linked_methods AS t
+        UNION ALL
+        SELECT 'metrics' AS table_name, t.capture_id FROM metrics AS t
+        UNION ALL
+        SELECT 'module_times' AS table_name, t.capture_id FROM module_times AS t
+        UNION ALL
+        SELECT 'op_arguments' AS table_name, t.capture_id FROM op_arguments AS t
+        UNION ALL
+        SELECT 'op_times' AS table_name, t.capture_id FROM op_times AS t
+        UNION ALL
+        SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
+        UNION ALL
+        SELECT 'signature_nodes' AS table_name, t.capture_id FROM signature_nodes AS t
+        UNION ALL
+        SELECT 'signature_ops' AS table_name, t.capture_id FROM signature_ops AS t
+        UNION ALL
+        SELECT 'signatures' AS table_name, t.capture_id FROM signatures AS t
+        UNION ALL
+        SELECT 'threads' AS table_name, t.capture_id FROM threads AS t
+        UNION ALL
+        SELECT 'trace_devices' AS table_name, t.capture_id FROM trace_devices AS t
+        UNION ALL
+        SELECT 'trace_events' AS table_name, t.capture_id FROM trace_events AS t
+        UNION ALL
+        SELECT 'trace_memory' AS table_name, t.capture_id FROM trace_memory AS t
+    ) AS r
+    GROUP BY r.table_name, r.capture_id
+),
+shares AS (
+    SELECT
+        n.capture_id,
+        t.bytes * n.number / sum(n.number) OVER (PARTITION BY n.table_name) AS bytes
+    FROM capture_rows AS n
+    JOIN table_bytes AS t ON t.table_name = n.table_name
+)
+SELECT
+    c.capture_id,
+    c.name,
+    coalesce(
+        (
+            SELECT round(sum(h.bytes))
+            FROM shares AS h
+            WHERE h.capture_id = c.capture_id
+        ),
+        0
+    )::BIGINT AS stored_bytes
+FROM captures AS c
+ORDER BY c.capture_id;

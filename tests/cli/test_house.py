@@ -1,0 +1,110 @@
+"""etq merge, remove, prune and compact, and what etq captures tells of sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from tests.conftest import CAPTURES
+
+FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """A warehouse of four captures of two builds."""
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        for number, file in enumerate(FLEET[:4]):
+            warehouse.ingest(file, name=f"run{number}", labels={"build": str(number // 2)})
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def names(db: Path) -> list[str]:
+    return run("captures", "--db", db, "--format", "csv").stdout.split("\n")[1:-1]
+
+
+def test_ingest_tells_of_each_file(tmp_path: Path) -> None:
+    """Of many files at once as of one by one: the damaged ones are told, and the others are there."""
+    (tmp_path / "empty.etdp").write_bytes(b"")
+    db, record = tmp_path / "lab.duckdb", CAPTURES / "mlp/mlp.etrecord"
+    files = [FLEET[0], tmp_path / "empty.etdp", FLEET[1], FLEET[0]]
+    ended = run("ingest", *files, "--etrecord", record, "--label", "a=b", "--db", db)
+    assert ended.exit_code == 1
+    assert [line for line in ended.stderr.splitlines() if not line.startswith("Note")] == [
+        "00: ingested",
+        f"Error: {tmp_path / 'empty.etdp'}: the file is empty; expected an ETDump",
+        "01: ingested",
+        "00: known already, options applied",
+        "1 of 4 files could not be ingested",
+    ]
+    with etq.open(db, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT c.record_id FROM captures AS c")[1] == [(1,), (1,)]
+        assert len(warehouse.module_totals("01").fetchall()) > 3
+
+
+def test_remove(db: Path) -> None:
+    refused = run("remove", "run0", "--db", db)
+    assert (refused.exit_code, refused.stderr) == (1, "Error: 1 capture would go (run0); say so with -y\n")
+    assert run("remove", "build=0", "-y", "--db", db).stderr.startswith(
+        "Error: build=0 matches 2 captures (run0, run1)"
+    )
+    assert "no capture matches none" in run("remove", "--all", "build=0", "none", "-y", "--db", db).stderr
+    assert len(names(db)) == 4
+    done = run("remove", "--all", "build=0", "run3", "-y", "--db", db)
+    assert (done.exit_code, done.stderr) == (0, "3 captures removed; etq compact gives the space back\n")
+    assert [line.split(",")[0] for line in names(db)] == ["run2"]
+
+
+def test_prune(db: Path) -> None:
+    arguments = ["prune", "--keep-last", "1", "--by", "build", "--db", db]
+    dry = run(*arguments, "--dry-run")
+    assert (dry.exit_code, dry.stdout, dry.stderr) == (0, "run0\nrun2\n", "2 captures to prune\n")
+    assert run(*arguments).stderr == "Error: 2 captures would go (run0, run2); say so with -y\n"
+    done = run(*arguments, "--keep-rollups", "-y")
+    assert done.stderr == "2 captures pruned; etq compact gives the space back\n"
+    assert run(*arguments, "--keep-rollups").stderr == "0 captures to prune\n"
+    asked = run("ops", "run0", "--db", db)
+    assert asked.exit_code == 1
+    assert asked.stderr.startswith("Error: the events of run0 were pruned")
+    assert run("metric", "run0", "--db", db).exit_code == 0
+    assert run(*arguments, "-y").exit_code == 0
+    assert [line.split(",")[0] for line in names(db)] == ["run1", "run3"]
+
+
+def test_compact_and_sizes(db: Path) -> None:
+    listed = run("captures", "--size", "--sort", "stored_bytes", "--reverse", "--db", db, "--format", "csv")
+    assert listed.exit_code == 0, listed.stderr
+    head, *rows = listed.stdout.splitlines()
+    assert head.endswith(",stored_bytes") and len(rows) == 4
+    sizes = [int(row.rsplit(",", 1)[1]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True) and sizes[-1] > 1000
+    assert run("captures", "--size", "--by", "build", "--db", db).exit_code == 2
+    run("remove", "run0", "run1", "run2", "-y", "--db", db)
+    before = db.stat().st_size
+    done = run("compact", "--db", db)
+    assert done.stderr == f"{db}: {db.stat().st_size / 1e6:.1f} MB, before {before / 1e6:.1f} MB\n"
+    assert db.stat().st_size <= before and len(names(db)) == 1
+
+
+def test_merge(db: Path, tmp_path: Path) -> None:
+    other, output = tmp_path / "other.duckdb", tmp_path / "all.duckdb"
+    with etq.open(other) as warehouse:
+        warehouse.ingest(FLEET[0], labels={"build": "7"})
+        warehouse.ingest(FLEET[5])
+    done = run("merge", db, other, "-o", output)
+    assert (done.exit_code, done.stderr) == (
+        0,
+        f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 were in several\n",
+    )
+    assert [line.split(",")[0] for line in names(output)] == ["run0", "run1", "run2", "run3", "05"]
+    again = run("merge", db, other, "-o", output)
+    assert (again.exit_code, again.stderr) == (1, f"Error: {output}: exists; a merge makes a new warehouse\n")

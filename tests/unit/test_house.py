@@ -1,0 +1,220 @@
+"""Keeping a warehouse in order: captures that go, events that go, space that comes back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq import catalog, house
+from etq.errors import QueryError, WarehouseError
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.unit.test_warehouse import MLP, ONE, TWO, contents
+
+FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
+RECORD = CAPTURES / "mlp/mlp.etrecord"
+
+
+def names(warehouse: Warehouse) -> list[str]:
+    return [name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
+
+
+def test_what_is_removed_leaves_nothing(warehouse: Warehouse) -> None:
+    """The last captures go, and all is as before them; the records stay."""
+    warehouse.ingest(MLP, name="first", labels={"a": "b"})
+    record = warehouse.ingest_record(RECORD)
+    before = contents(warehouse)
+    trace = CAPTURES / "torch/transformer_stack.pt.trace.json.gz"
+    buffer = CAPTURES / "mlp/mlp_debug.bin"
+    warehouse.ingest(trace, name="trace")
+    warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="debug", debug_buffer=buffer, labels={"c": "d"})
+    warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="linked")
+    warehouse.link("linked", record)
+    warehouse.metric("linked", "temperature", 40)
+    warehouse.remove("trace", "c=d", warehouse.capture("linked"))
+    assert contents(warehouse) == before
+    with pytest.raises(QueryError, match="no capture matches trace"):
+        warehouse.remove("first", "trace")
+    assert names(warehouse) == ["first"]
+    assert warehouse.ingest(trace).is_new
+
+
+def test_prune_keeps_the_last_of_each_group(warehouse: Warehouse) -> None:
+    moments = [3, None, 1, 2, None]
+    for model in ("mlp", "convnet"):
+        for path, day in zip((CAPTURES / "fleet" / model).glob("0[0-4].etdp"), moments, strict=True):
+            warehouse.ingest(
+                path,
+                name=f"{model} {day or 'of none'} {path.stem}",
+                labels={"model": model},
+                captured_at=None if day is None else datetime(2026, 1, day),
+            )
+    warehouse.ingest(MLP, name="unlabelled")
+    expected = [
+        name for model in ("convnet", "mlp") for day in ("of none", "of none", "1") for name in names(warehouse)
+        if name.startswith(f"{model} {day}")
+    ]  # fmt: skip
+    expected = list(dict.fromkeys(expected))
+    found = [each.name for each in warehouse.prune(2, ["model"], dry_run=True)]
+    assert found == expected and len(names(warehouse)) == 11
+    assert [each.name for each in warehouse.prune(2, ["model"], selectors=["model=mlp"])] == expected[3:]
+    assert len(names(warehouse)) == 8
+    assert [each.name for each in warehouse.prune(2, ["model"])] == expected[:3]
+    assert warehouse.prune(2, ["model"]) == []
+    assert len(warehouse.prune(0)) == 5 and names(warehouse) == []
+
+
+def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
+    mlp = FLEET[40:52]
+    assert {path.parent.name for path in mlp} == {"mlp"}
+    captures = warehouse.ingest_many(mlp, link_to=[warehouse.ingest_record(RECORD)])
+    for number, capture in enumerate(captures):
+        warehouse.label(capture, side="base" if number % 2 else "new")  # type: ignore[arg-type]
+    asked = ("op_times", "module_times", "labels", "signatures", "signature_ops", "runs")
+    before = contents(warehouse)
+    compared = _compared(warehouse)
+    assert len(warehouse.prune(2, keep_rollups=True)) == 10 and warehouse.prune(2, keep_rollups=True) == []
+    after = contents(warehouse)
+    assert {table: after[table] for table in asked} == {table: before[table] for table in asked}
+    assert _compared(warehouse) == compared
+    assert warehouse.rows("SELECT DISTINCT t.capture_id FROM event_ticks AS t ORDER BY 1")[1] == [(11,), (12,)]
+    for view in ("op_totals", "framework_tax", "advice", "percentiles", "module_totals"):
+        with pytest.raises(Exception, match="the events of 00 were pruned, .* ingest its file again"):
+            getattr(warehouse, view)("00").fetchall()
+    assert warehouse.event_ops("00").fetchall() and warehouse.metric_values("00").fetchall() == []
+    with pytest.raises(WarehouseError, match="rollups can't be written again"):
+        warehouse.phase("00", "decode", runs="1-")
+    # The file brings all back.
+    assert [each.is_new for each in warehouse.ingest_many(mlp)] == [False] * 12  # type: ignore[union-attr]
+    assert contents(warehouse) == before
+
+
+def _compared(warehouse: Warehouse) -> list[tuple[object, ...]]:
+    """A comparison but for the last digits, which depend on the order of adding."""
+    rows = warehouse.rows("FROM compare_ops('side=base', 'side=new')")[1]
+    return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
+
+
+def test_no_table_of_events_is_forgotten() -> None:
+    """Whatever has a row an event goes, and nothing else."""
+    found = {
+        table.name
+        for table in catalog.tables()
+        if table.columns[0].name == "capture_id" and {"event_index"} & {column.name for column in table.columns}
+    }
+    assert set(house.EVENT_TABLES) == found
+
+
+def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
+    warehouse.ingest(ONE, labels={"model": "a"})
+    for keep_last, by, text in (
+        (-1, [], "keep_last is a number of captures, not -1"),
+        (1, ["device"], "no capture has a label 'device'; labels are model"),
+        (1, "model", "by is a list of keys of labels, not 'model'"),
+    ):
+        with pytest.raises(WarehouseError, match=text):
+            warehouse.prune(keep_last, by)
+
+
+def test_compacting_gives_space_back(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_many(FLEET)
+        warehouse.connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
+        warehouse.remove(*(str(name) for name in names(warehouse)[:55]))
+        before = contents(warehouse)
+        sizes = warehouse.compact()
+        assert sizes[1] == path.stat().st_size < sizes[0]
+        assert contents(warehouse) == before
+        assert warehouse.sql("FROM mine").fetchall() == [(1,)]
+        assert warehouse.ingest_many(FLEET[:2])[0].is_new  # type: ignore[union-attr]
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]
+    with duckdb.connect(str(path), read_only=True) as plain:
+        [(text,)] = plain.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'captures'").fetchall()
+        assert text == catalog.objects()["captures"].text
+        assert plain.execute("SELECT tags['storage_version'] FROM duckdb_databases()").fetchall()[0] == ("v1.5.0+",)
+
+
+def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lab.duckdb"
+    with pytest.raises(WarehouseError, match="a warehouse in memory can't be compacted"), etq.open() as memory:
+        memory.compact()
+    with etq.open(path) as warehouse:
+        warehouse.ingest(ONE, name="one")
+    with etq.open(path, read_only=True) as reader, pytest.raises(WarehouseError, match="can't be compacted"):
+        reader.compact()
+    in_place = house._put_in_place
+
+    def after_another(fresh: Path, old: Path, before: os.stat_result) -> None:
+        script = "import etq, sys; etq.open(sys.argv[1]).ingest(sys.argv[2], name='two')"
+        (tmp_path / "two.etdp").write_bytes(TWO)
+        subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "two.etdp")], check=True)
+        in_place(fresh, old, before)
+
+    monkeypatch.setattr(house, "_put_in_place", after_another)
+    with etq.open(path) as warehouse:
+        with pytest.raises(WarehouseError, match="another process wrote to it; it stays as it is"):
+            warehouse.compact()
+        assert names(warehouse) == ["one", "two"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["lab.duckdb", "two.etdp"]
+
+
+KILLED = """
+import os, signal, sys, threading, time
+import etq
+from etq import house
+def end(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+at = sys.argv[2]
+in_place = house._put_in_place
+if at == "written":
+    house._put_in_place = end
+if at == "placed":
+    house._put_in_place = lambda *given: (in_place(*given), end())
+with etq.open(sys.argv[1]) as warehouse:
+    if at.isdigit():
+        threading.Timer(int(at) / 1000, end).start()
+    while True:
+        warehouse.compact()
+"""
+
+
+@pytest.mark.parametrize("at", ["written", "placed", "20", "60", "150"])
+def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_many(FLEET[:20])
+        warehouse.remove(*names(warehouse)[:5])
+        before = contents(warehouse)
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path), at], check=False).returncode == -9
+    with etq.open(path) as warehouse:
+        assert contents(warehouse) == before
+        warehouse.compact()
+        assert contents(warehouse) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"], "what was left is cleared away"
+
+
+def test_sizes_add_up_to_what_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_many(FLEET)
+        warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="trace")
+    with etq.open(path, read_only=True) as warehouse:
+        sizes = dict(warehouse.rows("SELECT z.name, z.stored_bytes FROM capture_sizes AS z")[1])
+        [(used,)] = warehouse.rows(
+            "SELECT b.used_blocks * b.block_size FROM pragma_database_size() AS b WHERE b.database_name = 'lab'"
+        )[1]
+        assert 0.3 * used < sum(sizes.values()) <= used
+        assert max(sizes, key=lambda name: sizes[name]) == "trace" and min(sizes.values()) > 0
+    text = catalog.objects()["capture_sizes"].statement
+    keyed = {table.name for table in catalog.tables() if table.columns[0].name == "capture_id"}
+    assert {
+        name for name in keyed if f"pragma_storage_info('{name}')" not in text or f"FROM {name} AS t" not in text
+    } == set()
