@@ -178,7 +178,10 @@ WINDOW among_alike AS (
         o.capture_id,
         o.scope,
         CASE w.matched WHEN 'module' THEN o.module_path ELSE o.kind END,
-        CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
+        CASE w.matched
+            WHEN 'module' THEN coalesce(o.op_type, o.family)
+            ELSE o.family
+        END
     ORDER BY o.op_index
 );
 

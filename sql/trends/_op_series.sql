@@ -37,8 +37,9 @@ ordered AS MATERIALIZED (
     FROM (
         SELECT
             p.*,
-            p.position % greatest(1, max(p.position) OVER (PARTITION BY p.series) // 100)
-                = 0 AS is_in_sample
+            p.position % greatest(
+                1, max(p.position) OVER (PARTITION BY p.series) // 100
+            ) = 0 AS is_in_sample
         FROM _series_captures(selector, over, "by") AS p
     ) AS s
     JOIN captures AS c ON c.capture_id = s.capture_id
