@@ -1,8 +1,5 @@
 -- The ops and totals of series of captures, in order, with what all ops of a
--- capture have in common: the median over the series' ops of how much more they took
--- than in its median capture; of the 20 largest ops with a precise clock that at
--- least half of the captures have; 0 with fewer than three of them. What is median
--- and large in a series, about 100 captures evenly in it tell.
+-- capture have in common.
 -- Columns:
 --   series: which series of captures
 --   capture_id: the capture
@@ -27,53 +24,6 @@ CREATE MACRO _op_series(
     "by",  -- as in `trend`
     phase  -- as in `trend`
 ) AS TABLE
-WITH
-ordered AS MATERIALIZED (
-    SELECT
-        s.*,
-        coalesce(_nanoseconds(c.time_scale), 1) AS scale,
-        c.time_scale = 'cycles' AS is_cycles,
-        count(*) FILTER (WHERE s.is_in_sample) OVER (PARTITION BY s.series) AS sampled
-    FROM (
-        SELECT
-            p.*,
-            p.position % greatest(
-                1, max(p.position) OVER (PARTITION BY p.series) // 100
-            ) = 0 AS is_in_sample
-        FROM _series_captures(selector, over, "by") AS p
-    ) AS s
-    JOIN captures AS c ON c.capture_id = s.capture_id
-),
-typical AS MATERIALIZED (
-    SELECT
-        d.series,
-        o.item,
-        median(ln(o.p25 * d.scale)) AS middle,
-        row_number() OVER (
-            PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
-        ) AS place
-    FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
-    WHERE d.is_in_sample
-        AND o.phase IS NOT DISTINCT FROM phase
-        AND o.op_index > 0
-        AND o.p25 > 0
-        AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
-    GROUP BY d.series, o.item
-    HAVING 2 * count(*) >= max(d.sampled)
-    QUALIFY place <= 20
-),
-factors AS (
-    SELECT
-        d.capture_id,
-        CASE WHEN count(*) >= 3 THEN median(ln(o.p25 * d.scale) - y.middle) ELSE 0 END
-            AS factor
-    FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
-    JOIN typical AS y ON y.series = d.series AND y.item = o.item
-    WHERE o.phase IS NOT DISTINCT FROM phase AND o.p25 > 0
-    GROUP BY d.capture_id
-)
 SELECT
     d.series,
     d.capture_id,
@@ -91,8 +41,7 @@ SELECT
     o.p50 * d.scale AS median_ticks,
     o.p90 * d.scale AS slow_ticks,
     d.is_cycles,
-    coalesce(f.factor, 0) AS factor
-FROM ordered AS d
+    d.factor
+FROM _series_factors(selector, over, "by", phase) AS d
 JOIN op_times AS o ON o.capture_id = d.capture_id
-LEFT JOIN factors AS f ON f.capture_id = d.capture_id
 WHERE o.phase IS NOT DISTINCT FROM phase;

@@ -115,29 +115,27 @@ CREATE MACRO _trend_samples(
     phase  -- as in `trend`
 ) AS TABLE
 WITH
-ops AS MATERIALIZED (
-    FROM _op_series(selector, over, "by", phase)
-),
-factors AS (
-    SELECT DISTINCT o.capture_id, o.factor, o.is_cycles FROM ops AS o
+captures_of AS MATERIALIZED (
+    FROM _series_factors(selector, over, "by", phase)
 ),
 found AS (
     SELECT
-        o.series,
-        o.capture_id,
-        o.label,
-        o.position,
+        s.series,
+        s.capture_id,
+        s.label,
+        s.position,
         o.runs,
-        o.ticks,
-        o.median_ticks,
-        o.slow_ticks,
-        CASE WHEN o.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
-        o.factor
-    FROM ops AS o
-    WHERE CASE what
-        WHEN 'total' THEN o.level = 'total' AND coalesce(o.scope = item, true)
-        WHEN 'op' THEN o.level = 'op'
-            AND split_part(item, '@', 1) IN (o.family, o.op)
+        o.p25 * s.scale AS ticks,
+        o.p50 * s.scale AS median_ticks,
+        o.p90 * s.scale AS slow_ticks,
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
+        s.factor
+    FROM captures_of AS s
+    JOIN op_times AS o ON o.capture_id = s.capture_id
+    WHERE o.phase IS NOT DISTINCT FROM phase AND CASE what
+        WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
+        WHEN 'op' THEN o.op_index > 0
+            AND split_part(item, '@', 1) IN (o.family, o.op_type)
             AND split_part(item, '@', 2) IN ('', o.instruction_id::VARCHAR)
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
@@ -150,15 +148,13 @@ found AS (
         s.label,
         s.position,
         m.runs,
-        m.p25 * coalesce(_nanoseconds(c.time_scale), 1),
-        m.p50 * coalesce(_nanoseconds(c.time_scale), 1),
-        m.p90 * coalesce(_nanoseconds(c.time_scale), 1),
-        CASE WHEN c.time_scale = 'cycles' THEN 'cycles' ELSE 'ns' END,
-        coalesce(f.factor, 0)
-    FROM _series_captures(selector, over, "by") AS s
-    JOIN captures AS c ON c.capture_id = s.capture_id
+        m.p25 * s.scale,
+        m.p50 * s.scale,
+        m.p90 * s.scale,
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END,
+        s.factor
+    FROM captures_of AS s
     JOIN module_times AS m ON m.capture_id = s.capture_id
-    LEFT JOIN factors AS f ON f.capture_id = s.capture_id
     WHERE what = 'module'
         AND m.module_path = item
         AND m.phase IS NOT DISTINCT FROM phase
@@ -174,7 +170,7 @@ found AS (
         median(m.value),
         coalesce(m.unit, ''),
         0
-    FROM _series_captures(selector, over, "by") AS s
+    FROM captures_of AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
     WHERE what = 'metric' AND m.name = item
     GROUP BY s.series, s.capture_id, m.unit

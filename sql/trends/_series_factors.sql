@@ -1,0 +1,83 @@
+-- The captures of series, in order, with what all ops of each have in common: the
+-- median over the series' ops of how much more they took than in its median
+-- capture; of the 20 largest ops with a precise clock that at least half of the
+-- captures have; 0 with fewer than three of them. What is median and large in a
+-- series, about 100 captures evenly in it tell.
+-- Columns:
+--   series: which series of captures
+--   capture_id: the capture
+--   label: its place in order, as text
+--   position: place in the series
+--   scale: how many nanoseconds its ticks are; 1 for cycles
+--   is_cycles: whether they are cycles
+--   factor: what all ops have in common, as a logarithm
+CREATE MACRO _series_factors(
+    selector,  -- as in `trend`
+    over,  -- as in `trend`
+    "by",  -- as in `trend`
+    phase  -- as in `trend`
+) AS TABLE
+WITH
+ordered AS MATERIALIZED (
+    SELECT
+        s.*,
+        coalesce(_nanoseconds(c.time_scale), 1) AS scale,
+        c.time_scale = 'cycles' AS is_cycles,
+        count(*) FILTER (WHERE s.is_in_sample) OVER (PARTITION BY s.series) AS sampled
+    FROM (
+        SELECT
+            p.*,
+            p.position % greatest(
+                1, max(p.position) OVER (PARTITION BY p.series) // 100
+            ) = 0 AS is_in_sample
+        FROM _series_captures(selector, over, "by") AS p
+    ) AS s
+    JOIN captures AS c ON c.capture_id = s.capture_id
+),
+typical AS MATERIALIZED (
+    SELECT
+        d.series,
+        o.item,
+        median(ln(o.p25 * d.scale)) AS middle,
+        row_number() OVER (
+            PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
+        ) AS place
+    FROM ordered AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    WHERE d.is_in_sample
+        AND o.phase IS NOT DISTINCT FROM phase
+        AND o.op_index > 0
+        AND o.p25 > 0
+        AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
+    GROUP BY d.series, o.item
+    HAVING 2 * count(*) >= max(d.sampled)
+    QUALIFY place <= 20
+),
+-- Ops are chosen before captures: a few texts to compare with, not all of both.
+large AS (
+    SELECT o.capture_id, o.item, o.p25
+    FROM op_times AS o
+    WHERE o.item IN (SELECT y.item FROM typical AS y)
+        AND o.phase IS NOT DISTINCT FROM phase
+        AND o.p25 > 0
+),
+factors AS (
+    SELECT
+        d.capture_id,
+        CASE WHEN count(*) >= 3 THEN median(ln(l.p25 * d.scale) - y.middle) ELSE 0 END
+            AS factor
+    FROM large AS l
+    JOIN ordered AS d ON d.capture_id = l.capture_id
+    JOIN typical AS y ON y.item = l.item AND y.series = d.series
+    GROUP BY d.capture_id
+)
+SELECT
+    d.series,
+    d.capture_id,
+    d.label,
+    d.position,
+    d.scale,
+    d.is_cycles,
+    coalesce(f.factor, 0) AS factor
+FROM ordered AS d
+LEFT JOIN factors AS f ON f.capture_id = d.capture_id;
