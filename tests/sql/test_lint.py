@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlglot
 from sqlglot import exp
 
+import etq
 from etq import catalog
 from etq.catalog import SqlObject
 from etq.warehouse import Warehouse
@@ -62,6 +64,13 @@ THEMES = [
     "trends",
 ]
 # What a theme may use of others, beside the tables: what stands before it in the list above.
+
+
+@pytest.fixture(scope="module")
+def warehouse() -> Iterator[Warehouse]:
+    """An empty warehouse that all tests here ask, and none writes to."""
+    with etq.open() as opened:
+        yield opened
 
 
 def ids(objects: list[SqlObject]) -> list[str]:
