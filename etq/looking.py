@@ -46,7 +46,13 @@ def look_at(
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
     if etrecord is not None:
-        warehouse.link(capture, warehouse.ingest_record(etrecord))
+        from etq.storing_records import link_many
+
+        # Without rollups, which are for questions across captures.
+        record = warehouse.ingest_record(etrecord)
+        schema.in_transaction(
+            connection, lambda: link_many(connection, [capture.capture_id], "record_id", record.record_id)
+        )
     if buffer is not None:
         from etq.storing_values import find_in_values
 
