@@ -15,7 +15,7 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import PHASES, UNITS, is_file, output_options, percentage, warehouse_option
+from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
 from etq.output import format_of, printable, table, write_rows, write_text
 
@@ -90,6 +90,22 @@ class Comparison:
         return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
 
+def judging_options(command: Command) -> Command:
+    """Of what is compared, and what counts as a difference."""
+    for option in (
+        click.option("--compare-anyway", "forced", is_flag=True, help="In spite of profiling levels and conditions."),
+        click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%."),
+        click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]"),
+        click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by."),
+        click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
+        click.option(
+            "--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.argument("base")
 @click.argument("new")
@@ -100,17 +116,7 @@ class Comparison:
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="Of modules and of ops, in tables."
 )
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
-@click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
-@click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
-@click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
-@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
-@click.option(
-    "--compare-anyway",
-    "forced",
-    is_flag=True,
-    help="Compare different profiling levels, and in spite of differing conditions.",
-)
+@judging_options
 @click.option(
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),

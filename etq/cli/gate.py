@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.compare import REGRESSION, Comparison, headline, sides, tell_worse
-from etq.cli.options import PHASES, percentage, warehouse_option
+from etq.cli.compare import REGRESSION, Comparison, headline, judging_options, sides, tell_worse
+from etq.cli.options import warehouse_option
 from etq.errors import EtqError
 from etq.output import printable
 
@@ -23,17 +23,7 @@ SKIP = 125
 @click.option("--bisect", is_flag=True, help="Status 0 good, 1 bad, 125 can't tell, as `git bisect run` takes it.")
 @click.option("--total", is_flag=True, help="Judge the total alone, not ops.")
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Judge these metrics, not times.")
-@click.option("--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]")
-@click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase.")
-@click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by.")
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
-@click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%.")
-@click.option(
-    "--compare-anyway",
-    "forced",
-    is_flag=True,
-    help="Judge different profiling levels, and in spite of differing conditions.",
-)
+@judging_options
 @warehouse_option
 def gate(
     base: str,
