@@ -213,7 +213,7 @@ SELECT
     m.scope || '|' || m.module_path AS item,
     m.ticks * m.scale AS ticks,
     m.resolution * m.scale AS resolution,
-    m.resolution * m.scale >= 1000 AND m.ticks < 500 * m.resolution AS is_coarse,
+    _counts_coarsely(m.ticks, m.resolution, m.scale) AS is_coarse,
     m.module_path
 FROM (
     SELECT

@@ -9,14 +9,10 @@
 --   scope: the method that ran, or else the name of its runs
 --   item: what is the same op in all captures: method, module, op and order among those alike
 --   op: op type where a record tells it, else family
---   family: its family
 --   module_path: its module, where a record tells it
 --   instruction_id: the instruction; NULL where none is named
---   runs: number of runs
---   ticks: a quarter of them took less, in ns, or cycles
---   median_ticks: half of them took less
---   slow_ticks: nine tenths of them took less
---   is_cycles: whether these are cycles
+--   ticks: a quarter of its runs took less, in ns, or cycles
+--   is_cycles: whether that is cycles
 --   factor: what all ops have in common, as a logarithm
 CREATE MACRO _op_series(
     selector,  -- as in `trend`
@@ -33,13 +29,9 @@ SELECT
     o.scope,
     o.item,
     coalesce(o.op_type, o.family) AS op,
-    o.family,
     o.module_path,
     o.instruction_id,
-    o.runs,
     o.p25 * d.scale AS ticks,
-    o.p50 * d.scale AS median_ticks,
-    o.p90 * d.scale AS slow_ticks,
     d.is_cycles,
     d.factor
 FROM _series_factors(selector, over, "by", phase) AS d

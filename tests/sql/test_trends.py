@@ -9,7 +9,6 @@ import pytest
 
 import etq
 from etq.errors import EtqError, QueryError
-from etq.rollups import fill_rollups
 from etq.warehouse import Warehouse
 from tests.builders import delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -213,7 +212,6 @@ def test_phases_have_trends_of_their_own() -> None:
         for build in range(1, 4):
             one = warehouse.ingest(capture(build), name=f"b{build}", labels={"build": str(build)})
             warehouse.phase(one, "decode", runs=[1, 2])
-            fill_rollups(warehouse.connection, one.capture_id)
         rows = warehouse.rows("SELECT runs FROM trend(phase := 'decode')")[1]
         assert rows == [(2,), (2,), (2,)]
         assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
