@@ -129,11 +129,19 @@ def store_once(
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Keep what DuckDB holds of a file within `INSERT_MEMORY`; not for a database in memory, which must hold all."""
     before = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'")
+    connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'; SET VARIABLE memory_is_little = true")
     try:
         yield
     finally:
-        connection.execute(f"SET memory_limit = '{before}'")
+        connection.execute(f"SET memory_limit = '{before}'; RESET VARIABLE memory_is_little")
+
+
+def _make_room(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Let DuckDB hold as much as a large file has bytes: rollups sort all times of its ops, which can't go to disk."""
+    megabytes = len(source.content) >> 20
+    [(is_little,)] = connection.execute("SELECT getvariable('memory_is_little')").fetchall()
+    if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
+        connection.execute(f"SET memory_limit = '{megabytes}MB'")
 
 
 def lay_over(
@@ -249,6 +257,7 @@ def _insert_rows(
         from etq.storing_values import find_in_values
 
         find_in_values(connection, capture_id, options.debug_buffer)
+    _make_room(connection, source)
     fill_rollups(connection, capture_id)
 
 

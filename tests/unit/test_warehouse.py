@@ -13,10 +13,11 @@ import duckdb
 import pytest
 
 import etq
-from etq import catalog, schema
+from etq import catalog, schema, storing
 from etq.errors import FormatError, QueryError, WarehouseError
 from etq.looking import look_at
 from etq.warehouse import Warehouse
+from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 
@@ -331,3 +332,18 @@ def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> Non
         secret.chmod(0)
         with pytest.raises(FormatError, match="can't be read: permission denied"):
             warehouse.ingest(secret)
+
+
+def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "INSERT_MEMORY", "16MB")
+    events = make_dump.write(tmp_path / "large.etdp", 1_010_000)
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.ingest(tmp_path / "large.etdp")
+        assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(events,)]
+        [(calls, executes)] = warehouse.rows(
+            "SELECT sum(o.calls), max(o.calls) FILTER (WHERE o.op_index = 0) FROM op_times AS o"
+        )[1]
+        assert calls > executes > 1000
+        assert warehouse.rows("SELECT getvariable('memory_is_little')")[1] == [(None,)]
