@@ -8,8 +8,11 @@ import duckdb
 
 from etq.errors import WarehouseError
 
-ROLLUPS: Final = {"op_times": "_find_op_times", "module_times": "_find_module_times"}
-
+ROLLUPS: Final = {
+    "op_times": "_find_op_times",
+    "module_times": "_find_module_times",
+    "capture_ops": "_find_capture_ops",  # of op_times
+}
 
 # The rule of the finding that a capture has whose events were pruned, so that its rollups can't be written again.
 PRUNED: Final = "events pruned"

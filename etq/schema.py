@@ -12,7 +12,7 @@ from etq import catalog
 from etq.errors import WarehouseError
 from etq.rollups import fill_rollups
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 # For each schema version after the first, the statements that make it of the one before.
 MIGRATIONS: Final[dict[int, str]] = {
     2: """
@@ -63,7 +63,55 @@ MIGRATIONS: Final[dict[int, str]] = {
         p90 DOUBLE NOT NULL
     );
     """,
+    # Ops get their places, also those whose events were pruned: all of that is in the rollups.
+    3: """
+    ALTER TABLE op_times RENAME TO old_op_times;
+    CREATE TABLE op_times (
+        capture_id INTEGER NOT NULL,
+        op_index INTEGER NOT NULL,
+        phase VARCHAR,
+        item VARCHAR NOT NULL,
+        scope VARCHAR NOT NULL,
+        kind VARCHAR NOT NULL,
+        label VARCHAR NOT NULL,
+        family VARCHAR NOT NULL,
+        chain_index BIGINT NOT NULL,
+        instruction_id INTEGER,
+        op_type VARCHAR,
+        module_path VARCHAR,
+        place_in_module INTEGER NOT NULL,
+        place_in_kind INTEGER NOT NULL,
+        value_unit VARCHAR NOT NULL,
+        is_added BOOLEAN NOT NULL,
+        runs INTEGER NOT NULL,
+        calls BIGINT NOT NULL,
+        total_ticks BIGINT,
+        p25 DOUBLE NOT NULL,
+        p50 DOUBLE NOT NULL,
+        p90 DOUBLE NOT NULL,
+        resolution BIGINT NOT NULL
+    );
+    INSERT INTO op_times BY NAME
+    SELECT
+        o.*,
+        dense_rank() OVER (
+            PARTITION BY o.capture_id, o.scope, o.module_path, coalesce(o.op_type, o.family)
+            ORDER BY o.op_index
+        ) AS place_in_module,
+        dense_rank() OVER (PARTITION BY o.capture_id, o.scope, o.kind, o.family ORDER BY o.op_index) AS place_in_kind
+    FROM old_op_times AS o
+    ORDER BY o.capture_id, o.op_index, o.phase NULLS FIRST;
+    DROP TABLE old_op_times;
+    CREATE TABLE capture_ops (
+        capture_id INTEGER NOT NULL,
+        scope VARCHAR,
+        is_method BOOLEAN NOT NULL,
+        ops_hash VARCHAR NOT NULL
+    );
+    """,
 }
+
+LAST_KEY: Final = 2**31 - 1
 
 Result = TypeVar("Result")
 
@@ -134,7 +182,9 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
             _document_tables(connection)
         define(connection)
         if version < 2:
-            fill_rollups(connection, 1, 2**31 - 1)
+            fill_rollups(connection, 1, LAST_KEY)
+        elif version < 3:
+            connection.execute("INSERT INTO capture_ops FROM _find_capture_ops(1, ?)", [LAST_KEY])
         connection.execute(
             "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
             [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],

@@ -14,6 +14,23 @@ CREATE MACRO _matching_captures(
     capture  -- a name, a selector, or at least 4 letters of a hash
 ) AS TABLE
 SELECT _way.capture_id, _way.name
+FROM _ways_of_naming(capture) AS _way
+WHERE _way.way = _way.best;
+
+-- All captures, and whether an argument means them.
+-- Columns:
+--   capture_id: the capture
+--   name: its name
+--   way: how the argument means it: 1 by hash, 2 by name, 3 by selector or prefix; NULL if not
+--   best: the least of all captures' ways; NULL if it means none
+CREATE MACRO _ways_of_naming(
+    capture  -- a name, a selector, or at least 4 letters of a hash
+) AS TABLE
+SELECT
+    _way.capture_id,
+    _way.name,
+    _way.way,
+    min(_way.way) OVER () AS best
 FROM (
     SELECT
         _each.capture_id,
@@ -30,10 +47,43 @@ FROM (
     FROM captures AS _each
     LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected
         ON _selected.capture_id = _each.capture_id
-) AS _way
-QUALIFY _way.way = min(_way.way) OVER ();
+) AS _way;
 
--- The captures that a selector chooses.
+-- What an argument means, in one row.
+-- Columns:
+--   keys: the captures; empty if it means none
+--   names: their names, sorted; NULL if it means none
+--   missing: what to say if it means none, with the three names that are spelled most like it
+CREATE MACRO _meant_captures(
+    capture  -- as everywhere
+) AS TABLE
+SELECT
+    _found.keys,
+    _found.names,
+    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || coalesce(
+        '; the nearest are ' || array_to_string(
+            list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
+        ),
+        '; the warehouse is empty'
+    ) AS missing
+FROM (
+    SELECT
+        coalesce(
+            list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []
+        ) AS keys,
+        list(_way.name ORDER BY _way.name)
+            FILTER (WHERE _way.way = _way.best) AS names,
+        -- Distances take time: only where nothing else is found.
+        list(CASE
+            WHEN _way.best IS NULL THEN struct_pack(
+                distance := levenshtein(_way.name, capture::VARCHAR),
+                name := _way.name
+            )
+        END) FILTER (WHERE _way.best IS NULL) AS nearest
+    FROM _ways_of_naming(capture) AS _way
+) AS _found;
+
+-- The captures that a selector chooses; none where the text is no selector.
 -- Columns:
 --   capture_id: the capture
 CREATE MACRO _selected_captures(
@@ -70,7 +120,8 @@ FROM (
                 ))
         )
 ) AS _ranked
-WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
+WHERE (contains(selector, '=') OR starts_with(selector, '@'))
+    AND CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
@@ -95,28 +146,17 @@ CREATE MACRO _selector_parts(
 CREATE MACRO _any_capture_id(
     capture  -- as everywhere
 ) AS (
-    SELECT CASE _found.number
-        WHEN 1 THEN _found.capture_id
-        WHEN 0 THEN error(
-            'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || coalesce(
-                '; the nearest are ' || _nearest_captures(capture),
-                '; the warehouse is empty'
-            )
-        )
+    SELECT CASE len(_meant.keys)
+        WHEN 1 THEN _meant.keys[1]
+        WHEN 0 THEN error(_meant.missing)
         ELSE error(
-            capture::VARCHAR || ' matches ' || _found.number || ' captures ('
-            || array_to_string(_found.names[:3], ', ')
-            || CASE WHEN _found.number > 3 THEN ', ...' ELSE '' END
+            capture::VARCHAR || ' matches ' || len(_meant.keys) || ' captures ('
+            || array_to_string(_meant.names[:3], ', ')
+            || CASE WHEN len(_meant.keys) > 3 THEN ', ...' ELSE '' END
             || '); name one'
         )
     END
-    FROM (
-        SELECT
-            count(*) AS number,
-            max(_match.capture_id) AS capture_id,
-            list(_match.name ORDER BY _match.name) AS names
-        FROM _matching_captures(capture) AS _match
-    ) AS _found
+    FROM _meant_captures(capture) AS _meant
 );
 
 -- The key of the one capture that an argument means, to be asked about its
@@ -140,24 +180,6 @@ CREATE MACRO _capture_id(
         ELSE _meant.capture_id
     END
     FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
-);
-
--- The names of the three captures that are spelled most like an argument, in
--- one text; NULL where there are no captures.
-CREATE MACRO _nearest_captures(
-    capture  -- as everywhere
-) AS (
-    SELECT string_agg(
-        _near.name, ', ' ORDER BY _near.distance, _near.name
-    )
-    FROM (
-        SELECT
-            _each.name,
-            levenshtein(_each.name, capture::VARCHAR) AS distance
-        FROM captures AS _each
-        ORDER BY 2, 1
-        LIMIT 3
-    ) AS _near
 );
 
 -- The one capture that an argument means, and the unit to answer in.

@@ -18,6 +18,9 @@ segments AS (
     SELECT 'captures' AS table_name, s.*
     FROM pragma_storage_info('captures') AS s
     UNION ALL
+    SELECT 'capture_ops' AS table_name, s.*
+    FROM pragma_storage_info('capture_ops') AS s
+    UNION ALL
     SELECT 'debug_values' AS table_name, s.*
     FROM pragma_storage_info('debug_values') AS s
     UNION ALL
@@ -107,6 +110,8 @@ capture_rows AS (
         SELECT 'allocators' AS table_name, t.capture_id FROM allocators AS t
         UNION ALL
         SELECT 'captures' AS table_name, t.capture_id FROM captures AS t
+        UNION ALL
+        SELECT 'capture_ops' AS table_name, t.capture_id FROM capture_ops AS t
         UNION ALL
         SELECT 'debug_values' AS table_name, t.capture_id FROM debug_values AS t
         UNION ALL

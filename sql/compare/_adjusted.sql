@@ -120,10 +120,10 @@ moved AS (
 staying AS (
     SELECT m.comparison, m.item
     FROM moved AS m
-    WHERE NOT m.has_moved
-    QUALIFY 3 * count(*) OVER (PARTITION BY m.comparison) >= (
-        SELECT count(*) FROM moved AS n WHERE n.comparison = m.comparison
-    )
+    WINDOW in_all AS (PARTITION BY m.comparison)
+    QUALIFY NOT m.has_moved
+        AND 3 * count(*) FILTER (WHERE NOT m.has_moved) OVER in_all
+            >= count(*) OVER in_all
 ),
 second_factors AS (
     SELECT d.comparison, d.capture_id, median(d.deviation) AS factor

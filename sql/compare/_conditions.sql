@@ -14,40 +14,43 @@ sides AS (
 ranges AS (
     SELECT
         m.name,
-        s.side,
         any_value(m.unit) AS unit,
-        min(m.value) AS low,
-        max(m.value) AS high,
-        median(m.value) AS middle
+        min(m.value) FILTER (WHERE s.side = 'base') AS base_low,
+        max(m.value) FILTER (WHERE s.side = 'base') AS base_high,
+        median(m.value) FILTER (WHERE s.side = 'base') AS base_middle,
+        min(m.value) FILTER (WHERE s.side = 'new') AS new_low,
+        max(m.value) FILTER (WHERE s.side = 'new') AS new_high,
+        median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
     FROM sides AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
-    WHERE m.better IS NULL
-    GROUP BY m.name, s.side
+    WHERE m.better IS NULL AND s.side <> 'history'
+    GROUP BY m.name
 ),
 governors AS (
     SELECT
-        s.side,
-        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) AS governors
+        array_to_string(list_sort(list_distinct(
+            list(l.value) FILTER (WHERE s.side = 'base')
+        )), ', ') AS base,
+        array_to_string(list_sort(list_distinct(
+            list(l.value) FILTER (WHERE s.side = 'new')
+        )), ', ') AS new
     FROM sides AS s
-    JOIN labels AS l ON l.capture_id = s.capture_id AND l.key = 'governor'
-    GROUP BY s.side
+    JOIN labels AS l ON l.capture_id = s.capture_id
+    WHERE l.key = 'governor'
 )
 SELECT
-    b.name,
-    printf('%g to %g', b.low, b.high) || ' in base, '
-    || printf('%g to %g', n.low, n.high) || ' in new' || coalesce(' ' || b.unit, '')
-        AS detail
-FROM ranges AS b
-JOIN ranges AS n ON n.name = b.name AND n.side = 'new'
-WHERE b.side = 'base'
-    AND (b.low > n.high OR b.high < n.low)
+    r.name,
+    printf('%g to %g', r.base_low, r.base_high) || ' in base, '
+    || printf('%g to %g', r.new_low, r.new_high) || ' in new'
+    || coalesce(' ' || r.unit, '') AS detail
+FROM ranges AS r
+WHERE (r.base_low > r.new_high OR r.base_high < r.new_low)
     -- Few values of one distribution may lie apart by chance; not by so much.
-    AND abs(n.middle - b.middle) >= 0.05 * abs(b.middle)
+    AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle)
 UNION ALL
-SELECT 'governor', b.governors || ' in base, ' || n.governors || ' in new'
-FROM governors AS b
-JOIN governors AS n ON n.side = 'new'
-WHERE b.side = 'base' AND b.governors <> n.governors;
+SELECT 'governor', g.base || ' in base, ' || g.new || ' in new'
+FROM governors AS g
+WHERE g.base <> g.new;
 
 -- The verdict as it is told: where conditions differ, that is what may have made
 -- it slower or faster.

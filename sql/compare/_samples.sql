@@ -34,28 +34,35 @@ given AS MATERIALIZED (
     SELECT unnest(chosen, recursive := true)
 ),
 found AS MATERIALIZED (
-    SELECT g.*, t.capture_id IS NOT NULL AS has_times
-    FROM given AS g
-    LEFT JOIN (
-        SELECT DISTINCT o.capture_id
-        FROM given AS n
-        JOIN op_times AS o ON o.capture_id = n.capture_id
-        WHERE o.phase IS NOT DISTINCT FROM CASE
-            WHEN phase IS NOT NULL THEN _known_phase(phase)
-        END
-    ) AS t
-        ON t.capture_id = g.capture_id
-),
-empty AS (
     SELECT
-        any_value(f.selector) AS selector,
-        any_value(c.name) AS name,
-        count(*) AS captures
-    FROM found AS f
-    JOIN captures AS c ON c.capture_id = f.capture_id
-    WHERE f.side <> 'history'
-    GROUP BY f.side
-    HAVING NOT bool_or(f.has_times)
+        g.*,
+        CASE
+            WHEN phase IS NULL THEN g.ops IS NOT NULL
+            ELSE g.capture_id IN (
+                SELECT o.capture_id
+                FROM op_times AS o
+                WHERE phase IS NOT NULL AND o.phase = _known_phase(phase)
+            )
+        END AS has_times
+    FROM given AS g
+),
+-- A side without any: what is said of it.
+empty AS (
+    SELECT min(e.message) AS message
+    FROM (
+        SELECT
+            CASE WHEN NOT bool_or(f.has_times) THEN
+                CASE count(*)
+                    WHEN 1 THEN any_value(f.name) || ' has no'
+                    ELSE 'no capture of ' || any_value(f.selector) || ' has an'
+                END || ' execute' || coalesce(' of phase ' || phase, '')
+                || ' to compare: of an ETDump or prof_result, the times of '
+                || 'Method::execute are, and of what is in it'
+            END AS message
+        FROM found AS f
+        WHERE f.side <> 'history'
+        GROUP BY f.side
+    ) AS e
 ),
 sides AS MATERIALIZED (
     SELECT
@@ -63,48 +70,72 @@ sides AS MATERIALIZED (
         s.side,
         s.position,
         s.only_scope,
-        coalesce(_nanoseconds(c.time_scale), 1) AS scale,
-        CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
-        bool_and(coalesce(r.is_complete, false)) OVER () AS has_records,
+        coalesce(_nanoseconds(s.time_scale), 1) AS scale,
+        CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         CASE
-            WHEN EXISTS (SELECT 1 FROM empty AS e) THEN error((
-                SELECT
-                    CASE e.captures
-                        WHEN 1 THEN e.name || ' has no'
-                        ELSE 'no capture of ' || e.selector || ' has an'
-                    END || ' execute' || coalesce(' of phase ' || phase, '')
-                    || ' to compare: of an ETDump or prof_result, the times of '
-                    || 'Method::execute are, and of what is in it'
-                FROM empty AS e
-                ORDER BY e.selector
-                LIMIT 1
-            ))
+            WHEN min(s.ops) OVER () = max(s.ops) OVER () THEN 'event'
+            WHEN bool_and(coalesce(r.is_complete, false)) OVER () THEN 'module'
+            ELSE 'name'
+        END AS matched,
+        CASE
+            WHEN e.message IS NOT NULL THEN error(e.message)
             WHEN forced
-                OR min(coalesce(c.profiling_level, 'none')) OVER ()
-                    = max(coalesce(c.profiling_level, 'none')) OVER ()
+                OR min(coalesce(s.profiling_level, 'none')) OVER ()
+                    = max(coalesce(s.profiling_level, 'none')) OVER ()
                 THEN true
             ELSE error(
                 'captures of different profiling levels ('
-                || string_agg(DISTINCT coalesce(c.profiling_level, 'none'), ', ')
+                || string_agg(DISTINCT coalesce(s.profiling_level, 'none'), ', ')
                     OVER ()
                 || ') are compared: tracing takes time itself; forced := true does it '
                 || 'all the same'
             )
         END AS is_alike
     FROM found AS s
-    JOIN captures AS c ON c.capture_id = s.capture_id
-    LEFT JOIN records AS r ON r.record_id = c.record_id
-    WHERE s.has_times OR EXISTS (SELECT 1 FROM empty AS e)
-),
-ops AS MATERIALIZED (
+    CROSS JOIN empty AS e
+    LEFT JOIN records AS r ON r.record_id = s.record_id
+    WHERE s.has_times OR e.message IS NOT NULL
+)
+SELECT
+    0 AS comparison,
+    d.capture_id,
+    d.side,
+    d.position,
+    CASE t.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
+    coalesce(d.only_scope, t.scope) AS scope,
+    CASE
+        WHEN t.op_index = 0 THEN coalesce(d.only_scope, t.scope)
+        WHEN d.matched = 'event' THEN concat_ws(
+            '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
+            t.instruction_id
+        )
+        WHEN d.matched = 'module' THEN concat_ws(
+            '|', coalesce(d.only_scope, t.scope), coalesce(t.module_path, '?'),
+            coalesce(t.op_type, t.family), t.place_in_module
+        )
+        ELSE concat_ws(
+            '|', coalesce(d.only_scope, t.scope), t.kind, t.family, t.place_in_kind
+        )
+    END AS item,
+    t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
+    t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
+    _counts_coarsely(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
+        AS is_coarse,
+    d.matched,
+    CASE d.matched WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family END
+        AS op,
+    t.module_path,
+    t.kind,
+    t.instruction_id,
+    t.op_index AS place,
+    t.is_added,
+    CASE t.value_unit
+        WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
+    END AS counted
+FROM sides AS d
+JOIN (
     SELECT
         o.*,
-        coalesce(d.only_scope, o.scope) AS method,
-        d.side,
-        d.position,
-        CASE o.value_unit
-            WHEN 'ticks' THEN d.scale ELSE coalesce(_nanoseconds(o.value_unit), 1)
-        END AS scale,
         CASE quantile
             WHEN 0.25 THEN o.p25
             WHEN 0.5 THEN o.p50
@@ -113,76 +144,21 @@ ops AS MATERIALIZED (
                 'quantile is 0.25, 0.5 or 0.9, not '
                 || coalesce(quantile::VARCHAR, 'NULL')
             )
-        END AS ticks,
-        d.has_records,
-        d.counted,
-        concat_ws(
-            '|', coalesce(d.only_scope, o.scope), o.kind, o.label, o.chain_index,
-            o.instruction_id
-        ) AS event
-    FROM sides AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
-    WHERE o.phase IS NOT DISTINCT FROM phase AND d.is_alike
-),
-way AS (
-    SELECT
-        CASE
-            WHEN count(DISTINCT p.program) = 1 THEN 'event'
-            WHEN bool_and(p.has_records) THEN 'module'
-            ELSE 'name'
-        END AS matched
-    FROM (
-        SELECT
-            any_value(o.has_records) AS has_records,
-            string_agg(o.event, chr(10) ORDER BY o.op_index) AS program
-        FROM ops AS o
-        GROUP BY o.capture_id
-    ) AS p
-)
-SELECT
-    0 AS comparison,
-    o.capture_id,
-    o.side,
-    o.position,
-    CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
-    o.method AS scope,
-    CASE
-        WHEN o.op_index = 0 THEN o.method
-        WHEN w.matched = 'event' THEN o.event
-        WHEN w.matched = 'module' THEN concat_ws(
-            '|', o.method, coalesce(o.module_path, '?'),
-            coalesce(o.op_type, o.family), row_number() OVER among_alike
-        )
-        ELSE concat_ws(
-            '|', o.method, o.kind, o.family, row_number() OVER among_alike
-        )
-    END AS item,
-    o.ticks * o.scale AS ticks,
-    o.resolution * o.scale AS resolution,
-    _counts_coarsely(o.ticks, o.resolution, o.scale) AS is_coarse,
-    w.matched,
-    CASE w.matched WHEN 'module' THEN coalesce(o.op_type, o.family) ELSE o.family END
-        AS op,
-    o.module_path,
-    o.kind,
-    o.instruction_id,
-    o.op_index AS place,
-    o.is_added,
-    CASE o.value_unit
-        WHEN 'ticks' THEN o.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
-    END AS counted
-FROM ops AS o
-CROSS JOIN way AS w
-WINDOW among_alike AS (
-    PARTITION BY
-        o.capture_id,
-        o.scope,
-        CASE w.matched WHEN 'module' THEN o.module_path ELSE o.kind END,
-        CASE w.matched
-            WHEN 'module' THEN coalesce(o.op_type, o.family)
-            ELSE o.family
-        END
-    ORDER BY o.op_index
+        END AS ticks
+    FROM op_times AS o
+    WHERE o.phase IS NOT DISTINCT FROM phase
+) AS t
+    ON t.capture_id = d.capture_id
+WHERE d.is_alike;
+
+-- How many nanoseconds, or cycles, one of an op's ticks is.
+CREATE MACRO _op_scale(
+    value_unit,  -- of `op_times`
+    scale  -- what one of the capture's ticks is
+) AS (
+    CASE value_unit
+        WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1)
+    END
 );
 
 -- The same of the modules of captures that are compared.

@@ -1,5 +1,6 @@
 -- What the times of a comparison are shown in.
 -- Columns:
+--   counted: what the sides count, as given
 --   unit: the one asked for, or us, or cycles; NULL where one side counts cycles and the other time
 --   divisor: what ticks are divided by for it; NULL likewise
 CREATE MACRO _shown_scale(
@@ -7,20 +8,22 @@ CREATE MACRO _shown_scale(
     unit  -- as in `compare_ops`
 ) AS TABLE
 SELECT
+    c.counted,
     c.shown AS unit,
-    CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counts, c.shown) END AS divisor
+    CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counted[1], c.shown) END AS divisor
 FROM (
     SELECT
-        counted[1] AS counts,
+        g.counted,
         CASE
             WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
                 THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
-            WHEN counted[2] IS NOT NULL THEN NULL
-            WHEN (counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
-                'the captures count ' || counted[1] || ', which can''t be told in '
+            WHEN g.counted[2] IS NOT NULL THEN NULL
+            WHEN (g.counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
+                'the captures count ' || g.counted[1] || ', which can''t be told in '
                 || unit
             )
-            WHEN counted[1] = 'cycles' THEN 'cycles'
+            WHEN g.counted[1] = 'cycles' THEN 'cycles'
             ELSE coalesce(unit, 'us')
         END AS shown
+    FROM (SELECT counted AS counted) AS g
 ) AS c;

@@ -1,14 +1,19 @@
 -- The captures that are compared: all of a side's, and where one is compared
 -- with one, what can tell how much single captures differ: up to 30 others, with
 -- all the labels that both have in common, of the same format, time scale
--- and level, and with all events of base. It is an error if a side is empty or several where one
+-- and level, and of the same ops as base. It is an error if a side is empty or several where one
 -- is meant, and if a capture is on both.
 -- Columns:
 --   capture_id: the capture
 --   side: base, new or history
 --   position: place of its captured_at among all captures of both sides, from 1; of history, in the order of captured_at or else of ingest; NULL where any of base and new have none
 --   selector: what was asked for; NULL of history
+--   name: its name
+--   time_scale: what one of its ticks is
+--   profiling_level: all, method_only, debug, or NULL
+--   record_id: its record; NULL without
 --   only_scope: where every capture of both sides ran one method, and no two that records tell apart, what to call it; NULL otherwise: without a record, runs tell only their own names
+--   ops: what is the same in captures of the same ops; NULL where it has none
 CREATE MACRO _sides(
     base,  -- as in `compare_ops`
     new,  -- as in `compare_ops`
@@ -33,16 +38,18 @@ checked AS MATERIALIZED (
         END AS side,
         a.selector,
         count(*) OVER () AS captures,
+        c.name,
         c.captured_at,
         c.format,
         c.time_scale,
-        c.profiling_level
+        c.profiling_level,
+        c.record_id,
+        o.scope,
+        o.is_method,
+        o.ops_hash
     FROM asked AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
-),
--- The capture of base, where one is compared with one.
-single AS (
-    FROM checked AS k WHERE k.side = 'base' AND k.captures = 2
+    LEFT JOIN capture_ops AS o ON o.capture_id = a.capture_id
 ),
 shared_labels AS (
     SELECT l.key, l.value, count(*) OVER () AS labels
@@ -59,15 +66,28 @@ labelled AS (
     GROUP BY l.capture_id
     HAVING count(*) = any_value(s.labels)
 ),
-candidates AS MATERIALIZED (
+remembered AS (
+    SELECT m.capture_id FROM _several_captures(history) AS m
+    WHERE history IS NOT NULL
+),
+recent AS (
     SELECT
         c.capture_id,
+        c.name,
+        c.time_scale,
+        c.profiling_level,
+        c.record_id,
+        o.scope,
+        o.ops_hash,
         row_number() OVER (
             ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
         ) AS place
-    FROM single AS k
-    CROSS JOIN captures AS c
-    WHERE c.capture_id NOT IN (SELECT n.capture_id FROM checked AS n)
+    FROM checked AS k
+    JOIN capture_ops AS o ON o.ops_hash = k.ops_hash
+    JOIN captures AS c ON c.capture_id = o.capture_id
+    WHERE k.side = 'base'
+        AND k.captures = 2
+        AND c.capture_id NOT IN (SELECT n.capture_id FROM checked AS n)
         AND CASE
             WHEN history IS NULL THEN
                 c.format = k.format
@@ -77,58 +97,10 @@ candidates AS MATERIALIZED (
                     c.capture_id IN (SELECT l.capture_id FROM labelled AS l)
                     OR NOT EXISTS (FROM shared_labels AS s)
                 )
-            ELSE c.capture_id IN (
-                SELECT m.capture_id FROM _several_captures(history) AS m
-            )
+            ELSE c.capture_id IN (SELECT m.capture_id FROM remembered AS m)
         END
 ),
-base_events AS MATERIALIZED (
-    SELECT
-        s.kind,
-        s.label,
-        coalesce(s.instruction_id, -1) AS instruction_id,
-        row_number() OVER () AS number,
-        count(*) OVER () AS events
-    FROM single AS k
-    JOIN signatures AS s ON s.capture_id = k.capture_id
-    GROUP BY s.kind, s.label, coalesce(s.instruction_id, -1)
-),
--- Mostly the latest ones will do, and the events of the others aren't read.
-latest AS MATERIALIZED (
-    SELECT s.capture_id
-    FROM (FROM candidates AS n WHERE n.place <= 60) AS c
-    JOIN signatures AS s ON s.capture_id = c.capture_id
-    JOIN base_events AS e
-        ON e.kind = s.kind
-        AND e.label = s.label
-        AND e.instruction_id = coalesce(s.instruction_id, -1)
-    GROUP BY s.capture_id
-    HAVING count(DISTINCT e.number) = any_value(e.events)
-),
-earlier AS MATERIALIZED (
-    SELECT n.capture_id
-    FROM candidates AS n
-    WHERE n.place > 60 AND (SELECT count(*) FROM latest AS l) < 30
-),
-alike AS (
-    FROM latest
-    UNION ALL
-    SELECT s.capture_id
-    FROM earlier AS c
-    JOIN signatures AS s ON s.capture_id = c.capture_id
-    JOIN base_events AS e
-        ON e.kind = s.kind
-        AND e.label = s.label
-        AND e.instruction_id = coalesce(s.instruction_id, -1)
-    GROUP BY s.capture_id
-    HAVING count(DISTINCT e.number) = any_value(e.events)
-),
-recent AS (
-    SELECT c.capture_id, row_number() OVER (ORDER BY c.place) AS place
-    FROM alike AS a
-    JOIN candidates AS c ON c.capture_id = a.capture_id
-),
-placed AS MATERIALIZED (
+placed AS (
     SELECT
         k.capture_id,
         k.side,
@@ -136,53 +108,61 @@ placed AS MATERIALIZED (
             WHEN count(k.captured_at) OVER () = count(*) OVER ()
                 THEN row_number() OVER (ORDER BY k.captured_at, k.capture_id)
         END AS position,
-        k.selector
+        k.selector,
+        k.name,
+        k.time_scale,
+        k.profiling_level,
+        k.record_id,
+        k.scope,
+        k.ops_hash
     FROM checked AS k
     UNION ALL
-    SELECT r.capture_id, 'history', -r.place, NULL
+    SELECT
+        r.capture_id,
+        'history',
+        -r.place,
+        NULL,
+        r.name,
+        r.time_scale,
+        r.profiling_level,
+        r.record_id,
+        r.scope,
+        r.ops_hash
     FROM recent AS r
     WHERE r.place <= 30
-),
-methods AS (
-    SELECT DISTINCT r.capture_id, r.method
-    FROM placed AS p
-    JOIN runs AS r ON r.capture_id = p.capture_id
-    WHERE r.method IS NOT NULL
-),
-scopes AS (
-    SELECT
-        p.capture_id,
-        any_value(p.side) AS side,
-        min(o.scope) AS scope,
-        count(DISTINCT o.scope) AS scopes,
-        bool_or(m.method IS NOT NULL) AS is_method
-    FROM placed AS p
-    JOIN op_times AS o ON o.capture_id = p.capture_id
-    LEFT JOIN methods AS m ON m.capture_id = o.capture_id AND m.method = o.scope
-    WHERE o.op_index = 0 AND o.phase IS NULL
-    GROUP BY p.capture_id
 ),
 alone AS (
     SELECT
         CASE
-            WHEN max(s.scopes) = 1
-                AND count(DISTINCT s.scope) FILTER (WHERE s.is_method) <= 1
+            WHEN count(k.scope) = count(k.ops_hash)
+                AND coalesce(
+                    min(k.scope) FILTER (WHERE k.is_method)
+                    = max(k.scope) FILTER (WHERE k.is_method),
+                    true
+                )
                 THEN coalesce(
-                    max(s.scope) FILTER (WHERE s.is_method), max(s.scope)
+                    max(k.scope) FILTER (WHERE k.is_method), max(k.scope)
                 )
         END AS only_scope
-    FROM scopes AS s
-    WHERE s.side <> 'history'
+    FROM checked AS k
 )
 SELECT
     p.capture_id,
     p.side,
     p.position,
     p.selector,
-    CASE WHEN s.scopes = 1 THEN a.only_scope END AS only_scope
+    p.name,
+    p.time_scale,
+    p.profiling_level,
+    p.record_id,
+    CASE WHEN p.scope IS NOT NULL THEN a.only_scope END AS only_scope,
+    CASE
+        WHEN p.scope IS NULL OR a.only_scope IS NULL
+            THEN coalesce(p.scope, '') || '|' || p.ops_hash
+        ELSE p.ops_hash
+    END AS ops
 FROM placed AS p
-CROSS JOIN alone AS a
-LEFT JOIN scopes AS s ON s.capture_id = p.capture_id;
+CROSS JOIN alone AS a;
 
 -- All captures that an argument means; none where it is NULL. It is an error,
 -- which names the nearest, if there are none; or several, where it isn't a
@@ -192,36 +172,14 @@ LEFT JOIN scopes AS s ON s.capture_id = p.capture_id;
 CREATE MACRO _several_captures(
     capture  -- a name, hash prefix, @latest or a selector, which may mean many
 ) AS TABLE
-WITH
-_matched AS MATERIALIZED (
-    FROM _matching_captures(capture)
-),
--- Asked for only where there is no match: it looks at all names.
-_nearest AS (
-    SELECT string_agg(_near.name, ', ' ORDER BY _near.distance, _near.name) AS names
-    FROM (
-        SELECT _each.name, levenshtein(_each.name, capture::VARCHAR) AS distance
-        FROM captures AS _each
-        WHERE (SELECT count(*) FROM _matched) = 0
-        ORDER BY 2, 1
-        LIMIT 3
-    ) AS _near
-)
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []
-    WHEN len(_found.keys) = 1
-        OR len(_found.keys) > 1 AND contains(capture::VARCHAR, '=') THEN _found.keys
-    WHEN len(_found.keys) > 1 THEN error(
-        capture::VARCHAR || ' matches ' || len(_found.keys)
+    WHEN len(_meant.keys) = 1
+        OR len(_meant.keys) > 1 AND contains(capture::VARCHAR, '=') THEN _meant.keys
+    WHEN len(_meant.keys) > 1 THEN error(
+        capture::VARCHAR || ' matches ' || len(_meant.keys)
         || ' captures; name one, or select by labels'
     )
-    ELSE error(
-        'no capture matches ' || capture::VARCHAR || coalesce(
-            '; the nearest are ' || _nearest.names, '; the warehouse is empty'
-        )
-    )
+    ELSE error(_meant.missing)
 END) AS capture_id
-FROM (
-    SELECT coalesce(list(_match.capture_id), []) AS keys FROM _matched AS _match
-) AS _found
-CROSS JOIN _nearest;
+FROM _meant_captures(capture) AS _meant;

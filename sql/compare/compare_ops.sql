@@ -52,69 +52,62 @@ described AS (
         arg_max(s.instruction_id, (s.side = 'new', s.capture_id))
             AS instruction_id,
         any_value(s.matched) AS matched,
-        list(DISTINCT s.counted) AS counted,
+        list_distinct(list(s.counted)) AS counted,
         arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'base') AS base_place,
         arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'new') AS new_place
     FROM sampled AS s
     WHERE s.level = 'op' AND s.side <> 'history'
     GROUP BY s.item
 ),
--- An op that came stands between the same two that stayed as one that went.
-gaps AS (
-    SELECT
-        d.*,
-        CASE
-            WHEN d.base_place IS NULL OR d.new_place IS NULL THEN (
-                SELECT count(*)
-                FROM described AS m
-                WHERE m.base_place IS NOT NULL AND m.new_place IS NOT NULL
-                    AND CASE
-                        WHEN d.base_place IS NULL THEN m.new_place < d.new_place
-                        ELSE m.base_place < d.base_place
-                    END
-            )
-        END AS gap
-    FROM described AS d
-),
-candidates AS (
-    SELECT
-        g.item,
-        string_agg(DISTINCT o.op, ', ' ORDER BY o.op) AS ops
-    FROM gaps AS g
-    JOIN gaps AS o
-        ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
-    GROUP BY g.item
-    -- Of more, the place tells nothing.
-    HAVING count(DISTINCT o.op) <= 3
-),
 shown AS (
     FROM _shown_scale(
-        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
+        (
+            SELECT list_distinct(list(s.counted))
+            FROM sampled AS s
+            WHERE s.level = 'total'
+        ),
         unit
     )
 ),
--- What a backend counts in another unit than the total is in has its own.
-units AS (
+-- What a backend counts in another unit than the total is in has its own. An op
+-- that came stands between the same two that stayed as one that went.
+placed AS MATERIALIZED (
     SELECT
-        d.item,
-        NOT list_has_all(t.counted, d.counted) AS is_other,
+        d.*,
+        NOT list_has_all(w.counted, d.counted) AS is_other,
         CASE
-            WHEN list_has_all(t.counted, d.counted) THEN w.unit
+            WHEN list_has_all(w.counted, d.counted) THEN w.unit
             WHEN d.counted = ['cycles'] THEN 'cycles'
             WHEN d.counted = ['ns'] THEN 'us'
         END AS unit,
         CASE
-            WHEN list_has_all(t.counted, d.counted) THEN w.divisor
+            WHEN list_has_all(w.counted, d.counted) THEN w.divisor
             WHEN d.counted = ['cycles'] THEN 1
             WHEN d.counted = ['ns'] THEN 1000
-        END AS divisor
+        END AS divisor,
+        CASE
+            WHEN d.base_place IS NULL THEN count(d.base_place) OVER (
+                ORDER BY d.new_place NULLS LAST
+                RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            )
+            WHEN d.new_place IS NULL THEN count(d.new_place) OVER (
+                ORDER BY d.base_place NULLS LAST
+                RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            )
+        END AS gap
     FROM described AS d
     CROSS JOIN shown AS w
-    CROSS JOIN (
-        SELECT list(DISTINCT s.counted) AS counted
-        FROM sampled AS s
-        WHERE s.level = 'total'
-    ) AS t
+),
+candidates AS (
+    SELECT
+        g.item,
+        list_sort(list_distinct(list(o.op))) AS ops
+    FROM placed AS g
+    JOIN placed AS o
+        ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
+    GROUP BY g.item
+    -- Of more, the place tells nothing.
+    HAVING len(ops) <= 3
 ),
 totals AS (
     SELECT c.scope, c.base_ticks, c.new_ticks
@@ -130,27 +123,26 @@ SELECT
     100 * c.change AS change_percent,
     100 * c.change_low AS low_percent,
     100 * c.change_high AS high_percent,
-    c.base_ticks / u.divisor AS base,
-    c.new_ticks / u.divisor AS new,
-    (coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) / u.divisor
+    c.base_ticks / g.divisor AS base,
+    c.new_ticks / g.divisor AS new,
+    (coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) / g.divisor
         AS difference,
-    u.unit,
+    g.unit,
     CASE
-        WHEN NOT u.is_other THEN 100 * coalesce(
+        WHEN NOT g.is_other THEN 100 * coalesce(
             c.share, c.base_ticks / t.base_ticks, c.new_ticks / t.new_ticks
         )
     END AS share_percent,
     c.q,
     coalesce(c.note, CASE c.verdict
-        WHEN 'removed' THEN 'may have become ' || n.ops
-        WHEN 'added' THEN 'may have been ' || n.ops
+        WHEN 'removed' THEN 'may have become ' || array_to_string(n.ops, ', ')
+        WHEN 'added' THEN 'may have been ' || array_to_string(n.ops, ', ')
     END) AS note,
     g.matched,
     c.base_captures,
     c.new_captures
 FROM compared AS c
-JOIN gaps AS g ON g.item = c.item
-JOIN units AS u ON u.item = c.item
+JOIN placed AS g ON g.item = c.item
 CROSS JOIN (
     SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x

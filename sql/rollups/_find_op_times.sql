@@ -13,6 +13,8 @@
 --   instruction_id: the instruction
 --   op_type: what its nodes call
 --   module_path: the module it stands in
+--   place_in_module: place among the ops of its scope, module and op_type, or else family
+--   place_in_kind: place among the ops of its scope, kind and family
 --   value_unit: what the numbers below count
 --   is_added: whether they add up to the total
 --   runs: number of runs that have it
@@ -129,7 +131,20 @@ ops AS MATERIALIZED (
             ORDER BY
                 g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
                 g.value_unit
-        ) AS ordinal
+        ) AS ordinal,
+        row_number() OVER (
+            PARTITION BY
+                g.capture_id, g.scope, g.module_path, coalesce(g.op_type, g.family)
+            ORDER BY
+                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.kind, g.label,
+                g.value_unit, g.op_type, g.module_path
+        ) AS place_in_module,
+        row_number() OVER (
+            PARTITION BY g.capture_id, g.scope, g.kind, g.family
+            ORDER BY
+                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
+                g.value_unit, g.op_type, g.module_path
+        ) AS place_in_kind
     FROM grouped AS g
 ),
 members AS (
@@ -203,6 +218,8 @@ SELECT
     o.instruction_id,
     o.op_type,
     o.module_path,
+    o.place_in_module::INTEGER AS place_in_module,
+    o.place_in_kind::INTEGER AS place_in_kind,
     o.value_unit,
     o.is_added,
     n.runs,

@@ -15,6 +15,8 @@ CREATE TABLE op_times (
     instruction_id INTEGER,  -- the instruction; NULL where none is named
     op_type VARCHAR,  -- what its nodes call, by the linked record; NULL where that isn't told
     module_path VARCHAR,  -- the module it stands in, by the linked record; NULL where that isn't told
+    place_in_module INTEGER NOT NULL,  -- place among the ops of its scope, module and op_type (or else family), from 1
+    place_in_kind INTEGER NOT NULL,  -- place among the ops of its scope, kind and family, from 1
     value_unit VARCHAR NOT NULL,  -- what the numbers below count: ticks of the capture's time_scale, us or cycles
     is_added BOOLEAN NOT NULL,  -- whether they are in ticks of the host's clock, and within no other op's: they add up to the total
     runs INTEGER NOT NULL,  -- number of runs that have it
@@ -38,4 +40,13 @@ CREATE TABLE module_times (
     p25 DOUBLE NOT NULL,  -- a quarter of the runs took less
     p50 DOUBLE NOT NULL,  -- half of the runs took less
     p90 DOUBLE NOT NULL  -- nine tenths of the runs took less
+);
+
+-- What tells whether captures have the same ops, a row for each that has
+-- `op_times`; written when these are.
+CREATE TABLE capture_ops (
+    capture_id INTEGER NOT NULL,  -- the capture
+    scope VARCHAR,  -- the scope of all its ops; NULL where these are of several
+    is_method BOOLEAN NOT NULL,  -- whether any scope is a method that a record tells, not only the name of runs
+    ops_hash VARCHAR NOT NULL  -- MD5 of the kinds, labels and instructions of its ops in their order, and of the scopes, where they are of several
 );

@@ -186,7 +186,7 @@ def make(path: Path, captures: int) -> tuple[float, float, int]:
         warehouse.ingest(dump)
         connection = warehouse.connection
         connection.execute("SET memory_limit = '1GB'")
-        connection.execute("DELETE FROM op_times")
+        connection.execute("DELETE FROM op_times; DELETE FROM capture_ops")
         connection.execute("BEGIN")
         insert_captures(connection, captures)
         copy(connection, "signatures", captures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -311,10 +312,68 @@ def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
             warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
         # As the first version of the schema was.
         warehouse.connection.execute(
-            """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase;
+            """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops; DROP TABLE metrics;
+               ALTER TABLE runs DROP COLUMN phase;
                UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
         )
     with etq.open(path) as warehouse:
         for stem in ("mlp", "convnet_xnn", "multimethod"):
             assert check_ops(warehouse, stem) > 0 and check_modules(warehouse, stem) > 0
         assert warehouse.compare_ops("mlp", "multimethod").fetchall() != []
+
+
+def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked: Warehouse) -> None:
+    """By hand: a hash of the same text, made of the rows of op_times here."""
+    _, rows = linked.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope")
+    columns, _ = linked.rows("FROM op_times LIMIT 0")
+    captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        captures[row[0]].append(dict(zip(columns, row, strict=True)))
+    expected = {}
+    for capture, ops in captures.items():
+        scopes = {op["scope"] for op in ops}
+        parts = ("kind", "label", "chain_index", "instruction_id")
+        names = parts if len(scopes) == 1 else ("scope", *parts)
+        lines = ["|".join(str(op[name]) for name in names if op[name] is not None) for op in ops]
+        expected[capture] = (
+            scopes.pop() if len(scopes) == 1 else None,
+            hashlib.md5("\n".join(lines).encode()).hexdigest(),
+        )
+    found = linked.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
+    assert {capture: (scope, ops_hash) for capture, scope, ops_hash in found} == expected
+    assert len(found) > 20 and any(scope is None for _, scope, _ in found)
+
+
+def test_places_of_ops_count_those_alike(linked: Warehouse) -> None:
+    columns, rows = linked.rows("FROM op_times AS o WHERE o.phase IS NULL AND o.op_index > 0 ORDER BY 1, 2")
+    in_module: dict[Any, int] = defaultdict(int)
+    in_kind: dict[Any, int] = defaultdict(int)
+    for row in rows:
+        op = dict(zip(columns, row, strict=True))
+        alike = (op["capture_id"], op["scope"], op["module_path"], op["op_type"] or op["family"])
+        in_module[alike] += 1
+        assert op["place_in_module"] == in_module[alike]
+        alike = (op["capture_id"], op["scope"], op["kind"], op["family"])
+        in_kind[alike] += 1
+        assert op["place_in_kind"] == in_kind[alike]
+    assert max(in_module.values()) > 2 and max(in_kind.values()) > 2
+
+
+def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    asked = ("op_times", "module_times", "capture_ops")
+    with etq.open(path) as warehouse:
+        for name in ("mlp/mlp", "convnet_xnn/convnet_xnn", "multimethod/multimethod"):
+            capture = warehouse.ingest(CAPTURES / f"{name}.etdp")
+            warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
+        warehouse.phase("mlp", "decode", runs="2-")
+        made = [warehouse.rows(f"FROM {table} ORDER BY ALL") for table in asked]
+        # As the second version of the schema was; events are gone, as after pruning.
+        warehouse.connection.execute(
+            """DROP TABLE capture_ops;
+               ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
+               DELETE FROM event_ticks;
+               UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
+        )
+    with etq.open(path) as warehouse:
+        assert [warehouse.rows(f"FROM {table} ORDER BY ALL") for table in asked] == made

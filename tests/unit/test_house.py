@@ -77,7 +77,7 @@ def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
     captures = warehouse.ingest_many(mlp, link_to=[warehouse.ingest_record(RECORD)])
     for number, capture in enumerate(captures):
         warehouse.label(capture, side="base" if number % 2 else "new")  # type: ignore[arg-type]
-    asked = ("op_times", "module_times", "labels", "signatures", "signature_ops", "runs")
+    asked = ("op_times", "module_times", "capture_ops", "labels", "signatures", "signature_ops", "runs")
     before = contents(warehouse)
     compared = _compared(warehouse)
     assert len(warehouse.prune(2, keep_rollups=True)) == 10 and warehouse.prune(2, keep_rollups=True) == []

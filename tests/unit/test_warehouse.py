@@ -16,6 +16,7 @@ import etq
 from etq import catalog, schema, storing
 from etq.errors import FormatError, QueryError, WarehouseError
 from etq.looking import look_at
+from etq.rollups import ROLLUPS
 from etq.warehouse import Warehouse
 from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
@@ -199,10 +200,11 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
     with etq.open(path) as warehouse:
         warehouse.ingest(MLP)
         made = warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall()
-        rollups = [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ("op_times", "module_times")]
+        rollups = [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ROLLUPS]
         # As the first version of the schema was.
         warehouse.connection.execute(
-            "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; ALTER TABLE runs DROP COLUMN phase"
+            "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops;"
+            "ALTER TABLE runs DROP COLUMN phase"
         )
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
     with etq.open(path) as warehouse:
@@ -210,7 +212,7 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         assert warehouse.sql("SELECT count(*), count(r.phase) FROM runs AS r").fetchall() == [(6, 0)]
         assert warehouse.sql("FROM metrics").fetchall() == []
         assert rollups[0]
-        assert [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ("op_times", "module_times")] == rollups
+        assert [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ROLLUPS] == rollups
         assert warehouse.ingest(MLP).is_new is False
 
 
@@ -249,7 +251,7 @@ def test_a_warehouse_of_a_newer_etq_is_refused(tmp_path: Path) -> None:
     with etq.open(path) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 99, etq_version = '9.9'")
     with pytest.raises(
-        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 2: upgrade"
+        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 3: upgrade"
     ):
         etq.open(path)
 
