@@ -165,17 +165,13 @@ CREATE MACRO _capture_id(
     capture  -- as everywhere
 ) AS (
     SELECT CASE
-        WHEN EXISTS (
+        WHEN _meant.capture_id IN (
+            SELECT _finding.capture_id
             FROM findings AS _finding
-            WHERE _finding.capture_id = _meant.capture_id
-                AND _finding.rule = 'events pruned'
+            WHERE _finding.rule = 'events pruned'
         ) THEN error(
-            'the events of ' || (
-                SELECT _each.name
-                FROM captures AS _each
-                WHERE _each.capture_id = _meant.capture_id
-            ) || ' were pruned, and only its rollups kept, as comparisons need; '
-            || 'to ask this, ingest its file again'
+            'the events of ' || capture::VARCHAR || ' were pruned, and only its '
+            || 'rollups kept, as comparisons need; to ask this, ingest its file again'
         )
         ELSE _meant.capture_id
     END
