@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,7 @@ from etq.ingest.export_json import (
 )
 from etq.ingest.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
-from etq.ingest.repeated import Origins, Repeated
+from etq.ingest.repeated import Origins, Repeated, packed
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
@@ -153,7 +154,13 @@ class GraphRows:
                     nested = _nested(node)
             position = 0
             for given in node.outputs:
-                for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
+                if (tensor := given.as_tensor) is not None:
+                    names.append(name := tensor.name)
+                    places += (user, position)
+                    makers[name] = user
+                    position += 1
+                    continue
+                for name in given.names():
                     names.append(name)
                     places += (user, position)
                     makers[name] = user
@@ -161,15 +168,15 @@ class GraphRows:
             added += 1
             if nested:
                 break
-        self._edges.extend(array("i", edges))
+        self._edges.frombytes(packed(edges))
         self._add_values(names, places, tensors)
         return added, nested
 
     def _add_values(self, names: list[str], places: list[int], tensors: TensorsOfValues) -> None:
         """Add values; `places` has the node and the position of each."""
         self._value_names += names
-        self._value_places.extend(array("i", places))
-        self._value_tensors.extend(array("i", [*map(tensors.__getitem__, names)]))
+        self._value_places.frombytes(packed(places))
+        self._value_tensors.frombytes(packed([*map(tensors.__getitem__, names)]))
 
     def _add_nodes(
         self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
@@ -181,12 +188,12 @@ class GraphRows:
         told = [node.metadata for node in nodes]
         for column, key in ((self._traces, "stack_trace"), (self._stacks, "nn_module_stack")):
             try:
-                column.extend_written([getattr(each, key) for each in told])
+                column.extend_written(map(attrgetter(key), told))
             except msgspec.DecodeError as error:
                 at = number + column.rows - first
                 raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
-        handles = [_handle(each.debug_handle) for each in told]
-        self._handles.extend(array("i", handles))
+        handles = _handles([each.debug_handle for each in told])
+        self._handles.frombytes(packed(handles))
         if stored.stage == EDGE and subgraph == "" and self._origins is not None:
             self._note_origins(stored, nodes, handles, self._origins)
 
@@ -323,6 +330,17 @@ def _input_kinds(signature: Signature | None) -> dict[str, str]:
             if named is not None and named.arg.name is not None:
                 kinds[named.arg.name] = kind
     return kinds
+
+
+def _handles(written: list[str | int | None]) -> list[int]:
+    """Debug handles as numbers, see `_handle`."""
+    try:
+        handles = [int(each or 0) for each in written]
+    except ValueError:
+        handles = []
+    if handles and min(handles) >= 0 and max(handles) < 2**31:
+        return handles
+    return [_handle(each) for each in written]
 
 
 def _handle(written: str | int | None) -> int:
