@@ -46,42 +46,29 @@ kept AS MATERIALIZED (
     FROM given AS g
     WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
 ),
-changes AS (
-    SELECT
-        g.comparison,
-        g.side,
-        g.position,
-        g.side <> lag(g.side) OVER (
-            PARTITION BY g.comparison ORDER BY g.position
-        ) AS has_changed
-    FROM (
-        SELECT DISTINCT g.comparison, g.capture_id, g.side, g.position
-        FROM given AS g
-        WHERE g.side <> 'history'
-    ) AS g
-),
 orders AS (
     SELECT
         c.comparison,
-        count(c.position) = count(*)
-        AND count(*) FILTER (WHERE c.has_changed) >= least(
-            count(*) FILTER (WHERE c.side = 'base'),
-            count(*) FILTER (WHERE c.side = 'new')
+        len(list_filter(c.captures, lambda c: c.position IS NULL)) = 0
+        AND len(list_filter(
+            range(2, len(c.captures) + 1),
+            lambda i: c.captures[i].is_new <> c.captures[i - 1].is_new
+        )) >= least(
+            len(list_filter(c.captures, lambda c: c.is_new)),
+            len(list_filter(c.captures, lambda c: NOT c.is_new))
         ) AS is_interleaved
-    FROM changes AS c
-    GROUP BY c.comparison
-),
-pairs AS (
-    SELECT
-        b.comparison,
-        b.level,
-        b.item,
-        list(n.value - b.value ORDER BY n.value - b.value) AS differences
-    FROM kept AS b
-    JOIN kept AS n
-        ON n.comparison = b.comparison AND n.level = b.level AND n.item = b.item
-    WHERE n.is_new AND NOT b.is_new
-    GROUP BY b.comparison, b.level, b.item
+    FROM (
+        SELECT
+            g.comparison,
+            list_sort(list_distinct(list(struct_pack(
+                position := g.position,
+                capture_id := g.capture_id,
+                is_new := g.side = 'new'
+            )))) AS captures
+        FROM given AS g
+        WHERE g.side <> 'history'
+        GROUP BY g.comparison
+    ) AS c
 ),
 added AS (
     SELECT
@@ -99,6 +86,8 @@ added AS (
         * var_pop(k.value) FILTER (WHERE NOT k.is_new)
         + count(*) FILTER (WHERE k.is_new)
         * var_pop(k.value) FILTER (WHERE k.is_new) AS squares,
+        list(k.value) FILTER (WHERE NOT k.is_new) AS base_values,
+        list(k.value) FILTER (WHERE k.is_new) AS new_values,
         max(k.resolution) AS resolution,
         -- One capture of few runs may be round by chance.
         2 * count(*) FILTER (WHERE k.is_coarse) >= count(*) AS is_coarse
@@ -169,6 +158,10 @@ ranked AS (
 corrected AS (
     SELECT
         r.*,
+        list_sort(flatten(list_transform(
+            r.new_values,
+            lambda n: list_transform(r.base_values, lambda b: n - b)
+        ))) AS differences,
         CASE
             WHEN NOT r.is_below_resolution THEN least(
                 1,
@@ -197,11 +190,11 @@ SELECT
     c.new_captures,
     c.base_ticks,
     c.new_ticks,
-    exp(list_median(p.differences)) - 1 AS change,
-    CASE WHEN c.place >= 1 THEN exp(p.differences[c.place]) - 1 END AS change_low,
+    exp(list_median(c.differences)) - 1 AS change,
+    CASE WHEN c.place >= 1 THEN exp(c.differences[c.place]) - 1 END AS change_low,
     CASE
         WHEN c.place >= 1
-            THEN exp(p.differences[len(p.differences) + 1 - c.place]) - 1
+            THEN exp(c.differences[len(c.differences) + 1 - c.place]) - 1
     END AS change_high,
     c.p,
     c.q,
@@ -216,6 +209,4 @@ SELECT
         )::BIGINT
     END AS captures_needed
 FROM corrected AS c
-JOIN orders AS o ON o.comparison = c.comparison
-JOIN pairs AS p
-    ON p.comparison = c.comparison AND p.level = c.level AND p.item = c.item;
+JOIN orders AS o ON o.comparison = c.comparison;

@@ -31,34 +31,41 @@ valued AS MATERIALIZED (
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM given AS g
 ),
-history AS (
-    SELECT
-        v.comparison,
-        v.level,
-        v.item,
-        v.is_coarse,
-        v.value,
-        abs(v.value - lag(v.value) OVER (
-            PARTITION BY v.comparison, v.level, v.item
-            ORDER BY v.position, v.capture_id
-        )) / sqrt(2) AS step,
-        abs(v.value - median(v.value) OVER (
-            PARTITION BY v.comparison, v.level, v.item
-        )) AS deviation
-    FROM valued AS v
-    WHERE v.side = 'history' AND NOT v.is_disturbed
-),
 spread AS MATERIALIZED (
     SELECT
         h.comparison,
         h.level,
         h.item,
-        count(*) AS captures,
-        max(h.step) AS worst_step,
-        2 * count(*) FILTER (WHERE h.is_coarse) >= count(*) AS is_coarse,
-        greatest(median(h.deviation), median(h.step)) AS spread
-    FROM history AS h
-    GROUP BY h.comparison, h.level, h.item
+        h.captures,
+        list_max(h.steps) AS worst_step,
+        h.is_coarse,
+        greatest(
+            list_median(list_transform(
+                h.history, lambda value: abs(value - h.middle)
+            )),
+            list_median(h.steps)
+        ) AS spread
+    FROM (
+        SELECT
+            g.*,
+            list_median(g.history) AS middle,
+            list_transform(
+                range(2, len(g.history) + 1),
+                lambda i: abs(g.history[i] - g.history[i - 1]) / sqrt(2)
+            ) AS steps
+        FROM (
+            SELECT
+                v.comparison,
+                v.level,
+                v.item,
+                count(*) AS captures,
+                2 * count(*) FILTER (WHERE v.is_coarse) >= count(*) AS is_coarse,
+                list(v.value ORDER BY v.position, v.capture_id) AS history
+            FROM valued AS v
+            WHERE v.side = 'history' AND NOT v.is_disturbed
+            GROUP BY v.comparison, v.level, v.item
+        ) AS g
+    ) AS h
 ),
 shrunk AS (
     SELECT

@@ -51,6 +51,10 @@ checked AS MATERIALIZED (
     JOIN captures AS c ON c.capture_id = a.capture_id
     LEFT JOIN capture_ops AS o ON o.capture_id = a.capture_id
 ),
+-- The capture of base, where one is compared with one.
+single AS (
+    FROM checked AS k WHERE k.side = 'base' AND k.captures = 2
+),
 shared_labels AS (
     SELECT l.key, l.value, count(*) OVER () AS labels
     FROM checked AS k
@@ -73,20 +77,18 @@ remembered AS (
 recent AS (
     SELECT
         c.capture_id,
+        c.captured_at,
         c.name,
         c.time_scale,
         c.profiling_level,
         c.record_id,
         o.scope,
-        o.ops_hash,
-        row_number() OVER (
-            ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
-        ) AS place
-    FROM checked AS k
-    JOIN capture_ops AS o ON o.ops_hash = k.ops_hash
-    JOIN captures AS c ON c.capture_id = o.capture_id
-    WHERE k.side = 'base'
-        AND k.captures = 2
+        o.ops_hash
+    FROM captures AS c
+    JOIN capture_ops AS o ON o.capture_id = c.capture_id
+    CROSS JOIN single AS k
+    -- A join by the hashes would take longer: they are those of most captures.
+    WHERE o.ops_hash IN (SELECT e.ops_hash FROM single AS e)
         AND c.capture_id NOT IN (SELECT n.capture_id FROM checked AS n)
         AND CASE
             WHEN history IS NULL THEN
@@ -99,6 +101,8 @@ recent AS (
                 )
             ELSE c.capture_id IN (SELECT m.capture_id FROM remembered AS m)
         END
+    ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
+    LIMIT 30
 ),
 placed AS (
     SELECT
@@ -120,7 +124,9 @@ placed AS (
     SELECT
         r.capture_id,
         'history',
-        -r.place,
+        -row_number() OVER (
+            ORDER BY r.captured_at DESC NULLS LAST, r.capture_id DESC
+        ),
         NULL,
         r.name,
         r.time_scale,
@@ -129,7 +135,6 @@ placed AS (
         r.scope,
         r.ops_hash
     FROM recent AS r
-    WHERE r.place <= 30
 ),
 alone AS (
     SELECT
