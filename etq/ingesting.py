@@ -22,8 +22,6 @@ Given = str | os.PathLike[str] | bytes
 class Ingesting(Said):
     """The part of `Warehouse` that takes many files at once."""
 
-    read_only: bool
-
     def record(self, selector: str) -> Record:
         """The one record of a name or hash prefix."""
         raise NotImplementedError
@@ -66,8 +64,7 @@ class Ingesting(Said):
 
         if isinstance(sources, str | bytes | os.PathLike):
             raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
-        if self.read_only:
-            raise WarehouseError(f"{self.path}: opened read-only, so that nothing can be ingested")
+        self._check_writable()
         check_labels(labels or {})
         moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
         said = Options(None, labels or {}, moment, scale, checked_clock_bits(clock_bits))

@@ -138,12 +138,12 @@ def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
     names = connection.execute(f"SELECT k.name FROM {kind}s AS k UNION SELECT s.name FROM _source.{kind}s AS s")
     taken = {name for (name,) in names.fetchall()}
     for key, name, uri, sha256 in rows:
-        free = next(each for each in _longer_names(name, uri, sha256) if each not in taken)
+        free = next(each for each in longer_names(name, uri, sha256) if each not in taken)
         taken.add(free)
         connection.execute(f"UPDATE _{kind}_keys SET name = ? WHERE old_key = ?", [free, key])
 
 
-def _longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
+def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
     """Names for what can't have its own: with the file's folders before it, where it is the file's; with its hash."""
     yield from (each for each in names_for(uri, lambda: sha256) if each.endswith(f"/{name}"))
     yield f"{name}-{sha256[:12]}"

@@ -22,6 +22,7 @@ class Said(Views):
     """The part of `Warehouse` that takes what is said of captures."""
 
     path: str | None
+    read_only: bool
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -138,7 +139,14 @@ class Said(Views):
 
     def _write(self, work: Callable[[], Result]) -> Result:
         """The result of `work`, in a transaction of its own."""
+        self._check_writable()
         try:
             return schema.in_transaction(self.connection, work)
         except duckdb.Error as error:
             raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+
+    def _check_writable(self) -> None:
+        if self.read_only and self.path is not None and os.path.isdir(self.path):
+            raise WarehouseError(f"{self.path}: a lake is only read; captures are added to it with: etq lake add")
+        if self.read_only:
+            raise WarehouseError(f"{self.path}: opened read-only, so that nothing can be written")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Final, TypeVar
 
 import duckdb
@@ -63,7 +63,8 @@ MIGRATIONS: Final[dict[int, str]] = {
         p90 DOUBLE NOT NULL
     );
     """,
-    # Ops get their places, also those whose events were pruned: all of that is in the rollups.
+    # Ops get their places, also those whose events were pruned: all of that is in the rollups. So far, the rows of ids
+    # were in the order of their file.
     3: """
     ALTER TABLE op_times RENAME TO old_op_times;
     CREATE TABLE op_times (
@@ -102,6 +103,30 @@ MIGRATIONS: Final[dict[int, str]] = {
     FROM old_op_times AS o
     ORDER BY o.capture_id, o.op_index, o.phase NULLS FIRST;
     DROP TABLE old_op_times;
+    ALTER TABLE delegate_debug_handles RENAME TO old_handles;
+    CREATE TABLE delegate_debug_handles (
+        record_id INTEGER NOT NULL,
+        method VARCHAR NOT NULL,
+        instruction_id INTEGER NOT NULL,
+        delegate_debug_id VARCHAR NOT NULL,
+        id_index INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        debug_handle INTEGER NOT NULL
+    );
+    INSERT INTO delegate_debug_handles BY NAME
+    SELECT
+        h.* EXCLUDE (place),
+        dense_rank() OVER (PARTITION BY h.record_id, h.method, h.instruction_id ORDER BY h.place) - 1 AS id_index
+    FROM (
+        SELECT
+            o.*,
+            min(o.rowid) OVER (
+                PARTITION BY o.record_id, o.method, o.instruction_id, o.delegate_debug_id
+            ) AS place
+        FROM old_handles AS o
+    ) AS h
+    ORDER BY h.record_id, h.method, h.instruction_id, id_index, h.position;
+    DROP TABLE old_handles;
     CREATE TABLE capture_ops (
         capture_id INTEGER NOT NULL,
         scope VARCHAR,
@@ -121,6 +146,11 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     _execute_all(connection, (table.statement for table in catalog.tables()))
     _document_tables(connection)
     define(connection)
+    note_version(connection)
+
+
+def note_version(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write down what made the database."""
     connection.execute(
         "INSERT INTO warehouse VALUES (?, ?, ?, now()::TIMESTAMP)",
         [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],
@@ -137,9 +167,12 @@ def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> 
     return [each.name for each in needed if each.kind == "table"]
 
 
-def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
-    """Make all views and macros, in place of older ones; temporary ones where the file can't be written."""
-    made = [each for each in catalog.objects().values() if each.kind != "table"]
+def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False, without: Container[str] = ()) -> None:
+    """Make all views and macros, in place of older ones; temporary ones where the file can't be written.
+
+    But for those `without` which are there in another form.
+    """
+    made = [each for each in catalog.objects().values() if each.kind != "table" and each.name not in without]
     _execute_all(connection, (each.replacing(temporary=temporary) for each in made))
     if not temporary:
         _execute_all(connection, (comment for each in made for comment in each.comments()))

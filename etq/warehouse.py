@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -71,9 +72,9 @@ class Program:
 
 
 def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
-    """Open the warehouse in a file, or make it there; without a path, one in memory.
+    """Open the warehouse in a file, or make it there; without a path, one in memory. A lake is opened as it is now.
 
-    `read_only` opens an existing file beside other readers.
+    `read_only` opens an existing file beside other readers; a lake is always only read.
 
     Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
     be opened, or that another process holds.
@@ -83,6 +84,8 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
         schema.create(connection)
         return Warehouse(connection, None)
     path = os.fspath(path)
+    if os.path.isdir(path):
+        return _open_lake(path)
     connection = connect(path, read_only)
     try:
         if not read_only and schema.is_empty(connection):
@@ -93,6 +96,15 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
         connection.close()
         raise
     return Warehouse(connection, path, read_only=read_only)
+
+
+def _open_lake(path: str) -> Warehouse:
+    from etq.lake import is_lake
+    from etq.lake.reading import connect
+
+    if not is_lake(path):
+        raise WarehouseError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
+    return Warehouse(connect(Path(path)), path, read_only=True)
 
 
 class Warehouse(Keeping):
@@ -260,10 +272,7 @@ class Warehouse(Keeping):
         column, key = (
             ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
         )
-        try:
-            schema.in_transaction(self.connection, lambda: link(self.connection, capture_id, column, key))
-        except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+        self._write(lambda: link(self.connection, capture_id, column, key))
 
     def record(self, selector: str) -> Record:
         """The one record of a name or hash prefix. Raises `QueryError` where there is none or more than one."""
@@ -292,12 +301,10 @@ class Warehouse(Keeping):
         from etq.sources import source_of
         from etq.storing import in_little_memory
 
+        self._check_writable()
         file = source_of(source)
-        try:
-            with in_little_memory(self.connection) if self.path else nullcontext():
-                return schema.in_transaction(self.connection, lambda: store(file))
-        except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+        with in_little_memory(self.connection) if self.path else nullcontext():
+            return self._write(lambda: store(file))
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
         """Read an ExecuTorch program (`.pte`, or its bytes) into the warehouse: all of it, or, at an error, nothing.
@@ -335,12 +342,7 @@ class Warehouse(Keeping):
         from etq.storing_reference import store_reference
 
         record_id = (self.record(record) if isinstance(record, str) else record).record_id
-        try:
-            capture_id, is_new = schema.in_transaction(
-                self.connection, lambda: store_reference(self.connection, record_id, graph, values, name)
-            )
-        except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+        capture_id, is_new = self._write(lambda: store_reference(self.connection, record_id, graph, values, name))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
 

@@ -288,10 +288,11 @@ class _Record:
                 instruction = self._instruction(method, written)
                 count = outputs.get(method, {}).get(written)
                 calls.append((method, instruction, called.name, count, bool(called.delegate_map)))
-                for identifier, value in (called.delegate_map or {}).items():
+                for number, (identifier, value) in enumerate((called.delegate_map or {}).items()):
                     mapped = value if isinstance(value, list) else [] if value is None else [value]
                     inner += [
-                        (method, instruction, identifier, position, handle) for position, handle in enumerate(mapped)
+                        (method, instruction, identifier, number, position, handle)
+                        for position, handle in enumerate(mapped)
                     ]
         if calls:
             method_names, instructions_called, backends, counts, mapped_ones = zip(*calls, strict=True)
@@ -308,7 +309,7 @@ class _Record:
                 ),
             )
         if inner:
-            names = ("method", "instruction_id", "delegate_debug_id", "position", "debug_handle")
+            names = ("method", "instruction_id", "delegate_debug_id", "id_index", "position", "debug_handle")
             yield "delegate_debug_handles", _rows(inner, names, {"method", "delegate_debug_id"})
 
     def _instruction(self, method: str, written: str) -> int:

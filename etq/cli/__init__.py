@@ -81,6 +81,7 @@ from etq.cli import (  # noqa: E402
     gate,  # noqa: F401
     house,  # noqa: F401
     labels,  # noqa: F401
+    lake,  # noqa: F401
     metrics,  # noqa: F401
     ops,  # noqa: F401
     plan,  # noqa: F401

@@ -1,12 +1,8 @@
--- How much of the file each capture takes, estimated: of what a table takes, a
--- capture has the share that it has of the table's rows. What a table takes is
--- measured by the file's blocks; free space, records and programs are nobody's,
--- and what was written since the last checkpoint isn't counted.
+-- What each table takes in the file, by its blocks.
 -- Columns:
---   capture_id: the capture
---   name: its name
---   stored_bytes: its bytes in the file; 0 for a warehouse in memory
-CREATE VIEW capture_sizes AS
+--   table_name: the table
+--   bytes: its bytes
+CREATE VIEW _table_bytes AS
 WITH
 segments AS (
     SELECT 'allocations' AS table_name, s.*
@@ -98,10 +94,21 @@ placed AS (
         GROUP BY s.table_name, s.block_id, s.block_offset
     ) AS p
     CROSS JOIN blocks AS b
-),
-table_bytes AS (
-    SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_name
-),
+)
+SELECT p.table_name, sum(p.bytes) AS bytes
+FROM placed AS p
+GROUP BY p.table_name;
+
+-- How much of the file each capture takes, estimated: of what a table takes, a
+-- capture has the share that it has of the table's rows. What a table takes is
+-- measured by the file's blocks; free space, records and programs are nobody's,
+-- and what was written since the last checkpoint isn't counted.
+-- Columns:
+--   capture_id: the capture
+--   name: its name
+--   stored_bytes: its bytes in the file; 0 for a warehouse in memory
+CREATE VIEW capture_sizes AS
+WITH
 capture_rows AS (
     SELECT r.table_name, r.capture_id, count(*) AS number
     FROM (
@@ -156,7 +163,7 @@ shares AS (
         n.capture_id,
         t.bytes * n.number / sum(n.number) OVER (PARTITION BY n.table_name) AS bytes
     FROM capture_rows AS n
-    JOIN table_bytes AS t ON t.table_name = n.table_name
+    JOIN _table_bytes AS t ON t.table_name = n.table_name
 )
 SELECT
     c.capture_id,

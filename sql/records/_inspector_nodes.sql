@@ -60,7 +60,7 @@ ids_handles AS (
         d.method,
         d.instruction_id,
         d.delegate_debug_id,
-        min(d.rowid) AS place,
+        min(d.id_index) AS place,
         list(d.debug_handle ORDER BY d.position) AS debug_handles
     FROM delegate_debug_handles AS d
     GROUP BY ALL

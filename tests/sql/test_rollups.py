@@ -313,7 +313,7 @@ def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
         # As the first version of the schema was.
         warehouse.connection.execute(
             """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops; DROP TABLE metrics;
-               ALTER TABLE runs DROP COLUMN phase;
+               ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
         )
     with etq.open(path) as warehouse:
@@ -361,9 +361,9 @@ def test_places_of_ops_count_those_alike(linked: Warehouse) -> None:
 
 def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
-    asked = ("op_times", "module_times", "capture_ops")
+    asked = ("op_times", "module_times", "capture_ops", "delegate_debug_handles")
     with etq.open(path) as warehouse:
-        for name in ("mlp/mlp", "convnet_xnn/convnet_xnn", "multimethod/multimethod"):
+        for name in ("mlp/mlp", "demo_int/demo_int", "demo_str/demo_str", "multimethod/multimethod"):
             capture = warehouse.ingest(CAPTURES / f"{name}.etdp")
             warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
         warehouse.phase("mlp", "decode", runs="2-")
@@ -372,6 +372,7 @@ def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
         warehouse.connection.execute(
             """DROP TABLE capture_ops;
                ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
+               ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                DELETE FROM event_ticks;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )

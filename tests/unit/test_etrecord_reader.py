@@ -320,9 +320,9 @@ def test_handles_that_no_node_has() -> None:
     assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
     assert [tuple(row.values()) for row in tables["delegates"]] == [("forward", 888, "B", None, True)]
     assert [tuple(row.values())[2:] for row in tables["delegate_debug_handles"]] == [
-        ("a", 0, 99),
-        ("b", 0, 98),
-        ("b", 1, 1),
+        ("a", 0, 0, 99),
+        ("b", 1, 0, 98),
+        ("b", 1, 1, 1),
     ]
     assert [row["instruction_id"] for row in tables["debug_handles"]] == [0, 1, 1, 1, 1, 999, 999, 999, 999]
 

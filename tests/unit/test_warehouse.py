@@ -204,7 +204,7 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         # As the first version of the schema was.
         warehouse.connection.execute(
             "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops;"
-            "ALTER TABLE runs DROP COLUMN phase"
+            "ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index"
         )
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
     with etq.open(path) as warehouse:

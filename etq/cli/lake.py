@@ -1,0 +1,105 @@
+"""Commands about lakes: export, add, check, compact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etq.cli import main
+from etq.cli.files import ingest
+from etq.cli.options import warehouse_option
+from etq.errors import EtqError
+from etq.output import printable
+
+if TYPE_CHECKING:
+    from etq.lake import Added
+
+
+@main.group()
+def lake() -> None:
+    """Keep the tables as Parquet files in a folder, where one file is outgrown. Every command asks it with --db DIR."""
+
+
+@lake.command()
+@click.argument("folder", metavar="DIR")
+@warehouse_option
+@click.option("--replace", is_flag=True, help="Take captures that are there out for those of the warehouse.")
+def export(folder: str, db: str, replace: bool) -> None:
+    """Add all that a warehouse holds to a lake, which is made where there is none.
+
+    What is there already stays as it is, so that doing it twice changes nothing. With --replace, captures that are
+    there give way to those of the warehouse, with their labels, metrics and links, in one step.
+
+    \b
+    etq lake export fleet --db lab.duckdb
+    etq ops run --db fleet
+    """
+    from etq.lake import export
+
+    _tell(folder, export(folder, db, replace=replace))
+
+
+@lake.command(
+    params=[click.Argument(["folder"], metavar="DIR"), *(each for each in ingest.params if each.name != "db")]
+)
+@click.pass_context
+def add(context: click.Context, folder: str, **options: Any) -> None:
+    """Read profiling files into a lake, which is made where there is none. Options are those of etq ingest.
+
+    A file that can't be read is told, and the others go on; the exit status is then 1.
+
+    \b
+    etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
+    """
+    import tempfile
+    from pathlib import Path
+
+    from etq.lake import export
+    from etq.lake.log import make
+
+    make(Path(folder))
+    with tempfile.TemporaryDirectory() as aside:
+        # A file, not memory: what is read may be more than that.
+        options["db"] = str(Path(aside) / "added.duckdb")
+        try:
+            context.invoke(ingest, **options)
+        finally:
+            if Path(options["db"]).exists():
+                _tell(folder, export(folder, options["db"]))
+
+
+@lake.command()
+@click.argument("folder", metavar="DIR")
+def check(folder: str) -> None:
+    """Tell what is wrong with a lake: files that are missing, damaged or not what its log says. Then the status is 1.
+
+    Files that are of no segment, which a writer that was killed left, harm nobody: etq lake compact takes them away.
+    """
+    from etq.lake import check
+
+    faults = check(folder)
+    for fault in faults:
+        click.echo(printable(f"{fault.file}: {fault.what}"))
+    wrong = sum(not fault.is_left_over for fault in faults)
+    if wrong:
+        raise EtqError(f"{folder}: {wrong} fault{'s' if wrong > 1 else ''}")
+    click.echo(f"{printable(folder)}: whole", err=True)
+
+
+@lake.command()
+@click.argument("folder", metavar="DIR")
+def compact(folder: str) -> None:
+    """Put the many small files of a lake together. Those who read it meanwhile aren't disturbed.
+
+    Files that are of no segment any more are deleted once they are a day old.
+    """
+    from etq.lake import compact
+
+    before, after = compact(folder)
+    click.echo(f"{printable(folder)}: {before} segments, now {after}", err=True)
+
+
+def _tell(folder: str, added: Added) -> None:
+    words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
+    click.echo(f"{printable(folder)}: captures: {', '.join(words)}", err=True)

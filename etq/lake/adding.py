@@ -1,0 +1,141 @@
+"""Adding to a lake what a warehouse holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from etq.lake import log
+from etq.lake.log import Segment, State, TakenError
+from etq.lake.reading import connect
+from etq.lake.segments import KINDS, parts, remove, rewrite, write
+from etq.merging import longer_names
+from etq.warehouse import Warehouse, open
+
+
+@dataclass(frozen=True)
+class Added:
+    """How many captures were new to a lake, were there already, and took the place of those that were there."""
+
+    new: int
+    known: int
+    replaced: int
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A capture, record or program of the warehouse."""
+
+    key: int
+    sha256: str
+    name: str
+    uri: str
+
+
+def export(
+    path: str | os.PathLike[str], warehouse: Warehouse | str | os.PathLike[str], *, replace: bool = False
+) -> Added:
+    """Add all that a warehouse holds to a lake, which is made where there is none.
+
+    What is there already stays as it is: nothing is there twice. With `replace`, captures that are there are taken out
+    for those of the warehouse, with what is said of them, in one step: readers see the one or the other. What has a
+    name that another has there gets a longer one, of its file's folders or its hash.
+
+    Raises `WarehouseError` for a folder that is something else, and where it can't be written.
+    """
+    lake = Path(path)
+    log.make(lake)
+    if isinstance(warehouse, Warehouse):
+        return _export(lake, warehouse.connection, replace)
+    with open(warehouse, read_only=True) as opened:
+        return _export(lake, opened.connection, replace)
+
+
+def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
+    """Write aside what the lake lacks, and note it, again and again until no other writer comes between."""
+    while True:
+        state = log.read(lake)
+        with connect(lake, state) as held:
+            known = {kind: dict(held.execute(f"SELECT sha256, name FROM {kind}s").fetchall()) for kind in KINDS}
+            written: list[Segment] = []
+            try:
+                removed, told = _write_lacking(lake, state, connection, held, known, replace, written)
+                if written:
+                    log.commit(lake, state, written, removed)
+                return told
+            except TakenError:
+                _take_back(lake, written)
+            except BaseException:
+                _take_back(lake, written)
+                raise
+
+
+def _take_back(lake: Path, written: list[Segment]) -> None:
+    for segment in written:
+        remove(lake, segment)
+
+
+def _write_lacking(
+    lake: Path,
+    state: State,
+    connection: duckdb.DuckDBPyConnection,
+    held: duckdb.DuckDBPyConnection,
+    known: Mapping[str, Mapping[str, str]],
+    replace: bool,
+    written: list[Segment],
+) -> tuple[list[str], Added]:
+    """Write what the lake lacks, into `written` as it is; which segments it takes the place of, and what is told."""
+    removed: list[str] = []
+    told = Added(0, 0, 0)
+    for kind in KINDS:
+        query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
+        contents = [_Content(*row) for row in connection.execute(query).fetchall()]
+        there = [each for each in contents if each.sha256 in known[kind]]
+        chosen = [each for each in contents if each.sha256 not in known[kind]]
+        if kind == "capture":
+            told = Added(len(chosen), 0 if replace else len(there), len(there) if replace else 0)
+            if replace and there:
+                removed = _write_others(lake, state, held, there, written)
+                chosen += there
+        names = _free_names(chosen, known[kind])
+        for part in parts(connection, kind, [each.key for each in chosen]):
+            written.append(write(connection, lake, kind, {key: names[key] for key in part}))
+    return removed, told
+
+
+def _write_others(
+    lake: Path, state: State, held: duckdb.DuckDBPyConnection, replaced: list[_Content], written: list[Segment]
+) -> list[str]:
+    """Write anew what else is in the segments of captures that are replaced; the names of these segments."""
+    touched = []
+    for segment in state.of_table("captures"):
+        hashes = held.execute("SELECT sha256 FROM read_parquet(?)", [str(segment.file(lake, "captures"))]).fetchall()
+        gone = {each.sha256 for each in replaced} & {sha256 for (sha256,) in hashes}
+        if gone:
+            touched.append(segment.name)
+            if len(gone) < len(hashes):
+                written.append(rewrite(held, lake, [segment], without=gone))
+    return touched
+
+
+def _free_names(contents: list[_Content], known: Mapping[str, str]) -> dict[int, str]:
+    """The name of each in the lake: its own, or a longer one where other content has that."""
+    owners = {name: sha256 for sha256, name in known.items()}
+    names = {}
+    for each in contents:
+        candidates = (each.name, *longer_names(each.name, each.uri, each.sha256))
+        name = next(name for name in candidates if owners.get(name, each.sha256) == each.sha256)
+        owners[name] = each.sha256
+        names[each.key] = name
+    return names
+
+
+def add(path: str | os.PathLike[str], ingest: Callable[[Warehouse], object], *, replace: bool = False) -> Added:
+    """Add to a lake what `ingest` reads into an empty warehouse, which is thrown away. See `export`."""
+    with open() as warehouse:
+        ingest(warehouse)
+        return export(path, warehouse, replace=replace)

@@ -1,0 +1,59 @@
+"""Reading a lake through DuckDB: the base tables are views of its Parquet files, and all else is as in a warehouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from etq import catalog, schema
+from etq.catalog import quoted
+from etq.errors import WarehouseError, message_of
+from etq.lake import log
+from etq.lake.log import State
+
+
+def files(lake: Path, state: State, table: str) -> list[str]:
+    """The Parquet files that have rows of a table."""
+    return [str(segment.file(lake, table)) for segment in state.of_table(table)]
+
+
+def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection that has the lake's tables, views and macros, as the lake is now, or was at `state`.
+
+    Raises `WarehouseError` for what is no lake, or is damaged.
+    """
+    state = state or log.read(lake)
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute("SET parquet_metadata_cache = true")
+        for table in catalog.tables():
+            connection.execute(_view(table, files(lake, state, table.name)))
+        _note_bytes(connection, lake, state)
+        schema.define(connection, without={"_table_bytes"})
+        schema.note_version(connection)
+    except duckdb.Error as error:
+        connection.close()
+        raise WarehouseError(f"{lake}: {message_of(error)}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _view(table: catalog.SqlObject, paths: list[str]) -> str:
+    if not paths:
+        return table.statement
+    columns = ", ".join(f't."{column.name}"' for column in table.columns)
+    listed = ", ".join(map(quoted, paths))
+    return f"CREATE VIEW {table.name} AS SELECT {columns} FROM read_parquet([{listed}]) AS t"
+
+
+def _note_bytes(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> None:
+    """Put in place of the view of what tables take what their files do."""
+    connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
+    sizes = [
+        (table.name, sum(Path(file).stat().st_size for file in files(lake, state, table.name)))
+        for table in catalog.tables()
+    ]
+    connection.executemany("INSERT INTO _table_bytes VALUES (?, ?)", sizes)

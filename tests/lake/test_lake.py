@@ -1,0 +1,339 @@
+"""A lake answers as the warehouse whose captures it holds, and loses nothing among several writers."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq import catalog
+from etq.errors import WarehouseError
+from etq.lake import Added, add, check, compact, export, is_lake, log
+from etq.lake.log import Segment, State, TakenError
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+
+NEW_KEYS = {"capture_id", "record_id", "program_id"}
+# Views whose rows are of the file that a warehouse is, or tell when it was made.
+OF_THE_FILE = {"capture_sizes", "warehouse"}
+TRACES = ("conv_infer", "iterations")
+LINKED = ("mlp", "convnet_xnn", "transformer", "multimethod", "cond", "maploop", "demo_int", "demo_str")
+
+
+def fill(warehouse: Warehouse) -> None:
+    """Captures of every format, with records, a program, labels, metrics, phases and values."""
+    for model in LINKED:
+        record = CAPTURES / model / f"{model}.etrecord"
+        records = [warehouse.ingest_record(record)] if record.exists() else []
+        warehouse.ingest_many(sorted((CAPTURES / model).glob("*.etdp")), link_to=records, labels={"model": model})
+    warehouse.ingest_many([*sorted(CAPTURES.glob("torch/*.pt.trace.json.gz"))[:3], *CAPTURES.glob("prof_result/*.bin")])
+    for model in ("mlp", "convnet_xnn"):
+        warehouse.link(model, warehouse.ingest_program(CAPTURES / model / f"{model}.pte"))
+    warehouse.metric("mlp", "temperature", 41)
+    warehouse.phase("mlp", "decode", runs="2-")
+    for number, path in enumerate(sorted(CAPTURES.glob("fleet/mlp/*.etdp"))[:8]):
+        warehouse.ingest(path, labels={"model": "fleet", "side": "base" if number % 2 else "new", "build": str(number)})
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse, Warehouse]]:
+    """A warehouse, and the lake of it."""
+    lake = tmp_path_factory.mktemp("lakes") / "lake"
+    with etq.open() as warehouse:
+        fill(warehouse)
+        export(lake, warehouse)
+        with etq.open(lake) as opened:
+            yield warehouse, opened
+
+
+def arguments(each: catalog.SqlObject, capture: str) -> dict[str, str] | None:
+    """What to ask a macro with; None for what isn't about a capture."""
+    known = {
+        "capture": capture, "base": capture, "new": "mlp", "record": "mlp", "program": capture, "module": "", "etdump": capture,
+        "trace": capture, "method": "forward", "what": "total", "selector": "model=fleet", "over": "build",
+        "metric": "mse", "item": "x",
+    }  # fmt: skip
+    asked = [parameter.name for parameter in each.parameters if parameter.default is None]
+    return {name: known[name] for name in asked} if all(name in known for name in asked) else None
+
+
+def ask(warehouse: Warehouse, name: str, given: dict[str, str]) -> tuple[list[str], list[Any]] | str:
+    """The columns and rows of an answer, but for keys; or the error."""
+    call = ", ".join(f'"{parameter}" := ${parameter}' for parameter in given)
+    query = f"FROM {name}({call})" if given or catalog.objects()[name].kind == "table macro" else f"FROM {name}"
+    try:
+        cursor = warehouse.connection.execute(query, given)
+    except duckdb.Error as error:
+        return str(error).splitlines()[0]
+    columns = [described[0] for described in cursor.description or []]
+    kept = [place for place, column in enumerate(columns) if column not in NEW_KEYS]
+    return [columns[place] for place in kept], [tuple(row[place] for place in kept) for row in cursor.fetchall()]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether values are the same, but for the order in which floats are added."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-12) or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, Sequence) and not isinstance(one, str | bytes):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other)
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    """Rows in an order that the last digits of floats don't change."""
+    return sorted(rows, key=lambda row: repr([f"{each:.9g}" if isinstance(each, float) else each for each in row]))
+
+
+ASKED = [each for each in catalog.public_objects() if each.kind != "scalar macro" and each.name not in OF_THE_FILE]
+
+
+@pytest.mark.parametrize("each", ASKED, ids=[each.name for each in ASKED])
+def test_every_view_answers_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse], each: catalog.SqlObject) -> None:
+    warehouse, lake = pair
+    if arguments(each, "mlp") is None:
+        pytest.skip("takes what isn't in every warehouse")
+    captures = ["mlp"] if each.kind != "table macro" else ["mlp", "convnet_xnn_100runs", "multimethod", *TRACES]
+    for capture in captures:
+        given_ = arguments(each, capture) or {}
+        one, other = ask(warehouse, each.name, given_), ask(lake, each.name, given_)
+        if isinstance(one, str) or isinstance(other, str):
+            assert one == other
+        else:
+            assert one[0] == other[0]
+            assert is_same(in_order(one[1]), in_order(other[1]))
+
+
+def test_what_is_asked_of_a_lake_has_answers(pair: tuple[Warehouse, Warehouse]) -> None:
+    """The test above would pass on empty ones."""
+    _, lake = pair
+    counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
+    # The traces are of CPUs.
+    assert {name for name, count in counts.items() if count == 0} == {"trace_devices", "device_events"}
+    assert lake.rows("SELECT count(DISTINCT o.op) FROM op_totals('mlp') AS o")[1][0][0] > 3
+    assert lake.rows("SELECT count(*) FROM compare_ops('side=base', 'side=new')")[1][0][0] > 3
+    sizes = dict(lake.rows("SELECT name, stored_bytes FROM capture_sizes")[1])
+    assert len(sizes) > 20 and all(size > 0 for size in sizes.values())
+
+
+def test_a_lake_is_only_read(pair: tuple[Warehouse, Warehouse]) -> None:
+    _, lake = pair
+    assert lake.read_only and "lake" in repr(lake)
+    for write in (
+        lambda: lake.ingest(CAPTURES / "mlp/mlp.etdp"),
+        lambda: lake.ingest_many([CAPTURES / "mlp/mlp.etdp"]),
+        lambda: lake.ingest_record(CAPTURES / "mlp/mlp.etrecord"),
+        lambda: lake.label("mlp", a="b"),
+        lambda: lake.metric("mlp", "temperature", 1),
+        lambda: lake.phase("mlp", "decode", runs="1-"),
+        lambda: lake.link("mlp", "mlp"),
+        lambda: lake.remove("mlp"),
+        lambda: lake.prune(0),
+    ):
+        with pytest.raises(WarehouseError, match="a lake is only read; captures are added to it with: etq lake add"):
+            write()
+    with pytest.raises(WarehouseError, match="can't be compacted"):
+        lake.compact()
+
+
+def one_of(files: Sequence[Path], lake: Path, **labels: str) -> Added:
+    """Add these files."""
+    return add(lake, lambda warehouse: warehouse.ingest_many(files, labels=labels))
+
+
+FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
+
+
+@pytest.fixture(scope="module")
+def events() -> dict[str, int]:
+    """How many events each capture of the fleet has, by its SHA-256."""
+    with etq.open() as warehouse:
+        warehouse.ingest_many(FLEET)
+        return dict(warehouse.rows("SELECT c.sha256, c.events FROM capture_summary AS c")[1])
+
+
+def contents(lake: Path) -> list[Any]:
+    """Each capture, its labels, and how many events it has."""
+    with etq.open(lake) as warehouse:
+        return warehouse.rows("SELECT c.sha256, c.labels, c.events, c.runs FROM capture_summary AS c ORDER BY ALL")[1]
+
+
+def test_what_is_there_is_not_added_again(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    assert one_of(FLEET[:3], lake) == Added(3, 0, 0)
+    before = sorted(lake.rglob("*"))
+    assert one_of(FLEET[:3], lake, build="1") == Added(0, 3, 0)
+    assert sorted(lake.rglob("*")) == before
+    assert one_of(FLEET[2:5], lake) == Added(2, 1, 0)
+    assert len(contents(lake)) == 5 and check(lake) == []
+
+
+def test_captures_give_way_to_those_of_the_same_content(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    one_of(FLEET[:3], lake, build="1")
+    with etq.open() as warehouse:
+        warehouse.ingest_many(FLEET[1:4], labels={"build": "2"})
+        assert export(lake, warehouse, replace=True) == Added(1, 0, 2)
+    assert sorted(labels for _, labels, *_ in contents(lake)) == ["build=1", "build=2", "build=2", "build=2"]
+    assert {fault.is_left_over for fault in check(lake)} == {True}
+    compact(lake, leave_seconds=-1)
+    assert check(lake) == [] and len(contents(lake)) == 4
+
+
+def test_names_that_others_have_are_made_longer(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for number, path in enumerate(FLEET[:3]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "run.etdp").write_bytes(path.read_bytes())
+        one_of([folder / "run.etdp"], lake)
+    with etq.open(lake) as warehouse:
+        names = warehouse.rows("SELECT name FROM captures ORDER BY ingested_at")[1]
+        assert len({*names}) == 3 and names[0] == ("run",) and names[1] == ("1/run",)
+
+
+def test_compacting_changes_no_answer(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for path in FLEET[:6]:
+        one_of([path], lake, build="1")
+    query = "FROM compare_ops('build=1,@latest', 'build=1,@previous')"
+    with etq.open(lake) as older:
+        before, asked = contents(lake), older.rows(query)[1]
+        assert compact(lake) == (6, 1)
+        assert contents(lake) == before
+        assert older.rows(query)[1] == asked, "who has it open goes on with the files of before"
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows(query)[1] == asked
+    assert compact(lake, leave_seconds=-1) == (1, 1)
+    assert check(lake) == [] and contents(lake) == before
+    for table in catalog.tables():
+        assert len([*(lake / table.name).glob("*.parquet")]) <= 1
+
+
+def _add_some(lake: Path, files: list[Path]) -> None:
+    for path in files:
+        one_of([path], lake, writer=str(os.getpid()))
+
+
+def test_several_writers_lose_nothing_and_add_nothing_twice(tmp_path: Path, events: dict[str, int]) -> None:
+    lake, context = tmp_path / "lake", multiprocessing.get_context("spawn")
+    shared, own = FLEET[:2], FLEET[2:14]
+    writers = [context.Process(target=_add_some, args=(lake, [*own[part::3], *shared])) for part in range(3)]
+    for each in writers:
+        each.start()
+    seen: set[int] = set()
+    while any(each.is_alive() for each in writers):
+        if is_lake(lake):
+            rows = contents(lake)
+            seen.add(len(rows))
+            assert all(found == events[sha256] for sha256, _, found, _ in rows), "only whole ones are seen"
+        time.sleep(0.05)
+    assert [each.exitcode for each in writers] == [0, 0, 0]
+    assert len(contents(lake)) == 14 and check(lake) == []
+    assert len(seen) > 1
+
+
+def test_a_writer_that_is_killed_leaves_nothing_of_the_lake(tmp_path: Path, events: dict[str, int]) -> None:
+    lake, context = tmp_path / "lake", multiprocessing.get_context("spawn")
+    one_of(FLEET[:1], lake)
+    for tenths in range(12, 24, 4):
+        writer = context.Process(target=_add_some, args=(lake, FLEET[1:]))
+        writer.start()
+        time.sleep(tenths / 10)
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        assert [fault for fault in check(lake) if not fault.is_left_over] == []
+        assert all(found == events[sha256] for sha256, _, found, _ in contents(lake))
+    compact(lake, leave_seconds=-1)
+    assert check(lake) == []
+
+
+def test_what_is_damaged_is_told(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    one_of(FLEET[:2], lake)
+    [ticks] = (lake / "event_ticks").glob("*.parquet")
+    [runs] = (lake / "runs").glob("*.parquet")
+    whole = ticks.read_bytes()
+    ticks.write_bytes(whole[: len(whole) // 2])
+    runs.unlink()
+    told = {(fault.file, fault.what.split(":")[0]) for fault in check(lake)}
+    assert told == {(str(ticks), "damaged"), (str(runs), "missing")}
+    with pytest.raises(WarehouseError, match=r"lake: .*"):
+        etq.open(lake)
+    ticks.write_bytes((lake / "signatures" / ticks.name).read_bytes())
+    assert any("has the columns" in fault.what for fault in check(lake))
+
+
+def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for path in FLEET[:2]:
+        one_of([path], lake)
+    first, second = sorted((lake / "_log").glob("*.json"))
+    whole = second.read_bytes()
+    for content, told in (
+        (b"{", "damaged"),
+        (whole.replace(b'"schema_version":', b'"schema_version":9'), "upgrade etq"),
+        (whole.replace(b'"name":"', b'"name":"../../'), "damaged: a segment is called"),
+        (whole.replace(b'"event_ticks"', b'"../x"'), "damaged"),
+    ):
+        second.write_bytes(content)
+        with pytest.raises(WarehouseError, match=told):
+            etq.open(lake)
+    second.write_bytes(whole)
+    first.unlink()
+    with pytest.raises(WarehouseError, match="000001.json: missing"):
+        etq.open(lake)
+
+
+def test_what_is_no_lake_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/other").write_text("x")
+    with etq.open() as warehouse:
+        with pytest.raises(WarehouseError, match="a file; a lake is a folder"):
+            export(tmp_path / "file", warehouse)
+        with pytest.raises(WarehouseError, match="a folder with other things in it"):
+            export(tmp_path / "folder", warehouse)
+    for path in (tmp_path / "folder", tmp_path / "none"):
+        with pytest.raises(WarehouseError, match="no lake"):
+            check(path)
+    with pytest.raises(WarehouseError, match="a folder; a warehouse is a file, or a lake"):
+        etq.open(tmp_path / "folder")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=130))
+def test_the_log_tells_what_was_added_and_removed(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[bool, int]]
+) -> None:
+    lake = tmp_path_factory.mktemp("log") / "lake"
+    log.make(lake)
+    expected: dict[str, Segment] = {}
+    state = log.read(lake)
+    for number, (is_added, place) in enumerate(changes):
+        names = list(expected)
+        if is_added or not names:
+            segment = Segment(f"a{number}", "capture", 1, {"runs": number + 1})
+            expected[segment.name] = segment
+            state = log.commit(lake, state, [segment])
+        else:
+            gone = names[place % len(names)]
+            del expected[gone]
+            state = log.commit(lake, state, [], [gone])
+        assert state.segments == expected
+    assert log.read(lake) == State(len(changes), expected)
+    if changes:
+        with pytest.raises(TakenError):
+            log.commit(lake, State(state.number - 1, {}), [])
+    assert log.read(lake) == State(len(changes), expected)
