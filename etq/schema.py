@@ -12,7 +12,7 @@ from etq import catalog
 from etq.errors import WarehouseError
 from etq.rollups import fill_rollups
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 # For each schema version after the first, the statements that make it of the one before.
 MIGRATIONS: Final[dict[int, str]] = {
     2: """
@@ -62,6 +62,36 @@ MIGRATIONS: Final[dict[int, str]] = {
         p50 DOUBLE NOT NULL,
         p90 DOUBLE NOT NULL
     );
+    """,
+    # Values were written in the order of their keys. Arguments come when a record is ingested again.
+    3: """
+    CREATE TABLE node_arguments (
+        record_id INTEGER NOT NULL,
+        graph_id INTEGER NOT NULL,
+        node_index INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        argument VARCHAR NOT NULL,
+        value_index INTEGER,
+        literal VARCHAR
+    );
+    ALTER TABLE node_values RENAME TO _keyless_values;
+    CREATE TABLE node_values (
+        record_id INTEGER NOT NULL,
+        graph_id INTEGER NOT NULL,
+        node_index INTEGER,
+        output_index INTEGER NOT NULL,
+        value_name VARCHAR NOT NULL,
+        kind VARCHAR NOT NULL,
+        dtype VARCHAR,
+        sizes BIGINT[],
+        strides BIGINT[],
+        value_index INTEGER NOT NULL
+    );
+    INSERT INTO node_values
+    SELECT v.*, row_number() OVER (PARTITION BY v.record_id, v.graph_id ORDER BY v.rowid) - 1
+    FROM _keyless_values AS v
+    ORDER BY v.rowid;
+    DROP TABLE _keyless_values;
     """,
 }
 

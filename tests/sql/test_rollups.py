@@ -312,6 +312,7 @@ def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
         # As the first version of the schema was.
         warehouse.connection.execute(
             """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE metrics; ALTER TABLE runs DROP COLUMN phase;
+               DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
                UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
         )
     with etq.open(path) as warehouse:
