@@ -59,7 +59,8 @@ SELECT
         WHEN o.moves IN ('nothing', 'made') THEN 0
         WHEN o.moves = 'all' THEN t.bytes
         WHEN o.moves = 'update' THEN CASE WHEN t.position = 0 THEN t.bytes ELSE 0 END
-        WHEN o.moves = 'chosen' THEN CASE WHEN t.position = 0 THEN a.bytes ELSE t.bytes END
+        WHEN o.moves = 'chosen' AND t.position = 0 THEN a.bytes
+        WHEN o.moves = 'chosen' THEN t.bytes
     END AS bytes
 FROM taken AS t
 JOIN ops AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index

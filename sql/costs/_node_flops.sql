@@ -43,7 +43,9 @@ SELECT
     CASE f.counts
         WHEN 'plain' THEN
             CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
-            + CASE WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements END
+            + CASE
+                WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements
+            END
         WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
         WHEN 'convolution' THEN CASE
             WHEN s.is_transposed THEN

@@ -102,9 +102,9 @@ FROM (
         ),
         (
             ['aten.sigmoid', 'aten.hardsigmoid', 'aten.elu'], 'plain', 0, 4, 'all',
-            '4 for each element: negation, exponential, addition, division; hardsigmoid: '
-            || 'addition, two comparisons, division; elu: comparison, exponential, '
-            || 'subtraction, multiplication'
+            '4 for each element: negation, exponential, addition, division; of a '
+            || 'hardsigmoid addition, two comparisons, division; of an elu comparison, '
+            || 'exponential, subtraction, multiplication'
         ),
         (
             [
@@ -141,20 +141,18 @@ FROM (
              'aten.native_group_norm', 'aten.instance_norm'],
             'norm', 6, 0, 'all',
             'for each element of the input 1 for the mean, 3 for the variance, 2 to '
-            || 'normalize, and 1 each for weight and bias; a group''s own few are left out'
+            || 'normalize, and 1 each for weight and bias; nothing for the group itself'
         ),
         (
-            [
-                'aten.batch_norm', 'aten._native_batch_norm_legit_no_training'
-            ],
+            ['aten.batch_norm', 'aten._native_batch_norm_legit_no_training'],
             'norm', 2, 0, 'all',
             'for each element of the input 2 to normalize by known mean and variance, '
-            || 'and 1 each for weight and bias; a channel''s own few are left out'
+            || 'and 1 each for weight and bias; nothing for the channel itself'
         ),
         (
             ['aten.rms_norm', 'aten._fused_rms_norm'], 'norm', 3, 0, 'all',
-            'for each element of the input a square, an addition, a multiplication, and '
-            || '1 for the weight; a group''s own few are left out'
+            'for each element of the input a square, an addition, a multiplication, '
+            || 'and 1 for the weight; nothing for the group itself'
         ),
         (
             ['aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d',
@@ -172,8 +170,8 @@ FROM (
              'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
              'aten._adaptive_avg_pool3d'],
             'adaptive window', 0, 1, 'all',
-            '1 for each element of the output and of its window, and a division; windows '
-            || 'of n elements in m places have n + m - gcd(n, m) together'
+            '1 for each element of the output and of its window, and a division; m '
+            || 'windows over n elements have n + m - gcd(n, m) together'
         ),
         (
             ['aten.sum', 'aten.amax', 'aten.amin', 'aten.max', 'aten.min',
@@ -191,8 +189,8 @@ FROM (
         ),
         (
             ['aten.var', 'aten.var_mean'], 'plain', 4, 2, 'all',
-            'for each element of the input 1 for the mean and 3 for the variance, and two '
-            || 'divisions for each of the output'
+            'for each element of the input 1 for the mean and 3 for the variance, and '
+            || 'two divisions for each of the output'
         ),
         (
             ['aten.std'], 'plain', 4, 3, 'all',
@@ -231,7 +229,10 @@ FROM (
             ],
             'plain', 0, 0, 'chosen', 'none: it copies what is chosen'
         ),
-        (['llama.update_cache'], 'plain', 0, 0, 'update', 'none: it copies into a cache'),
+        (
+            ['llama.update_cache'], 'plain', 0, 0, 'update',
+            'none: it copies into a cache'
+        ),
         (
             [
                 'aten.full', 'aten.full_like', 'aten.zeros', 'aten.zeros_like',
@@ -254,6 +255,8 @@ FROM (
         (
             ['aten.reshape', 'aten.flatten', 'aten.contiguous', 'aten.to',
              'aten.dropout'],
-            'plain', 0, 0, 'depends', 'none: it copies, or gives a view of the same memory'
+            'plain', 0, 0, 'depends',
+            'none: it copies, or gives a view of the same memory'
         )
-) AS k (ops, counts, per_input, per_output, moves, formula);
+) AS k (ops, counts, per_input, per_output, moves, formula)
+ORDER BY 1;

@@ -92,6 +92,7 @@ FROM counted AS c;
 --   flops: operations of one call, a multiply-add as two; NULL where unknown
 --   bytes_read: bytes of what it takes, each value once; NULL where unknown
 --   bytes_written: bytes of what it gives; NULL where unknown
+--   intensity: operations by byte; NULL where unknown, or no bytes are moved
 --   formula: how its operations are counted; NULL for ops that `cost_formulas` lacks
 --   reason: why something of it is unknown; NULL where all is known
 CREATE MACRO node_costs(
@@ -110,6 +111,7 @@ SELECT
     c.flops,
     c.bytes_read,
     c.bytes_written,
+    c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
     c.formula,
     c.reason
 FROM (SELECT _record_id(record) AS record_id) AS a
@@ -130,6 +132,7 @@ ORDER BY p.graph_id, p.node_index;
 --   flops: operations of all of them; NULL where those of one are unknown
 --   bytes_read: bytes that they read; NULL where those of one are unknown
 --   bytes_written: bytes that they write; NULL where those of one are unknown
+--   intensity: operations by byte; NULL where unknown, or no bytes are moved
 --   flops_percent: flops in percent of those that are known in the graph
 --   formula: how operations are counted; NULL for ops that `cost_formulas` lacks
 --   reason: why something is unknown, of the first such node; NULL where all is known
@@ -166,9 +169,14 @@ SELECT
     d.op_type,
     d.nodes,
     d.unknown,
-    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END AS flops,
+    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END
+        AS flops,
     try_cast(d.bytes_read AS BIGINT) AS bytes_read,
     try_cast(d.bytes_written AS BIGINT) AS bytes_written,
+    CASE
+        WHEN d.nodes = d.with_flops
+            THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0)
+    END AS intensity,
     CASE
         WHEN d.nodes = d.with_flops THEN 100 * d.known_flops::DOUBLE / nullif(
             sum(d.known_flops) OVER (PARTITION BY d.graph_id), 0
