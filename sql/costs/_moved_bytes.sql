@@ -81,4 +81,7 @@ SELECT
 FROM given AS g
 JOIN ops AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
 LEFT JOIN taken AS t
-    ON t.graph_id = g.graph_id AND t.node_index = g.node_index AND t.position = 0;
+    ON o.moves = 'update'
+    AND t.graph_id = g.graph_id
+    AND t.node_index = g.node_index
+    AND t.position = 0;

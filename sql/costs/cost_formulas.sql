@@ -90,7 +90,8 @@ FROM (
                 'quantized_decomposed.dequantize_per_tensor',
                 'quantized_decomposed.dequantize_per_channel',
                 'quantized_decomposed.dequantize_per_token',
-                'quantized_decomposed.dequantize_per_channel_group'
+                'quantized_decomposed.dequantize_per_channel_group',
+                'torchao.dequantize_affine'
             ],
             'plain', 0, 2, 'all',
             '2 for each element of the output: two comparisons, a comparison or a '
@@ -112,7 +113,8 @@ FROM (
                 'quantized_decomposed.quantize_per_tensor',
                 'quantized_decomposed.quantize_per_channel',
                 'quantized_decomposed.quantize_per_token',
-                'quantized_decomposed.quantize_per_channel_group'
+                'quantized_decomposed.quantize_per_channel_group',
+                'torchao.quantize_affine'
             ],
             'plain', 0, 5, 'all',
             '5 for each element: sigmoid and a multiplication; to quantize: '
@@ -204,7 +206,8 @@ FROM (
         (
             [
                 'quantized_decomposed.choose_qparams',
-                'quantized_decomposed.choose_qparams_per_token_asymmetric'
+                'quantized_decomposed.choose_qparams_per_token_asymmetric',
+                'torchao.choose_qparams_affine'
             ],
             'plain', 2, 0, 'all', '2 for each element of the input: two comparisons'
         ),

@@ -98,6 +98,10 @@ FROM counted AS c;
 CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
+WITH
+asked AS MATERIALIZED (
+    SELECT _record_id(record) AS record_id
+)
 SELECT
     p.graph_id,
     g.stage,
@@ -114,10 +118,10 @@ SELECT
     c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
     c.formula,
     c.reason
-FROM (SELECT _record_id(record) AS record_id) AS a
+FROM asked AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-JOIN _node_costs(_record_id(record)) AS c
+JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
     ON c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
@@ -140,6 +144,9 @@ CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
+asked AS MATERIALIZED (
+    SELECT _record_id(record) AS record_id
+),
 added AS (
     SELECT
         g.graph_id,
@@ -156,10 +163,10 @@ added AS (
             AS bytes_written,
         any_value(c.formula) AS formula,
         min_by(c.reason, p.node_index) AS reason
-    FROM (SELECT _record_id(record) AS record_id) AS a
+    FROM asked AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-    JOIN _node_costs(_record_id(record)) AS c
+    JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
         ON c.graph_id = p.graph_id AND c.node_index = p.node_index
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )

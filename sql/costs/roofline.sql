@@ -73,14 +73,14 @@ CREATE MACRO roofline(
     phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
 ) AS TABLE
 WITH
-asked AS (
+asked AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.time_scale,
         c.unit,
         k.record_id,
-        _peak(_capture_id(capture), 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
-        _peak(_capture_id(capture), 'peak_bandwidth', 'B/s', peak_bandwidth)
+        _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
+        _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth)
             AS peak_bandwidth
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
@@ -88,17 +88,14 @@ asked AS (
 measured AS MATERIALIZED (
     SELECT m.*
     FROM _measured_ops(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM asked AS a),
         "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS m
 ),
 costs AS MATERIALIZED (
     SELECT s.*
     FROM _set_costs(
-        (
-            SELECT k.record_id FROM captures AS k
-            WHERE k.capture_id = _capture_id(capture)
-        ),
+        (SELECT a.record_id FROM asked AS a),
         (
             SELECT list({'item': m.item, 'graph_id': m.graph_id, 'nodes': m.nodes})
             FROM measured AS m
@@ -106,12 +103,9 @@ costs AS MATERIALIZED (
     ) AS s
 ),
 executes AS (
-    SELECT
-        sum(t.duration_ticks)::DOUBLE AS ticks,
-        sum(t.duration_ticks)::DOUBLE
-        * (SELECT _nanoseconds(a.time_scale) / 1e9 FROM asked AS a) AS seconds
+    SELECT sum(t.duration_ticks)::DOUBLE AS ticks
     FROM _self_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM asked AS a),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     WHERE t.event_index = t.execute_index
@@ -195,12 +189,14 @@ rated AS (
         a.peak_bandwidth AS most_bytes,
         CASE
             WHEN d.is_added AND d.ticks > 0
-                THEN d.ticks * (_nanoseconds(d.written) / 1e9)
-        END AS seconds,
+                THEN d.ticks::DOUBLE * _nanoseconds(d.written)
+        END AS nanoseconds,
         CASE
             WHEN d.flops IS NOT NULL AND d.bytes IS NOT NULL
-                THEN greatest(d.flops / a.peak_flops, d.bytes / a.peak_bandwidth)
-        END AS least_seconds
+                THEN greatest(
+                    d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth
+                )
+        END AS least_nanoseconds
     FROM added AS d
     CROSS JOIN asked AS a
 ),
@@ -208,9 +204,10 @@ judged AS (
     SELECT
         r.*,
         CASE
-            WHEN r.seconds > r.least_seconds THEN r.seconds - r.least_seconds
-            WHEN r.seconds <= r.least_seconds THEN 0
-        END AS lost_seconds
+            WHEN r.nanoseconds > r.least_nanoseconds
+                THEN r.nanoseconds - r.least_nanoseconds
+            WHEN r.nanoseconds <= r.least_nanoseconds THEN 0
+        END AS lost_nanoseconds
     FROM rated AS r
 )
 SELECT
@@ -231,26 +228,27 @@ SELECT
     try_cast(r.flops / r.calls AS BIGINT) AS flops,
     try_cast(r.bytes / r.calls AS BIGINT) AS bytes,
     r.flops / nullif(r.bytes, 0) AS intensity,
-    r.flops / r.seconds AS flops_per_second,
-    r.bytes / r.seconds AS bytes_per_second,
+    r.flops * 1e9 / r.nanoseconds AS flops_per_second,
+    r.bytes * 1e9 / r.nanoseconds AS bytes_per_second,
     CASE
         WHEN r.flops IS NOT NULL AND r.bytes IS NOT NULL
             THEN least(r.most_flops, r.flops / nullif(r.bytes, 0) * r.most_bytes)
     END AS attainable_flops_per_second,
-    100 * nullif(r.least_seconds, 0) / r.seconds AS roof_percent,
+    100 * nullif(r.least_nanoseconds, 0) / r.nanoseconds AS roof_percent,
     CASE
         WHEN r.flops + r.bytes = 0 THEN NULL
         WHEN r.flops / r.most_flops >= r.bytes / r.most_bytes THEN 'compute'
         WHEN r.flops / r.most_flops < r.bytes / r.most_bytes THEN 'memory'
     END AS bound,
-    r.lost_seconds * 1e9 / _nanoseconds(r.unit) AS above_roof,
-    100 * r.lost_seconds / nullif((SELECT e.seconds FROM executes AS e), 0)
+    r.lost_nanoseconds / _nanoseconds(r.unit) AS above_roof,
+    100 * r.lost_nanoseconds
+    / nullif((SELECT e.ticks * _nanoseconds(r.written) FROM executes AS e), 0)
         AS above_roof_percent,
     CASE
         WHEN r.reason IS NOT NULL THEN r.reason
         WHEN r.ticks <= 0 THEN 'no time was measured'
         WHEN NOT r.is_added THEN 'its time is on another clock, or no time'
-        WHEN r.seconds IS NULL THEN 'its time is in ' || r.written
+        WHEN r.nanoseconds IS NULL THEN 'its time is in ' || r.written
     END AS reason
 FROM judged AS r
 ORDER BY
