@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,10 +103,9 @@ def roofline(
         check_phase(warehouse, selector, options.get("phase"))
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
-            SELECT r.op, r.backend, r.instruction_id, r.module_path AS module, r.calls, r.avg, r.share_percent,
-                r.flops, r.bytes, r.intensity, r.flops_per_second / 1e9 AS gflop_per_second,
-                r.bytes_per_second / 1e9 AS gb_per_second, r.roof_percent, r.bound, r.above_roof_percent,
-                r.unit, r.reason
+            SELECT r.op, {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
+                r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
+                r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
             FROM roofline($capture{arguments}) AS r
         """
         write(warehouse, query, format, output, force=force, capture=selector, **given)
@@ -182,7 +180,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         return
     if is_file(argument, db):
         raise EtqError(f"{argument}: shapes are in the ETRecord of its program: name that")
-    if not os.path.exists(db) and argument.endswith(".etrecord"):
+    if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")
     with open(db, read_only=True) as warehouse:
         named = "SELECT r.sha256 FROM records AS r WHERE r.name = $name"
