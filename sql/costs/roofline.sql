@@ -97,7 +97,12 @@ costs AS MATERIALIZED (
     FROM _set_costs(
         (SELECT a.record_id FROM asked AS a),
         (
-            SELECT list({'item': m.item, 'graph_id': m.graph_id, 'nodes': m.nodes})
+            SELECT list({
+                'item': m.item,
+                'is_added': m.is_added,
+                'graph_id': m.graph_id,
+                'nodes': m.nodes
+            })
             FROM measured AS m
         )
     ) AS s

@@ -292,6 +292,27 @@ def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse
     ]
 
 
+def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) -> None:
+    """A start of 0 is no time on the host's clock: the call is rated as a whole, its events have costs and no rates."""
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4]}}),
+    )
+    events = [delegated(number, start=0, end=70 + number) for number in (0, 1)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
+    query = """
+        SELECT r.op, r.kind, r.total, r.share_percent, r.flops, r.bytes, r.flops_per_second, r.reason
+        FROM roofline('test', unit := 'ns') AS r
+    """
+    reason = "its time is on another clock, or no time"
+    assert warehouse.rows(query)[1] == [
+        ("SomeBackend", "delegate_call", 200.0, 100.0, 200, 800, 1e9, None),
+        ("aten.tanh.default", "delegate", 71.0, None, 100, 800, None, reason),
+        ("aten.relu.default", "delegate", 70.0, None, 100, 800, None, reason),
+    ]
+
+
 def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
     content = record(
         node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
