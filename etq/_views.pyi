@@ -327,6 +327,10 @@ class Views:
         skip_first_wait: int = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def node_costs(
+        self,
+        record: str | Record,
+    ) -> duckdb.DuckDBPyRelation: ...
     def node_totals(
         self,
         capture: str | Capture,
@@ -344,6 +348,10 @@ class Views:
         base: str | Capture,
         new: str | Capture,
         metric: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def op_costs(
+        self,
+        record: str | Record,
     ) -> duckdb.DuckDBPyRelation: ...
     def op_totals(
         self,
@@ -423,6 +431,21 @@ class Views:
         phase: str | None = ...,
         alpha: float = ...,
         min_effect: float | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def roofline(
+        self,
+        capture: str | Capture,
+        peak_flops: str | None = ...,
+        peak_bandwidth: str | None = ...,
+        by: str = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,

@@ -64,7 +64,8 @@ MIGRATIONS: Final[dict[int, str]] = {
     );
     """,
     # Ops get their places, also those whose events were pruned: all of that is in the rollups. So far, the rows of ids
-    # were in the order of their file.
+    # were in the order of their file, and those of values in that of their keys. Arguments come when a record is
+    # ingested again.
     3: """
     ALTER TABLE op_times RENAME TO old_op_times;
     CREATE TABLE op_times (
@@ -133,6 +134,33 @@ MIGRATIONS: Final[dict[int, str]] = {
         is_method BOOLEAN NOT NULL,
         ops_hash VARCHAR NOT NULL
     );
+    CREATE TABLE node_arguments (
+        record_id INTEGER NOT NULL,
+        graph_id INTEGER NOT NULL,
+        node_index INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        argument VARCHAR NOT NULL,
+        value_index INTEGER,
+        literal VARCHAR
+    );
+    ALTER TABLE node_values RENAME TO _keyless_values;
+    CREATE TABLE node_values (
+        record_id INTEGER NOT NULL,
+        graph_id INTEGER NOT NULL,
+        node_index INTEGER,
+        output_index INTEGER NOT NULL,
+        value_name VARCHAR NOT NULL,
+        kind VARCHAR NOT NULL,
+        dtype VARCHAR,
+        sizes BIGINT[],
+        strides BIGINT[],
+        value_index INTEGER NOT NULL
+    );
+    INSERT INTO node_values
+    SELECT v.*, row_number() OVER (PARTITION BY v.record_id, v.graph_id ORDER BY v.rowid) - 1
+    FROM _keyless_values AS v
+    ORDER BY v.rowid;
+    DROP TABLE _keyless_values;
     """,
 }
 

@@ -11,19 +11,29 @@ from etq import catalog
 from etq.ingest.etrecord import read_etrecord
 from etq.rollups import fill_rollups
 from etq.sources import Source
-from etq.storing import store_once
+from etq.storing import insert, store_once
 
 # Below this share of a capture's operators that fit a record, the record is taken for another program's.
 FITTING: Final = 0.8
 # The tables of what is found when captures are linked.
 FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
+_ARGUMENTS: Final = "SELECT 1 FROM node_arguments AS a WHERE a.record_id = ? LIMIT 1"
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
 
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
-    """Put an ETRecord into the warehouse; see `store_once`."""
-    return store_once(connection, "records", source, name, read_etrecord(source.content, source.uri))
+    """Put an ETRecord into the warehouse; see `store_once`.
+
+    One that is there from before schema 3 gets the arguments of its nodes, which were not kept then.
+    """
+    reading = read_etrecord(source.content, source.uri)
+    record_id, is_new = store_once(connection, "records", source, name, reading)
+    if not is_new and not connection.execute(_ARGUMENTS, [record_id]).fetchall():
+        for table, rows in reading:
+            if table == "node_arguments":
+                insert(connection, table, record_id, rows, "record_id")
+    return record_id, is_new
 
 
 def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int) -> None:

@@ -79,12 +79,17 @@ class NestedGraph(msgspec.Struct, gc=False):
 
 
 class Argument(msgspec.Struct, gc=False):
-    """An argument of a node, or an output: the kinds of it that name values or hold graphs."""
+    """An argument of a node, or an output: the kinds of it that name values, hold graphs, or are literals (unread)."""
 
     as_tensor: Named | None = None
     as_tensors: list[Named] | None = None
     as_optional_tensors: list[OptionalTensor] | None = None
     as_graph: NestedGraph | None = None
+    as_int: msgspec.Raw = NOTHING
+    as_ints: msgspec.Raw = NOTHING
+    as_bool: msgspec.Raw = NOTHING
+    as_float: msgspec.Raw = NOTHING
+    as_string: msgspec.Raw = NOTHING
 
     def names(self) -> Sequence[str]:
         """The values it refers to, in order."""
@@ -96,11 +101,19 @@ class Argument(msgspec.Struct, gc=False):
             return [each.as_tensor.name for each in self.as_optional_tensors if each.as_tensor is not None]
         return ()
 
+    def literal(self) -> msgspec.Raw:
+        """The number, numbers, truth value or text that it is, as JSON; `NOTHING` for all else."""
+        for written in (self.as_ints, self.as_int, self.as_bool, self.as_float, self.as_string):
+            if written is not NOTHING:
+                return written
+        return NOTHING
+
 
 class NamedArgument(msgspec.Struct, gc=False):
     """An argument, with its name in the op's signature."""
 
     arg: Argument
+    name: str = ""
 
 
 class Metadata(msgspec.Struct, gc=False):

@@ -6,11 +6,10 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import FormatError
@@ -26,6 +25,7 @@ from etq.ingest.export_json import (
     Signature,
     Size,
 )
+from etq.ingest.flat_rows import Whole, as_columns, places_in_lists, spread_lists
 from etq.ingest.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.repeated import Origins, Repeated, packed
@@ -36,8 +36,6 @@ EXPORTED: Final = "exported_program"
 _node: Final = msgspec.json.Decoder(Node)
 # How many nodes are decoded at once.
 AT_ONCE: Final = 512
-
-Whole = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,12 @@ class GraphRows:
         self._kinds = Repeated()
         self._kinds["result"]
         self._tensors = Tensors()
-        # By edge: the node that gives, the one that takes, position. By node: the handle, 0 for none.
-        self._edges, self._handles = array("i"), array("i")
+        # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
+        # that the node takes it is. By literal: the node, number and name of the argument, the literal.
+        self._uses, self._literals = array("i"), array("i")
+        self._argument_names, self._literal_texts = Repeated(), Repeated()
+        # By node: the handle, 0 for none.
+        self._handles = array("i")
         self._exported: range | None = None
 
     def add(self, stored: StoredGraph, module: GraphModule) -> None:
@@ -108,16 +110,17 @@ class GraphRows:
         place: str,
     ) -> None:
         """Add a graph of these nodes; `place` is for errors, see `placed`."""
-        tensors, makers = self._tensors.of_values(graph, place), dict[str, int]()
+        tensors = self._tensors.of_values(graph, place)
         inputs = [name for argument in graph.inputs for name in argument.names()]
         self._kinds.extend(kinds.get(name, "input") for name in inputs)
+        values = {name: row for row, name in enumerate(inputs, len(self._value_names))}
         self._add_values(inputs, [at for position in range(len(inputs)) for at in (NO_NODE, position)], tensors)
         number = 0
         for part in parts:
             left = part
             while left:
                 row = len(self._names)
-                added, nested = self._add_wires(row, left, tensors, makers)
+                added, nested = self._add_wires(row, left, tensors, values)
                 self._add_nodes(stored, row, left[:added], subgraph, place, number)
                 number, left = number + added, left[added:]
                 for at, each in nested:
@@ -126,49 +129,57 @@ class GraphRows:
                     self._add_graph(stored, each.graph, [each.graph.nodes], path, {}, within)
 
     def _add_wires(
-        self, row: int, nodes: list[Node], tensors: TensorsOfValues, makers: dict[str, int]
+        self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
     ) -> tuple[int, list[tuple[int, NestedGraph]]]:
-        """Add the edges and values of nodes, up to the first that has graphs among its arguments.
+        """Add the arguments and values of nodes, up to the first that has graphs among its arguments.
 
-        `makers` has the last node so far that gave a value. Returns how many nodes that are, and these graphs, each
-        with the argument's number.
+        `values` has the last value so far of each name. Returns how many nodes that are, and these graphs, each with
+        the argument's number.
         """
         # Nothing else is done as often: the most frequent kinds are not worth a call.
-        find, edges = makers.get, list[int]()
+        find, names_of = values.get, self._argument_names
+        uses, literals = list[int](), list[int]()
         names, places = list[str](), list[int]()
+        value = len(self._value_names)
         added, nested = 0, list[tuple[int, NestedGraph]]()
         for user, node in enumerate(nodes, row):
             position = 0
-            for argument in node.inputs:
+            for number, argument in enumerate(node.inputs):
                 given = argument.arg
                 if (tensor := given.as_tensor) is not None:
-                    if (maker := find(tensor.name)) is not None:
-                        edges += (maker, user, position)
+                    if (used := find(tensor.name)) is not None:
+                        uses += (used, user, number, names_of[argument.name], position)
                     position += 1
                 elif given.as_tensors is not None or given.as_optional_tensors is not None:
                     for name in given.names():
-                        if (maker := find(name)) is not None:
-                            edges += (maker, user, position)
+                        if (used := find(name)) is not None:
+                            uses += (used, user, number, names_of[argument.name], position)
                         position += 1
                 elif given.as_graph is not None:
                     nested = _nested(node)
+                elif (written := given.literal()) is not NOTHING:
+                    text = bytes(written).decode(errors="replace")
+                    literals += (user, number, names_of[argument.name], self._literal_texts[text])
             position = 0
             for given in node.outputs:
                 if (tensor := given.as_tensor) is not None:
                     names.append(name := tensor.name)
                     places += (user, position)
-                    makers[name] = user
+                    values[name] = value
                     position += 1
+                    value += 1
                     continue
                 for name in given.names():
                     names.append(name)
                     places += (user, position)
-                    makers[name] = user
+                    values[name] = value
                     position += 1
+                    value += 1
             added += 1
             if nested:
                 break
-        self._edges.frombytes(packed(edges))
+        self._uses.frombytes(packed(uses))
+        self._literals.frombytes(packed(literals))
         self._add_values(names, places, tensors)
         return added, nested
 
@@ -223,10 +234,14 @@ class GraphRows:
             yield "op_nodes", self._node_rows(graph_of, index_of)
         if self._value_names:
             yield "node_values", self._value_rows(index_of)
-        if self._edges:
-            makers, users, positions = _columns(self._edges, 3)
+        values, nodes, _, _, positions = as_columns(self._uses, 5)
+        makers = as_columns(self._value_places, 2)[0][values]
+        if (is_edge := makers != NO_NODE).any():
+            makers, users, positions = makers[is_edge], nodes[is_edge], positions[is_edge]
             columns = {"graph_id": graph_of[users], "from_node": index_of[makers], "to_node": index_of[users]}
             yield "op_edges", _numbers({**columns, "position": positions})
+        if self._uses or self._literals:
+            yield "node_arguments", self._argument_rows(graph_of, index_of)
         levels = [module_levels(stack) if stack else () for stack in self._stacks]
         if any(levels):
             yield "node_modules", self._module_rows(levels, graph_of, index_of)
@@ -237,8 +252,8 @@ class GraphRows:
 
     def _keys(self) -> tuple[Whole, Whole]:
         """Each node's graph_id and node_index."""
-        graph_ids, nodes, _ = _columns(self._counts, 3)
-        return np.repeat(graph_ids, nodes), _places(nodes)
+        graph_ids, nodes, _ = as_columns(self._counts, 3)
+        return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
         """Nodes and the handle of each: their own, and behind these the exported program's."""
@@ -279,8 +294,8 @@ class GraphRows:
         )
 
     def _value_rows(self, index_of: Whole) -> pa.RecordBatch:
-        (rows, positions), codes = _columns(self._value_places, 2), np.array(self._value_tensors, np.int32)
-        graph_ids, _, counts = _columns(self._counts, 3)
+        (rows, positions), codes = as_columns(self._value_places, 2), np.array(self._value_tensors, np.int32)
+        graph_ids, _, counts = as_columns(self._counts, 3)
         is_input = rows == NO_NODE
         kinds = np.zeros(len(rows), np.int32)
         kinds[is_input] = self._kinds.codes
@@ -297,11 +312,33 @@ class GraphRows:
                 "dtype": encoded(dtypes, codes),
                 "sizes": _dimensions([None if meta is None else meta.sizes for meta in metas], codes),
                 "strides": _dimensions([None if meta is None else meta.strides for meta in metas], codes),
+                "value_index": numbers(places_in_lists(counts)),
+            }
+        )
+
+    def _argument_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        """Values that nodes take and literals, in the order of the nodes and of their arguments."""
+        values, users, numbers_used, names_used, _ = as_columns(self._uses, 5)
+        takers, numbers_told, names_told, told = as_columns(self._literals, 4)
+        rows, number = np.append(users, takers), np.append(numbers_used, numbers_told)
+        order = np.lexsort((number, rows))
+        rows, is_literal = rows[order], order >= len(users)
+        _, _, counts = as_columns(self._counts, 3)
+        value_indices = places_in_lists(counts)[values]
+        literal = np.append(np.full(len(users), len(self._literal_texts)), told)[order]
+        return batch(
+            {
+                "graph_id": numbers(graph_of[rows]),
+                "node_index": numbers(index_of[rows]),
+                "position": numbers(number[order]),
+                "argument": encoded([*self._argument_names], np.append(names_used, names_told)[order]),
+                "value_index": numbers(np.append(value_indices, np.zeros_like(told))[order], is_literal),
+                "literal": encoded([*self._literal_texts, None], literal),
             }
         )
 
     def _module_rows(self, levels: list[tuple[ModuleLevel, ...]], graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
-        lengths, depths, at = _spread([len(each) for each in levels], self._stacks.codes)
+        lengths, depths, at = spread_lists([len(each) for each in levels], self._stacks.codes)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         keys, paths, classes, calls = zip(*(level for each in levels for level in each), strict=True)
         return batch(
@@ -352,33 +389,9 @@ def _handle(written: str | int | None) -> int:
     return handle if 0 < handle < 2**31 else 0
 
 
-def _columns(rows: array[int] | list[int], width: int) -> Whole:
-    """Rows of so many numbers, one behind the other, column by column."""
-    columns: Whole = np.array(rows, np.int32).reshape(-1, width).T
-    return columns
-
-
-def _places(lengths: Whole) -> Whole:
-    """For lists of these lengths, one behind the other, where in its list each value stands."""
-    starts = np.cumsum(lengths) - lengths
-    return (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
-
-
-def _spread(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
-    """Lists by number, laid out for each code: their lengths, where in its list each value stands, and where it is.
-
-    `lengths` is of the lists by number, whose values stand one list behind the other.
-    """
-    of_lists = np.array(lengths, np.int64)
-    starts = np.cumsum(of_lists) - of_lists
-    of_codes = of_lists[codes]
-    places = _places(of_codes)
-    return of_codes, places, np.repeat(starts[codes], of_codes) + places
-
-
 def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
     """Lists of sizes or strides, null for None, for each code the list at that place."""
-    lengths, _, at = _spread([len(each or ()) for each in sizes], codes)
+    lengths, _, at = spread_lists([len(each or ()) for each in sizes], codes)
     is_null = np.array([each is None for each in sizes], np.bool_)[codes]
     flat = [size.as_int for each in sizes for size in each or ()]
     return lists(chosen(flat, at, np.int64), lengths, is_null if is_null.any() else None)

@@ -82,6 +82,8 @@ FROM (
         ('battery', '%', NULL, 'charge of the battery'),
         ('threads', 'threads', NULL, 'threads that ran the model'),
         ('available_memory', 'MB', NULL, 'memory that was free'),
+        ('peak_flops', 'FLOP/s', NULL, 'what the device can do at most'),
+        ('peak_bandwidth', 'B/s', NULL, 'what its memory can move at most'),
         ('load_status', NULL, NULL, 'error code of loading; 0 is success')
 ) AS k (name, unit, better, meaning)
 ORDER BY k.name;

@@ -66,7 +66,21 @@ CREATE TABLE node_values (
     kind VARCHAR NOT NULL,  -- result, input, parameter, buffer, constant
     dtype VARCHAR,  -- element type by torch's name; NULL for what is no tensor
     sizes BIGINT[],  -- sizes by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
-    strides BIGINT[]  -- strides by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
+    strides BIGINT[],  -- strides by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
+    value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
+);
+
+-- One value that a node takes as an argument, or part of one, or one argument
+-- that is a number, a list of integers, a truth value or a text. Others (dtypes,
+-- symbolic numbers, None, nested graphs) have no row, nor those left at their default.
+CREATE TABLE node_arguments (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER NOT NULL,  -- the node
+    position INTEGER NOT NULL,  -- which of the node's arguments, from 0; values of one list have the same, in its order
+    argument VARCHAR NOT NULL,  -- its name in the op's signature; empty where it has none
+    value_index INTEGER,  -- the value, in `node_values`; NULL for literals
+    literal VARCHAR  -- the number, list, truth value or text as JSON; NULL for values
 );
 
 -- One use of a node's result by another node.

@@ -25,7 +25,7 @@ PARAMETERS = {
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
-    "keep_last",
+    "keep_last", "peak_flops", "peak_bandwidth",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -46,6 +46,7 @@ EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p'
 PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
+EVIDENCE["sets"] = "[{'item': 1, 'is_added': true, 'graph_id': 0, 'nodes': [0]}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
@@ -56,6 +57,7 @@ THEMES = [
     "events",
     "rollups",
     "execute",
+    "costs",
     "memory",
     "values",
     "traces",

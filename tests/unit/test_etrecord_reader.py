@@ -449,6 +449,10 @@ def test_names_that_come_again_and_nested_graphs() -> None:
     ]
     edges = [(row["from_node"], row["to_node"], row["position"]) for row in tables["op_edges"]]
     assert edges == [(0, 1, 0), (1, 3, 0), (0, 3, 1), (3, 4, 0)]
+    # Inputs are values, too: of the graph (0) and of the nested one (3).
+    taken = [(row["node_index"], row["position"], row["value_index"]) for row in tables["node_arguments"]]
+    assert taken == [(0, 0, 0), (1, 0, 1), (2, 0, 3), (3, 0, 2), (3, 0, 1), (4, 0, 5)]
+    assert [row["value_index"] for row in tables["node_values"]] == [0, 1, 2, 3, 4, 5]
     columns = ("node_index", "value_name", "kind", "dtype", "sizes", "strides")
     assert [tuple(row[column] for column in columns) for row in tables["node_values"]] == [
         (None, "x", "input", "float32", [2, None], []),
@@ -457,6 +461,42 @@ def test_names_that_come_again_and_nested_graphs() -> None:
         (None, "x", "input", None, None, None),
         (2, "x", "result", None, None, None),
         (3, "x", "result", "float32", [2, None], []),
+    ]
+
+
+def test_arguments_of_nodes() -> None:
+    """Values and literals as they stand; None, dtypes, symbolic numbers and what nobody gives have no rows."""
+    arguments: list[tuple[str, dict[str, Any]]] = [
+        ("input", {"as_tensor": {"name": "x"}}),
+        ("weight", {"as_tensor": {"name": "nobody's"}}),
+        ("bias", {"as_none": True}),
+        ("stride", {"as_ints": [1, 2]}),
+        ("dim", {"as_int": -1}),
+        ("transposed", {"as_bool": False}),
+        ("eps", {"as_float": 1e-05}),
+        ("approximate", {"as_string": "tanh \u00e9"}),
+        ("dtype", {"as_scalar_type": 7}),
+        ("size", {"as_sym_int": {"as_name": "s0"}}),
+        (
+            "tensors",
+            {"as_optional_tensors": [{"as_tensor": {"name": "y"}}, {"as_none": True}, {"as_tensor": {"name": "x"}}]},
+        ),
+        ("", {"as_int": 3}),
+    ]
+    node = {"target": "a", "inputs": [{"name": name, "arg": value} for name, value in arguments]}
+    graph = {"nodes": [node], "inputs": [{"as_tensor": {"name": "x"}}, {"as_tensor": {"name": "y"}}]}
+    found = read(record({EDGE: {"graph_module": {"graph": graph}}}))["node_arguments"]
+    columns = ("node_index", "position", "argument", "value_index", "literal")
+    assert [tuple(row[column] for column in columns) for row in found] == [
+        (0, 0, "input", 0, None),
+        (0, 3, "stride", None, "[1, 2]"),
+        (0, 4, "dim", None, "-1"),
+        (0, 5, "transposed", None, "false"),
+        (0, 6, "eps", None, "1e-05"),
+        (0, 7, "approximate", None, '"tanh \\u00e9"'),
+        (0, 10, "tensors", 1, None),
+        (0, 10, "tensors", 0, None),
+        (0, 11, "", None, "3"),
     ]
 
 

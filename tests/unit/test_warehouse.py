@@ -206,6 +206,7 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
             "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops;"
             "ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index"
         )
+        warehouse.connection.execute("DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index")
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
     with etq.open(path) as warehouse:
         assert warehouse.sql(f"{columns} WHERE NOT internal ORDER BY ALL").fetchall() == made
@@ -214,6 +215,25 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         assert rollups[0]
         assert [warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in ROLLUPS] == rollups
         assert warehouse.ingest(MLP).is_new is False
+
+
+def test_records_of_schema_2_get_their_arguments_when_ingested_again(tmp_path: Path) -> None:
+    path, record = tmp_path / "lab.duckdb", CAPTURES / "convnet/convnet.etrecord"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_record(CAPTURES / "bf16/bf16.etrecord")
+        warehouse.ingest_record(record)
+        made = [warehouse.rows(f"FROM {table}")[1] for table in ("node_values", "node_arguments")]
+        warehouse.connection.execute(
+            """DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
+               UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
+        )
+    with etq.open(path) as warehouse:
+        assert warehouse.rows("FROM node_values")[1] == made[0]
+        assert warehouse.rows("FROM node_arguments")[1] == []
+        for _ in range(2):
+            assert warehouse.ingest_record(CAPTURES / "bf16/bf16.etrecord").is_new is False
+            assert warehouse.ingest_record(record).is_new is False
+        assert warehouse.rows("FROM node_arguments")[1] == made[1]
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

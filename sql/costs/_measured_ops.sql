@@ -1,0 +1,166 @@
+-- The nodes of the edge graph whose costs an event of a linked capture has: of
+-- a kernel the one node of its op; of events of a delegate and of its calls all
+-- that they run. Where kernels of one op have one debug handle, they have its
+-- nodes of that op in order, if there are as many.
+-- Columns:
+--   signature_index: the event
+--   graph_id: the graph
+--   nodes: the nodes, in order
+--   is_one_of: whether it runs one of these, and which isn't told
+CREATE MACRO _costed_nodes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+own AS (
+    SELECT
+        s.block_index,
+        s.instruction_id,
+        s.kind,
+        n.signature_index,
+        n.graph_id,
+        list_sort(list_distinct(list(n.node_index))) AS nodes
+    FROM captures AS k
+    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = n.capture_id
+        AND s.signature_index = n.signature_index
+    JOIN op_nodes AS p
+        ON p.record_id = k.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+    WHERE k.capture_id = capture_key
+        AND n.is_own
+        AND (
+            s.kind <> 'kernel'
+            OR string_split(s.family, '.')[1] = string_split(p.op, '.')[1]
+        )
+    GROUP BY s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id
+    QUALIFY row_number() OVER (
+        PARTITION BY n.signature_index ORDER BY n.graph_id
+    ) = 1
+),
+placed AS (
+    SELECT
+        o.*,
+        row_number() OVER (
+            PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
+            ORDER BY o.instruction_id, o.signature_index
+        ) AS place,
+        count(*) OVER (
+            PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
+        ) AS places
+    FROM own AS o
+)
+SELECT
+    p.signature_index,
+    p.graph_id,
+    CASE
+        WHEN p.kind IN ('kernel', 'operator_call') AND p.places = len(p.nodes)
+            THEN [p.nodes[p.place]]
+        ELSE p.nodes
+    END AS nodes,
+    p.kind IN ('kernel', 'operator_call')
+    AND len(p.nodes) > 1 AND p.places <> len(p.nodes) AS is_one_of
+FROM placed AS p;
+
+-- What was measured of a capture's ops: events that run the same nodes are one.
+-- Times within the executes that belong to no op and no delegate are left out.
+-- Columns:
+--   item: key of the op
+--   kind: kernel, operator_call (without a kernel), delegate, delegate_call
+--   label: what the first of its events is called
+--   instruction_id: the instruction
+--   graph_id: the graph of its nodes; NULL where it has none
+--   nodes: the nodes; NULL where none are told
+--   is_one_of: whether it runs one of these, and which isn't told
+--   calls: how often it ran
+--   ticks: its time: its own, and of a delegate's call that tells nothing of its events the whole
+--   is_added: whether that is in ticks of the host's clock
+--   value_unit: what it counts
+CREATE MACRO _measured_ops(
+    capture_key,  -- key of a capture
+    "by",  -- instruction: delegates' calls as a whole; else their events, where these have nodes
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH
+costed AS MATERIALIZED (
+    SELECT n.* FROM _costed_nodes(capture_key) AS n
+),
+timed AS (
+    SELECT
+        t.signature_index,
+        t.is_added,
+        s.block_index,
+        s.kind,
+        s.label,
+        s.instruction_id,
+        s.value_unit,
+        count(*) AS calls,
+        sum(t.self_ticks) AS self_ticks,
+        sum(t.duration_ticks) AS whole_ticks
+    FROM _self_times(
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN signatures AS s
+        ON s.capture_id = capture_key AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL
+        AND (
+            s.kind IN ('kernel', 'delegate', 'delegate_call')
+            OR s.kind = 'operator_call' AND t.children = 0
+        )
+    GROUP BY ALL
+),
+told AS (
+    SELECT
+        t.*,
+        c.graph_id,
+        c.nodes,
+        coalesce(c.is_one_of, false) AS is_one_of,
+        -- Whether the delegate's call is told apart by its events.
+        "by" <> 'instruction' AND bool_or(
+            t.kind = 'delegate' AND t.is_added AND c.nodes IS NOT NULL
+        ) OVER (PARTITION BY t.block_index, t.instruction_id) AS is_split
+    FROM timed AS t
+    LEFT JOIN costed AS c ON c.signature_index = t.signature_index
+),
+kept AS (
+    SELECT
+        t.*,
+        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END
+            AS kept_nodes,
+        CASE
+            WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks
+            ELSE t.self_ticks
+        END AS ticks
+    FROM told AS t
+    WHERE t.kind <> 'delegate'
+        OR t.is_split
+        OR "by" <> 'instruction' AND NOT t.is_added
+)
+SELECT
+    row_number() OVER (ORDER BY min(k.signature_index)) AS item,
+    k.kind,
+    min_by(k.label, k.signature_index) AS label,
+    k.instruction_id,
+    any_value(k.graph_id) FILTER (WHERE k.kept_nodes IS NOT NULL) AS graph_id,
+    k.kept_nodes AS nodes,
+    bool_or(k.is_one_of) AS is_one_of,
+    max(k.calls) AS calls,
+    try_cast(sum(k.ticks) AS BIGINT) AS ticks,
+    k.is_added,
+    k.value_unit
+FROM kept AS k
+GROUP BY
+    k.kind,
+    k.instruction_id,
+    k.graph_id,
+    k.kept_nodes,
+    CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
+    k.is_added,
+    k.value_unit;

@@ -1,0 +1,87 @@
+-- What each node of a record reads and writes, value by value. What it takes
+-- twice is read once.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   value_index: the value
+--   maker: the node that gives it; NULL for inputs of the graph
+--   is_read: whether it is read; else it is written
+--   bytes: how much of it, as `cost_formulas` says; NULL where unknown
+CREATE MACRO _moved_bytes(
+    record_key  -- key of a record
+) AS TABLE
+WITH
+ops AS (
+    SELECT p.graph_id, p.node_index, f.moves
+    FROM op_nodes AS p
+    LEFT JOIN cost_formulas AS f ON f.op = _costed_op(p.op_type)
+    WHERE p.record_id = record_key
+),
+taken AS MATERIALIZED (
+    SELECT
+        t.graph_id,
+        t.node_index,
+        t.value_index,
+        any_value(t.maker) AS maker,
+        min(t.position) AS position,
+        max(t.bytes) AS bytes
+    FROM _taken_values(record_key) AS t
+    WHERE t.value_index IS NOT NULL
+    GROUP BY t.graph_id, t.node_index, t.value_index
+),
+given AS MATERIALIZED (
+    SELECT
+        v.graph_id,
+        v.node_index,
+        v.value_index,
+        CASE
+            WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
+            ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
+        END AS bytes
+    FROM node_values AS v
+    WHERE v.record_id = record_key AND v.node_index IS NOT NULL
+),
+all_given AS (
+    SELECT
+        g.graph_id,
+        g.node_index,
+        CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
+    FROM given AS g
+    GROUP BY g.graph_id, g.node_index
+)
+SELECT
+    t.graph_id,
+    t.node_index,
+    t.value_index,
+    t.maker,
+    true AS is_read,
+    CASE
+        WHEN o.moves IN ('nothing', 'made') THEN 0
+        WHEN o.moves = 'all' THEN t.bytes
+        WHEN o.moves = 'update' THEN CASE WHEN t.position = 0 THEN t.bytes ELSE 0 END
+        WHEN o.moves = 'chosen' AND t.position = 0 THEN a.bytes
+        WHEN o.moves = 'chosen' THEN t.bytes
+    END AS bytes
+FROM taken AS t
+JOIN ops AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index
+LEFT JOIN all_given AS a
+    ON a.graph_id = t.graph_id AND a.node_index = t.node_index
+UNION ALL
+SELECT
+    g.graph_id,
+    g.node_index,
+    g.value_index,
+    g.node_index AS maker,
+    false AS is_read,
+    CASE
+        WHEN o.moves = 'nothing' THEN 0
+        WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes
+        WHEN o.moves = 'update' THEN t.bytes
+    END AS bytes
+FROM given AS g
+JOIN ops AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
+LEFT JOIN taken AS t
+    ON o.moves = 'update'
+    AND t.graph_id = g.graph_id
+    AND t.node_index = g.node_index
+    AND t.position = 0;

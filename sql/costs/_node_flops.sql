@@ -1,0 +1,92 @@
+-- Elements of all windows of an adaptive pooling together, dimension by
+-- dimension: the i-th of m windows over n elements goes from floor(i n / m) to
+-- ceil((i + 1) n / m), which over all i is n + m - gcd(n, m).
+CREATE MACRO _adaptive_windows(
+    input_sizes,  -- sizes of the input
+    output_sizes,  -- sizes of the output
+    dimensions  -- how many of the last ones are pooled
+) AS (
+    list_aggregate(
+        list_transform(
+            range(len(output_sizes) + 1),
+            lambda i: CASE
+                WHEN i = 0 THEN 1e0
+                WHEN i <= len(output_sizes) - dimensions THEN output_sizes[i]::DOUBLE
+                ELSE input_sizes[i]::DOUBLE + output_sizes[i]
+                    - gcd(input_sizes[i], output_sizes[i])
+            END
+        ),
+        'product'
+    )
+);
+
+-- The operations of each node of a record, as `cost_formulas` counts them, not
+-- yet whole numbers; NULL where they aren't known.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   op: what it calls, without the overload
+--   flops: the operations
+--   moves: as in `cost_formulas`; NULL for ops that it lacks
+--   counts: as there
+--   formula: as there
+--   is_symbolic: whether a size of what it takes or gives is symbolic
+--   arguments: the sizes of all values that it takes, as text
+--   output_sizes: the sizes of its first output
+CREATE MACRO _node_flops(
+    record_key  -- key of a record
+) AS TABLE
+SELECT
+    s.graph_id,
+    s.node_index,
+    s.op,
+    CASE f.counts
+        WHEN 'plain' THEN
+            CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
+            + CASE
+                WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements
+            END
+        WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
+        WHEN 'convolution' THEN CASE
+            WHEN s.is_transposed THEN
+                2 * s.input_elements * _elements(s.weight_sizes[2:])
+            WHEN s.op NOT IN ('aten.convolution', 'aten._convolution')
+                OR NOT s.is_transposed
+                THEN 2 * s.output_elements * _elements(s.weight_sizes[2:])
+        END
+        WHEN 'transposed convolution' THEN
+            2 * s.input_elements * _elements(s.weight_sizes[2:])
+        WHEN 'attention' THEN
+            2 * (s.input_elements + s.output_elements) * s.key_sizes[-2]
+        WHEN 'cached attention' THEN 4 * s.input_elements * CASE
+            WHEN s.has_mask THEN s.key_sizes[2]
+            ELSE s.start_pos + s.input_sizes[2]
+        END
+        WHEN 'clamp' THEN s.bounds * s.output_elements
+        WHEN 'gelu' THEN
+            CASE s.approximate WHEN '"tanh"' THEN 9 ELSE 5 END * s.output_elements
+        WHEN 'norm' THEN (f.per_input + s.weights) * s.input_elements
+        WHEN 'window' THEN s.output_elements * (
+            f.per_output + CASE len(s.window_sizes)
+                WHEN 1 THEN s.window_sizes[1]::DOUBLE
+                    ** regexp_extract(s.op, '(\d)d', 1)::INTEGER
+                ELSE _elements(s.window_sizes)
+            END
+        )
+        WHEN 'adaptive window' THEN f.per_output * s.output_elements
+            + CASE
+                WHEN len(s.input_sizes) = len(s.output_sizes)
+                    THEN _adaptive_windows(
+                        s.input_sizes, s.output_sizes,
+                        regexp_extract(s.op, '(\d)d', 1)::INTEGER
+                    )
+            END
+    END AS flops,
+    f.moves,
+    f.counts,
+    f.formula,
+    s.is_symbolic,
+    s.arguments,
+    s.output_sizes
+FROM _node_shapes(record_key) AS s
+LEFT JOIN cost_formulas AS f ON f.op = s.op;

@@ -1,0 +1,161 @@
+-- The op that a node calls, without its overload, as in `cost_formulas`.
+CREATE MACRO _costed_op(
+    op_type  -- what the node calls: aten.addmm.default
+) AS (
+    array_to_string(string_split(op_type, '.')[:2], '.')
+);
+
+-- The number of elements of these sizes; NULL where one isn't known.
+CREATE MACRO _elements(
+    sizes  -- sizes by dimension
+) AS (
+    CASE
+        WHEN len(sizes) = 0 THEN 1e0
+        WHEN len(list_filter(sizes, lambda n: n IS NULL OR n < 0)) = 0
+            THEN list_aggregate(sizes, 'product')
+    END
+);
+
+-- How many bytes an element takes; NULL for what is no type of torch's.
+CREATE MACRO _bytes_of_type(
+    dtype  -- name of an element type, as torch calls it
+) AS (
+    CASE
+        WHEN dtype IN ('bool', 'uint8', 'int8', 'float8_e5m2', 'float8_e4m3fn') THEN 1
+        WHEN dtype IN ('int16', 'uint16', 'float16', 'bfloat16') THEN 2
+        WHEN dtype IN ('int32', 'float32', 'complex32') THEN 4
+        WHEN dtype IN ('int64', 'float64', 'complex64') THEN 8
+        WHEN dtype = 'complex128' THEN 16
+    END
+);
+
+-- The values that the nodes of a record take as arguments, and the literals.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   position: which of the node's arguments, from 0
+--   argument: the argument's name; empty where it has none
+--   literal: the literal as JSON; NULL for values
+--   value_index: the value; NULL for literals
+--   maker: the node that gives it; NULL for inputs of the graph
+--   sizes: its sizes; NULL for what is no tensor
+--   elements: number of its elements; NULL where unknown
+--   bytes: bytes of its elements; NULL where unknown, 0 for what is no tensor
+CREATE MACRO _taken_values(
+    record_key  -- key of a record
+) AS TABLE
+SELECT
+    a.graph_id,
+    a.node_index,
+    a.position,
+    a.argument,
+    a.literal,
+    a.value_index,
+    v.node_index AS maker,
+    v.sizes,
+    _elements(v.sizes) AS elements,
+    CASE
+        WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
+        ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
+    END AS bytes
+FROM node_arguments AS a
+LEFT JOIN node_values AS v
+    ON v.record_id = a.record_id
+    AND v.graph_id = a.graph_id
+    AND v.value_index = a.value_index
+WHERE a.record_id = record_key;
+
+-- What nodes of a record are told by their shapes, where it is one number or
+-- list for each node; NULL for what it hasn't or where it isn't known.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   op: what it calls, without the overload, as in `cost_formulas`
+--   input_elements: elements of its first argument
+--   output_elements: elements of its first output
+--   output_sizes: sizes of that
+--   input_sizes: sizes of its first argument
+--   factor_sizes: of a product, sizes of its first factor
+--   weight_sizes: sizes of the argument weight
+--   weights: number of the arguments weight and bias that are given
+--   key_sizes: of attention, sizes of the keys, or of their cache
+--   bounds: number of the arguments min and max that are given
+--   is_transposed: the argument transposed
+--   approximate: the argument approximate
+--   window_sizes: the argument kernel_size, as a list
+--   start_pos: the argument start_pos
+--   has_mask: whether an attn_mask is given
+--   arguments: the sizes of all values that it takes, as text
+--   is_symbolic: whether a size of what it takes or gives is symbolic
+CREATE MACRO _node_shapes(
+    record_key  -- key of a record
+) AS TABLE
+WITH
+taken AS (
+    SELECT
+        t.graph_id,
+        t.node_index,
+        min_by(t.elements, t.position) FILTER (WHERE t.position = 0) AS input_elements,
+        min_by(t.sizes, t.position) FILTER (WHERE t.position = 0) AS input_sizes,
+        min_by(t.sizes, CASE
+            WHEN t.argument IN ('mat1', 'batch1', 'mat') THEN 0
+            WHEN t.argument IN ('input', 'self') THEN 1
+        END) AS factor_sizes,
+        any_value(t.sizes) FILTER (WHERE t.argument = 'weight') AS weight_sizes,
+        count(t.value_index) FILTER (WHERE t.argument IN ('weight', 'bias')) AS weights,
+        min_by(t.sizes, CASE t.argument WHEN 'key_cache' THEN 0 WHEN 'key' THEN 1 END)
+            AS key_sizes,
+        count(*) FILTER (WHERE t.argument IN ('min', 'max')) AS bounds,
+        any_value(try_cast(t.literal AS BOOLEAN)) FILTER (
+            WHERE t.argument = 'transposed'
+        ) AS is_transposed,
+        any_value(t.literal) FILTER (WHERE t.argument = 'approximate') AS approximate,
+        any_value(coalesce(
+            try_cast(t.literal AS BIGINT[]), [try_cast(t.literal AS BIGINT)]
+        )) FILTER (WHERE t.argument = 'kernel_size') AS window_sizes,
+        any_value(try_cast(t.literal AS BIGINT)) FILTER (
+            WHERE t.argument = 'start_pos'
+        ) AS start_pos,
+        count(t.value_index) FILTER (WHERE t.argument = 'attn_mask') > 0 AS has_mask,
+        string_agg(t.sizes::VARCHAR, ' ' ORDER BY t.position, t.value_index)
+            AS arguments,
+        bool_or(len(list_filter(t.sizes, lambda n: n IS NULL)) > 0) AS is_symbolic
+    FROM _taken_values(record_key) AS t
+    GROUP BY t.graph_id, t.node_index
+),
+given AS (
+    SELECT
+        v.graph_id,
+        v.node_index,
+        any_value(v.sizes) FILTER (WHERE v.output_index = 0) AS output_sizes,
+        bool_or(len(list_filter(v.sizes, lambda n: n IS NULL)) > 0) AS is_symbolic
+    FROM node_values AS v
+    WHERE v.record_id = record_key AND v.node_index IS NOT NULL
+    GROUP BY v.graph_id, v.node_index
+)
+SELECT
+    p.graph_id,
+    p.node_index,
+    _costed_op(p.op_type) AS op,
+    t.input_elements,
+    _elements(g.output_sizes) AS output_elements,
+    g.output_sizes,
+    t.input_sizes,
+    t.factor_sizes,
+    t.weight_sizes,
+    coalesce(t.weights, 0) AS weights,
+    t.key_sizes,
+    coalesce(t.bounds, 0) AS bounds,
+    t.is_transposed,
+    t.approximate,
+    t.window_sizes,
+    t.start_pos,
+    coalesce(t.has_mask, false) AS has_mask,
+    t.arguments,
+    coalesce(t.is_symbolic, false) OR coalesce(g.is_symbolic, false) AS is_symbolic
+FROM op_nodes AS p
+LEFT JOIN taken AS t
+    ON t.graph_id = p.graph_id AND t.node_index = p.node_index
+LEFT JOIN given AS g
+    ON g.graph_id = p.graph_id AND g.node_index = p.node_index
+WHERE p.record_id = record_key;

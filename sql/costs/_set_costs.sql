@@ -1,0 +1,118 @@
+-- What sets of a record's nodes cost, each together: the operations of all; the
+-- bytes of what comes from outside and of what somebody outside uses, or nobody:
+-- what the nodes of a set hand on to each other needn't go through memory.
+-- Columns:
+--   item: the set
+--   nodes: number of its nodes
+--   flops: operations; NULL where those of a node are unknown
+--   bytes_read: bytes that come from outside; NULL where unknown
+--   bytes_written: bytes that go outside; NULL where unknown
+--   unknown: number of the nodes of which something is unknown
+--   reason: why, of the first such node; NULL where all is known
+--   op_types: what the nodes call, each once, as text
+--   module_path: the module that all of them stand in, innermost; NULL where they differ
+--   is_shared: whether a node is in another set of the same is_added, too
+CREATE MACRO _set_costs(
+    record_key,  -- key of a record
+    sets  -- rows of item, is_added, graph_id and nodes, as a list
+) AS TABLE
+WITH
+members AS MATERIALIZED (
+    SELECT
+        m.held.item,
+        m.held.is_added,
+        m.held.graph_id,
+        unnest(m.held.nodes) AS node_index
+    FROM (SELECT unnest(sets) AS held) AS m
+),
+moved AS MATERIALIZED (
+    SELECT b.* FROM _moved_bytes(record_key) AS b
+),
+uses AS (
+    SELECT b.graph_id, b.value_index, list(b.node_index) AS users
+    FROM moved AS b
+    WHERE b.is_read
+    GROUP BY b.graph_id, b.value_index
+),
+sides AS (
+    SELECT
+        m.item,
+        b.is_read,
+        b.value_index,
+        max(b.bytes) AS bytes,
+        bool_or(b.bytes IS NULL) AS is_unknown
+    FROM members AS m
+    JOIN moved AS b ON b.graph_id = m.graph_id AND b.node_index = m.node_index
+    LEFT JOIN uses AS u
+        ON u.graph_id = b.graph_id AND u.value_index = b.value_index
+    LEFT JOIN (
+        SELECT s.item, s.graph_id, list(s.node_index) AS nodes
+        FROM members AS s
+        GROUP BY s.item, s.graph_id
+    ) AS s ON s.item = m.item AND s.graph_id = m.graph_id
+    WHERE CASE
+        WHEN b.is_read THEN NOT coalesce(list_contains(s.nodes, b.maker), false)
+        ELSE u.users IS NULL OR NOT list_has_all(s.nodes, u.users)
+    END
+    GROUP BY m.item, b.is_read, b.value_index
+),
+bytes AS (
+    SELECT
+        d.item,
+        bool_or(d.is_unknown) AS is_unknown,
+        coalesce(sum(d.bytes) FILTER (WHERE d.is_read), 0) AS bytes_read,
+        coalesce(sum(d.bytes) FILTER (WHERE NOT d.is_read), 0) AS bytes_written
+    FROM sides AS d
+    GROUP BY d.item
+),
+shared AS (
+    SELECT m.is_added, m.graph_id, m.node_index
+    FROM members AS m
+    GROUP BY m.is_added, m.graph_id, m.node_index
+    HAVING count(DISTINCT m.item) > 1
+),
+added AS (
+    SELECT
+        m.item,
+        count(*) AS nodes,
+        sum(c.flops) AS flops,
+        count(c.flops) AS with_flops,
+        count(c.bytes_read) AS with_bytes,
+        count(c.reason) AS unknown,
+        min_by(c.reason, m.node_index) AS reason,
+        string_agg(DISTINCT p.op_type, ' ' ORDER BY p.op_type) AS op_types,
+        CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END
+            AS module_path,
+        bool_or(h.node_index IS NOT NULL) AS is_shared
+    FROM members AS m
+    JOIN op_nodes AS p
+        ON p.record_id = record_key
+        AND p.graph_id = m.graph_id
+        AND p.node_index = m.node_index
+    JOIN _node_costs(record_key) AS c
+        ON c.graph_id = m.graph_id AND c.node_index = m.node_index
+    LEFT JOIN shared AS h
+        ON h.is_added = m.is_added
+        AND h.graph_id = m.graph_id
+        AND h.node_index = m.node_index
+    GROUP BY m.item
+)
+SELECT
+    a.item,
+    a.nodes,
+    CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
+    CASE
+        WHEN a.nodes = a.with_bytes AND NOT coalesce(b.is_unknown, false)
+            THEN try_cast(coalesce(b.bytes_read, 0) AS BIGINT)
+    END AS bytes_read,
+    CASE
+        WHEN a.nodes = a.with_bytes AND NOT coalesce(b.is_unknown, false)
+            THEN try_cast(coalesce(b.bytes_written, 0) AS BIGINT)
+    END AS bytes_written,
+    a.unknown,
+    a.reason,
+    a.op_types,
+    a.module_path,
+    a.is_shared
+FROM added AS a
+LEFT JOIN bytes AS b ON b.item = a.item;

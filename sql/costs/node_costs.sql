@@ -1,0 +1,195 @@
+-- The costs of a record's nodes: rows of `node_costs` by keys alone.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   flops: as in `node_costs`
+--   bytes_read: as there
+--   bytes_written: as there
+--   formula: as there
+--   reason: as there
+--   input_shapes: as there
+--   output_shape: as there
+CREATE MACRO _node_costs(
+    record_key  -- key of a record
+) AS TABLE
+WITH
+moved AS (
+    SELECT
+        m.graph_id,
+        m.node_index,
+        count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
+        coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
+        coalesce(sum(m.bytes) FILTER (WHERE NOT m.is_read), 0) AS bytes_written
+    FROM _moved_bytes(record_key) AS m
+    GROUP BY m.graph_id, m.node_index
+),
+counted AS (
+    SELECT
+        f.*,
+        try_cast(f.flops AS BIGINT) AS whole_flops,
+        -- Without a record's arguments, nothing is known to be read.
+        CASE
+            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL
+                OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
+            ELSE try_cast(coalesce(m.bytes_read, 0) AS BIGINT)
+        END AS bytes_read,
+        CASE
+            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL
+                OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
+            ELSE try_cast(coalesce(m.bytes_written, 0) AS BIGINT)
+        END AS bytes_written,
+        h.has_arguments
+    FROM _node_flops(record_key) AS f
+    CROSS JOIN (
+        SELECT EXISTS (
+            FROM node_arguments AS a WHERE a.record_id = record_key
+        ) AS has_arguments
+    ) AS h
+    LEFT JOIN moved AS m
+        ON m.graph_id = f.graph_id AND m.node_index = f.node_index
+)
+SELECT
+    c.graph_id,
+    c.node_index,
+    c.whole_flops AS flops,
+    c.bytes_read,
+    c.bytes_written,
+    c.formula,
+    CASE
+        WHEN c.counts IS NULL AND starts_with(c.op, 'higher_order.')
+            THEN c.op || ' calls nested graphs: their nodes have costs of their own'
+        WHEN c.counts IS NULL THEN 'no formula for ' || c.op
+        WHEN NOT c.has_arguments
+            THEN 'stored without its arguments by an older etq: ingest the record again'
+        WHEN c.is_symbolic AND coalesce(c.whole_flops, c.bytes_read) IS NULL
+            OR c.is_symbolic AND c.bytes_read IS NULL
+            THEN 'sizes are known at run time alone'
+        WHEN c.moves = 'cache' AND c.whole_flops IS NULL
+            THEN 'how much of its cache is used is known at run time alone'
+        WHEN c.moves = 'cache' THEN 'bytes: how much of its cache is read is not told'
+        WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
+        WHEN c.whole_flops IS NULL THEN 'what the formula needs is not in the record'
+        WHEN c.moves = 'depends' THEN 'bytes: it may copy, or give a view'
+        WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
+    END AS reason,
+    c.arguments AS input_shapes,
+    c.output_sizes::VARCHAR AS output_shape
+FROM counted AS c;
+
+-- One node of the graphs of a record, with what a call of it costs by its
+-- shapes: operations and bytes that go through memory, before any run. The edge
+-- graph is as the program is before delegates take parts of it.
+-- Columns:
+--   graph_id: the graph
+--   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
+--   method: its method
+--   node_index: the node, in `op_nodes`
+--   name: its name
+--   op_type: what it calls: aten.addmm.default
+--   module_path: path of its module; NULL where none was kept
+--   input_shapes: sizes of the values that it takes, as text; NULL where it takes none
+--   output_shape: sizes of its first output, as text; NULL where it has none
+--   flops: operations of one call, a multiply-add as two; NULL where unknown
+--   bytes_read: bytes of what it takes, each value once; NULL where unknown
+--   bytes_written: bytes of what it gives; NULL where unknown
+--   intensity: operations by byte; NULL where unknown, or no bytes are moved
+--   formula: how its operations are counted; NULL for ops that `cost_formulas` lacks
+--   reason: why something of it is unknown; NULL where all is known
+CREATE MACRO node_costs(
+    record  -- name or hash prefix of a record
+) AS TABLE
+WITH
+asked AS MATERIALIZED (
+    SELECT _record_id(record) AS record_id
+)
+SELECT
+    p.graph_id,
+    g.stage,
+    g.method,
+    p.node_index,
+    p.name,
+    p.op_type,
+    p.module_path,
+    c.input_shapes,
+    c.output_shape,
+    c.flops,
+    c.bytes_read,
+    c.bytes_written,
+    c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
+    c.formula,
+    c.reason
+FROM asked AS a
+JOIN op_nodes AS p ON p.record_id = a.record_id
+JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
+JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+    ON c.graph_id = p.graph_id AND c.node_index = p.node_index
+ORDER BY p.graph_id, p.node_index;
+
+-- One op type of the graphs of a record, with what its nodes cost together, each
+-- called once. The edge graph is as before delegates take parts of it.
+-- Columns:
+--   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
+--   method: its method
+--   op_type: what the nodes call
+--   nodes: number of nodes
+--   unknown: number of those whose operations or bytes aren't known
+--   flops: operations of all of them; NULL where those of one are unknown
+--   bytes_read: bytes that they read; NULL where those of one are unknown
+--   bytes_written: bytes that they write; NULL where those of one are unknown
+--   intensity: operations by byte; NULL where unknown, or no bytes are moved
+--   flops_percent: flops in percent of those that are known in the graph
+--   formula: how operations are counted; NULL for ops that `cost_formulas` lacks
+--   reason: why something is unknown, of the first such node; NULL where all is known
+CREATE MACRO op_costs(
+    record  -- name or hash prefix of a record
+) AS TABLE
+WITH
+asked AS MATERIALIZED (
+    SELECT _record_id(record) AS record_id
+),
+added AS (
+    SELECT
+        g.graph_id,
+        g.stage,
+        g.method,
+        p.op_type,
+        count(*) AS nodes,
+        count(c.reason) AS unknown,
+        sum(c.flops) AS known_flops,
+        count(c.flops) AS with_flops,
+        CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END
+            AS bytes_read,
+        CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END
+            AS bytes_written,
+        any_value(c.formula) AS formula,
+        min_by(c.reason, p.node_index) AS reason
+    FROM asked AS a
+    JOIN op_nodes AS p ON p.record_id = a.record_id
+    JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
+    JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+        ON c.graph_id = p.graph_id AND c.node_index = p.node_index
+    GROUP BY g.graph_id, g.stage, g.method, p.op_type
+)
+SELECT
+    d.stage,
+    d.method,
+    d.op_type,
+    d.nodes,
+    d.unknown,
+    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END
+        AS flops,
+    try_cast(d.bytes_read AS BIGINT) AS bytes_read,
+    try_cast(d.bytes_written AS BIGINT) AS bytes_written,
+    CASE
+        WHEN d.nodes = d.with_flops
+            THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0)
+    END AS intensity,
+    CASE
+        WHEN d.nodes = d.with_flops THEN 100 * d.known_flops::DOUBLE / nullif(
+            sum(d.known_flops) OVER (PARTITION BY d.graph_id), 0
+        )
+    END AS flops_percent,
+    d.formula,
+    d.reason
+FROM added AS d
+ORDER BY d.graph_id, d.known_flops DESC NULLS LAST, d.op_type;

@@ -1,0 +1,260 @@
+-- What a peak is: the number given; where none is, the capture's metric of that
+-- name in that unit, or a thousand, a million, ... of it (k, M, G, T). NULL where
+-- there is neither.
+CREATE MACRO _peak(
+    capture_key,  -- key of a capture
+    metric_name,  -- peak_flops or peak_bandwidth
+    rate_unit,  -- FLOP/s or B/s
+    given  -- a number, or NULL
+) AS (
+    CASE
+        WHEN given IS NULL THEN (
+            SELECT max(
+                _metric.value * CASE replace(_metric.unit, rate_unit, '')
+                    WHEN '' THEN 1e0
+                    WHEN 'k' THEN 1e3
+                    WHEN 'M' THEN 1e6
+                    WHEN 'G' THEN 1e9
+                    WHEN 'T' THEN 1e12
+                END
+            )
+            FROM metrics AS _metric
+            WHERE _metric.capture_id = capture_key
+                AND _metric.run_index IS NULL
+                AND _metric.name = metric_name
+                AND _metric.value > 0
+        )
+        WHEN given::DOUBLE > 0 AND given::DOUBLE < 'inf'::DOUBLE THEN given::DOUBLE
+        ELSE error(metric_name || ' is a number above 0, in ' || rate_unit)
+    END
+);
+
+-- One op as it was measured, beside what it costs and what the device could do:
+-- no op does more operations a second than the peak, nor than its bytes allow.
+-- Costs are those of the nodes of the edge graph that the op runs: a delegate's
+-- event those of its nodes; a call whose events tell nothing those of all its
+-- nodes, without what they hand on to each other. Ops that a delegate folds into
+-- others, as a relu, cost nothing on their own where its events are told apart.
+-- Needs a linked record; without peaks, rates and intensity are told all the same.
+-- Columns:
+--   op: what its nodes call; of a delegate's call the backend; for what has no nodes, the events' label
+--   kind: kernel, operator_call (without a kernel), delegate, delegate_call
+--   backend: the delegate's backend; NULL for kernels
+--   instruction_id: the instruction; NULL with by := 'op_type'
+--   module_path: the module that its nodes stand in; NULL where they differ, and with by := 'op_type'
+--   calls: how often it ran
+--   total: its time together: its own, of delegates' calls as a whole the whole
+--   avg: total / calls
+--   share_percent: total in percent of the executes; NULL for what is on another clock or no time
+--   unit: unit of total, avg and above_roof: the one asked for; for what is no time, its own
+--   flops: operations of one call, the mean of several; NULL where unknown
+--   bytes: bytes that one call reads and writes, the mean of several; NULL where unknown
+--   intensity: operations by byte; NULL where unknown, or no bytes are moved
+--   flops_per_second: operations by second of its time; NULL where unknown, and for times in cycles or on another clock
+--   bytes_per_second: bytes by second of its time; NULL as flops_per_second
+--   attainable_flops_per_second: the smaller of the peak and of intensity times bandwidth, of those that are known
+--   roof_percent: the least time that its operations and bytes take at the peaks, in percent of its time; above 100 where these aren't its peaks
+--   bound: which of the two takes longer: compute or memory; NULL unless both peaks are known
+--   above_roof: total less that least time, of all calls: what could be won at most; 0 where it takes less, as of what stays in caches
+--   above_roof_percent: above_roof in percent of the executes
+--   reason: why something is unknown; NULL where all is known
+CREATE MACRO roofline(
+    capture,  -- name, hash prefix, @latest or selector
+    peak_flops := NULL,  -- what the device can do at most, in operations by second; NULL: the capture's metric peak_flops
+    peak_bandwidth := NULL,  -- what its memory can move at most, in bytes by second; NULL: the capture's metric peak_bandwidth
+    "by" := 'op',  -- op: delegates' events apart, where these have nodes; instruction: delegates' calls as a whole; op_type: what calls the same together
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+) AS TABLE
+WITH
+asked AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        c.time_scale,
+        c.unit,
+        k.record_id,
+        _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
+        _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth)
+            AS peak_bandwidth
+    FROM _capture(capture, unit) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+),
+measured AS MATERIALIZED (
+    SELECT m.*
+    FROM _measured_ops(
+        (SELECT a.capture_id FROM asked AS a),
+        "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS m
+),
+costs AS MATERIALIZED (
+    SELECT s.*
+    FROM _set_costs(
+        (SELECT a.record_id FROM asked AS a),
+        (
+            SELECT list({
+                'item': m.item,
+                'is_added': m.is_added,
+                'graph_id': m.graph_id,
+                'nodes': m.nodes
+            })
+            FROM measured AS m
+        )
+    ) AS s
+),
+executes AS (
+    SELECT sum(t.duration_ticks)::DOUBLE AS ticks
+    FROM _self_times(
+        (SELECT a.capture_id FROM asked AS a),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    WHERE t.event_index = t.execute_index
+),
+backends AS (
+    SELECT s.instruction_id, min(o.backend) AS backend
+    FROM asked AS a
+    JOIN signature_ops AS o ON o.capture_id = a.capture_id
+    JOIN signatures AS s
+        ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
+    WHERE o.backend IS NOT NULL
+    GROUP BY s.instruction_id
+),
+rows_of_ops AS (
+    SELECT
+        CASE
+            WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
+            ELSE coalesce(c.op_types, m.label)
+        END AS op,
+        m.kind,
+        CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
+        CASE
+            WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
+            WHEN "by" IS NULL OR "by" <> 'op_type' THEN error(
+                'by is ''op'', ''instruction'' or ''op_type'', not '
+                || coalesce("by", 'NULL')
+            )
+        END AS instruction_id,
+        CASE WHEN "by" <> 'op_type' THEN c.module_path END AS module_path,
+        CASE WHEN "by" <> 'op_type' THEN m.item END AS item,
+        m.calls,
+        m.ticks,
+        m.is_added,
+        _written_unit(m.value_unit, a.time_scale) AS written,
+        CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.flops END AS flops,
+        CASE
+            WHEN NOT m.is_one_of AND NOT c.is_shared
+                THEN c.bytes_read + c.bytes_written
+        END AS bytes,
+        CASE
+            WHEN a.record_id IS NULL THEN 'no record is linked'
+            WHEN m.nodes IS NULL AND m.kind = 'delegate_call'
+                THEN 'time beside the events of the delegate'
+            WHEN m.nodes IS NULL THEN 'the record tells no op of it'
+            WHEN m.is_one_of THEN 'which of several nodes it runs is not told'
+            WHEN c.is_shared THEN 'other events run the same nodes'
+            WHEN c.unknown > 0 AND c.nodes > 1
+                THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
+            ELSE c.reason
+        END AS reason
+    FROM asked AS a
+    CROSS JOIN measured AS m
+    LEFT JOIN costs AS c ON c.item = m.item
+    LEFT JOIN backends AS b ON b.instruction_id = m.instruction_id
+),
+added AS (
+    SELECT
+        r.op,
+        r.kind,
+        r.backend,
+        r.instruction_id,
+        r.module_path,
+        r.item,
+        r.is_added,
+        r.written,
+        sum(r.calls)::BIGINT AS calls,
+        try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+        CASE WHEN count(*) = count(r.flops) THEN sum(r.flops::DOUBLE * r.calls) END
+            AS flops,
+        CASE WHEN count(*) = count(r.bytes) THEN sum(r.bytes::DOUBLE * r.calls) END
+            AS bytes,
+        min(r.reason) AS reason
+    FROM rows_of_ops AS r
+    GROUP BY ALL
+),
+rated AS (
+    SELECT
+        d.*,
+        a.unit,
+        a.peak_flops AS most_flops,
+        a.peak_bandwidth AS most_bytes,
+        CASE
+            WHEN d.is_added AND d.ticks > 0
+                THEN d.ticks::DOUBLE * _nanoseconds(d.written)
+        END AS nanoseconds,
+        CASE
+            WHEN d.flops IS NOT NULL AND d.bytes IS NOT NULL
+                THEN greatest(
+                    d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth
+                )
+        END AS least_nanoseconds
+    FROM added AS d
+    CROSS JOIN asked AS a
+),
+judged AS (
+    SELECT
+        r.*,
+        CASE
+            WHEN r.nanoseconds > r.least_nanoseconds
+                THEN r.nanoseconds - r.least_nanoseconds
+            WHEN r.nanoseconds <= r.least_nanoseconds THEN 0
+        END AS lost_nanoseconds
+    FROM rated AS r
+)
+SELECT
+    r.op,
+    r.kind,
+    r.backend,
+    r.instruction_id,
+    r.module_path,
+    r.calls,
+    r.ticks * _multiplier(r.written, r.unit) / _divisor(r.written, r.unit) AS total,
+    r.ticks / r.calls * _multiplier(r.written, r.unit) / _divisor(r.written, r.unit)
+        AS avg,
+    CASE
+        WHEN r.is_added
+            THEN 100 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)
+    END AS share_percent,
+    _shown_unit(r.written, r.unit) AS unit,
+    try_cast(r.flops / r.calls AS BIGINT) AS flops,
+    try_cast(r.bytes / r.calls AS BIGINT) AS bytes,
+    r.flops / nullif(r.bytes, 0) AS intensity,
+    r.flops * 1e9 / r.nanoseconds AS flops_per_second,
+    r.bytes * 1e9 / r.nanoseconds AS bytes_per_second,
+    CASE
+        WHEN r.flops IS NOT NULL AND r.bytes IS NOT NULL
+            THEN least(r.most_flops, r.flops / nullif(r.bytes, 0) * r.most_bytes)
+    END AS attainable_flops_per_second,
+    100 * nullif(r.least_nanoseconds, 0) / r.nanoseconds AS roof_percent,
+    CASE
+        WHEN r.flops + r.bytes = 0 THEN NULL
+        WHEN r.flops / r.most_flops >= r.bytes / r.most_bytes THEN 'compute'
+        WHEN r.flops / r.most_flops < r.bytes / r.most_bytes THEN 'memory'
+    END AS bound,
+    r.lost_nanoseconds / _nanoseconds(r.unit) AS above_roof,
+    100 * r.lost_nanoseconds
+    / nullif((SELECT e.ticks * _nanoseconds(r.written) FROM executes AS e), 0)
+        AS above_roof_percent,
+    CASE
+        WHEN r.reason IS NOT NULL THEN r.reason
+        WHEN r.ticks <= 0 THEN 'no time was measured'
+        WHEN NOT r.is_added THEN 'its time is on another clock, or no time'
+        WHEN r.nanoseconds IS NULL THEN 'its time is in ' || r.written
+    END AS reason
+FROM judged AS r
+ORDER BY
+    r.is_added DESC, r.ticks DESC, r.op, r.kind, r.instruction_id, r.item;

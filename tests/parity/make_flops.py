@@ -1,0 +1,164 @@
+"""Make `tests/captures/expected/flops.json` again: what torch's FlopCounterMode counts, node by node.
+
+    ENV/bin/python tests/parity/make_flops.py tests/captures    # in an environment with executorch
+
+`records`: of each record and stage (`STAGE/METHOD`) the nodes that it counts something of, by name, as the graph is run
+by torch after executorch has read the record. `calls`: calls of ops on tensors without data, with shapes and counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.devtools.etrecord import parse_etrecord
+from torch.utils.flop_counter import FlopCounterMode
+
+ATEN = torch.ops.aten
+
+
+def flops_of_nodes(program: Any) -> dict[str, int]:
+    """What FlopCounterMode counts of each call of a program's graph, by the node's name, where it counts any."""
+    found: dict[str, int] = {}
+
+    class Counter(torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, n: Any) -> Any:
+            if isinstance(n.target, torch._ops.HigherOrderOperator):  # Not all of them can be run while it counts.
+                return super().run_node(n)
+            with FlopCounterMode(display=False) as counter:
+                result = super().run_node(n)
+            if n.op == "call_function" and counter.get_total_flops():
+                found[n.name] = counter.get_total_flops()
+            return result
+
+    with torch.no_grad():
+        Counter(program.module()).run(*inputs_of(program))
+    return found
+
+
+def inputs_of(program: Any) -> list[Any]:
+    """Zeros as the program's inputs."""
+    named = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    given = [named[name] for name in program.graph_signature.user_inputs]
+    return [torch.zeros(each.shape, dtype=each.dtype) if isinstance(each, torch.Tensor) else each for each in given]
+
+
+def programs_of(record: Any) -> dict[str, Any]:
+    """The programs of a record that can be run, by `STAGE/METHOD`."""
+    found = {"exported_program/forward": record.exported_program}
+    edges = record.edge_dialect_program
+    found |= {
+        f"edge_dialect_exported_program/{method}": program
+        for method, program in (edges if isinstance(edges, dict) else {"forward": edges}).items()
+    }
+    return {name: program for name, program in found.items() if program is not None and not isinstance(program, dict)}
+
+
+def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
+    """By record and program, what is counted of its nodes. What executorch can't read is left out."""
+    found = {}
+    for path in sorted(folder.glob("*/*.etrecord")):
+        try:
+            programs = programs_of(parse_etrecord(str(path)))
+        except (KeyError, RuntimeError, ValueError) as error:
+            print(f"{path.name}: {error!r:.100}", file=sys.stderr)
+            continue
+        found[path.stem] = {name: flops_of_nodes(program) for name, program in programs.items()}
+    return found
+
+
+def tensor(*sizes: int) -> torch.Tensor:
+    return torch.empty(sizes, device="meta")
+
+
+def convolutions() -> list[tuple[Any, list[Any]]]:
+    """Calls of convolution of each rank, with groups, strides, dilations, transposed and not."""
+    calls = []
+    for rank, groups, transposed, kernel in itertools.product((1, 2, 3), (1, 2, 6), (False, True), (1, 3)):
+        weight = (6, 4 // 2 if groups == 2 else (4 if groups == 1 else 1)) if transposed else (12, 6 // groups)
+        for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 2, 2)):
+            arguments = [
+                tensor(2, 6, *range(9, 9 + rank)),
+                tensor(*weight, *[kernel] * rank),
+                None,
+                *([each] * rank for each in (stride, padding, dilation)),
+                transposed,
+                [0] * rank,
+                groups,
+            ]
+            calls.append((ATEN.convolution.default, arguments))
+    return calls
+
+
+def products() -> list[tuple[Any, list[Any]]]:
+    calls: list[tuple[Any, list[Any]]] = []
+    for m, k, n in ((1, 1, 1), (2, 3, 5), (1, 64, 10), (128, 256, 512), (3, 0, 2)):
+        calls += [
+            (ATEN.mm.default, [tensor(m, k), tensor(k, n)]),
+            (ATEN.addmm.default, [tensor(n), tensor(m, k), tensor(k, n)]),
+            (ATEN.bmm.default, [tensor(4, m, k), tensor(4, k, n)]),
+            (ATEN.baddbmm.default, [tensor(4, m, n), tensor(4, m, k), tensor(4, k, n)]),
+        ]
+    return calls
+
+
+def attentions() -> list[tuple[Any, list[Any]]]:
+    calls: list[tuple[Any, list[Any]]] = []
+    for (batch, heads, queries, size), (key_heads, keys, value_size) in (
+        ((1, 1, 1, 8), (1, 1, 8)),
+        ((2, 4, 16, 8), (4, 16, 8)),
+        ((1, 8, 1, 64), (2, 128, 64)),
+    ):
+        given = [
+            tensor(batch, heads, queries, size),
+            tensor(batch, key_heads, keys, size),
+            tensor(batch, key_heads, keys, value_size),
+        ]
+        calls += [
+            (ATEN._scaled_dot_product_efficient_attention.default, [*given, None, False]),
+            (ATEN._scaled_dot_product_flash_attention.default, given),
+        ]
+    # The composite, as its parts: two products of matrices. Its values may have a size of their own.
+    same = [tensor(2, 4, 16, 8), tensor(2, 4, 20, 8), tensor(2, 4, 20, 6)]
+    return [*calls, (ATEN.scaled_dot_product_attention.default, same)]
+
+
+def described(value: Any) -> Any:
+    return {"sizes": list(value.shape)} if isinstance(value, torch.Tensor) else value
+
+
+def counted_calls() -> list[dict[str, Any]]:
+    found = []
+    for op, arguments in [*products(), *convolutions(), *attentions()]:
+        with FlopCounterMode(display=False) as counter:
+            result = op(*arguments)
+        outputs = result if isinstance(result, tuple) else (result,)
+        names = [each.name for each in op._schema.arguments]
+        found.append(
+            {
+                "target": str(op),
+                "arguments": {name: described(each) for name, each in zip(names, arguments, strict=False)},
+                "outputs": [list(each.shape) for each in outputs if isinstance(each, torch.Tensor)],
+                "flops": counter.get_total_flops(),
+            }
+        )
+    return found
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    counted: dict[str, Any] = {"records": counted_records(folder), "calls": counted_calls()}
+    records = [f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in counted["records"].items()]
+    lines = [
+        '"records": {\n' + ",\n".join(records) + "\n}",
+        '"calls": [\n' + ",\n".join(json.dumps(call) for call in counted["calls"]) + "\n]",
+    ]
+    (folder / "expected" / "flops.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

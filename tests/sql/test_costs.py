@@ -1,0 +1,466 @@
+"""What ops cost by their shapes, worked out by hand, and measured ops beside it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq.errors import QueryError
+from etq.output import _csv as as_csv
+from etq.warehouse import Warehouse
+from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.records import Maps, Node, node, record, tensor
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """A warehouse of the records of all tests that ask for their costs alone."""
+    with etq.open() as opened:
+        yield opened
+
+
+def costs(lab: Warehouse, *nodes: Node) -> list[tuple[Any, ...]]:
+    """Operations, bytes read and written, and the reason, node by node."""
+    made = lab.ingest_record(record(*nodes))
+    query = "SELECT c.flops, c.bytes_read, c.bytes_written, c.reason FROM node_costs($it) AS c"
+    return lab.rows(query, it=made.sha256)[1]
+
+
+def flops(lab: Warehouse, *nodes: Node) -> list[int | None]:
+    return [row[0] for row in costs(lab, *nodes)]
+
+
+def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
+    relation = warehouse.sql(query)
+    assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+
+
+X = tensor("x", 2, 3, 4, 4)  # 96 elements, 384 bytes
+W, B = tensor("w", 3), tensor("b", 3)
+Y = tensor("y", 2, 3, 4, 4)
+
+
+def test_formulas_worked_out_by_hand(lab: Warehouse) -> None:
+    """96 elements each; what is counted of an element is in the comment."""
+    by_hand = {
+        96: node("aten.relu.default", Y, self=X),  # a comparison
+        97: node("aten.mean.default", tensor("y"), self=X),  # an addition; a division in all
+        192: node("aten.clamp.default", Y, self=X, min=0, max=6),  # two bounds
+        384: node("aten.sigmoid.default", Y, self=X),  # negation, exponential, addition, division
+        480: node("aten._softmax.default", Y, self=X, dim=3, half_to_float=False),  # maximum, -, exp, +, /
+        576: node("aten.layer_norm.default", Y, input=X, normalized_shape=[4]),  # 1 + 3 + 2
+        768: node("aten.layer_norm.default", Y, input=X, normalized_shape=[4], weight=W, bias=B),  # … and 2
+        864: node("aten.gelu.default", Y, self=X, approximate="tanh"),
+    }
+    assert flops(lab, *by_hand.values()) == list(by_hand)
+    others = [
+        (480, node("aten.gelu.default", Y, self=X)),
+        (480, node("aten.gelu.default", Y, self=X, approximate="none")),
+        (96, node("aten.clamp.default", Y, self=X, min=0.0, max=None)),
+        (96, node("aten.add.Tensor", Y, self=X, other=tensor("z", 4))),
+        (384, node("aten.batch_norm.default", Y, input=X, weight=W, bias=B, running_mean=W, running_var=B)),
+        (384, node("aten.rms_norm.default", Y, input=X, normalized_shape=[4], weight=tensor("v", 4))),
+        # 2 * 3 * 2 * 2 windows of 2 * 2: a comparison each.
+        (96, node("aten.max_pool2d.default", tensor("y", 2, 3, 2, 2), self=X, kernel_size=[2, 2])),
+        (96, node("aten.max_pool2d.default", tensor("y", 2, 3, 2, 2), self=X, kernel_size=[2])),
+        # 24 windows of 3 * 2: 6 additions and a division each.
+        (168, node("aten.avg_pool2d.default", tensor("y", 2, 3, 2, 2), self=X, kernel_size=[3, 2])),
+        # Windows 0-1, 1-2, 2-3 over 4: 6 elements a dimension, 6 * 36 additions and 6 * 9 divisions.
+        (270, node("aten._adaptive_avg_pool2d.default", tensor("y", 2, 3, 3, 3), self=X, output_size=[3, 3])),
+        (96, node("aten.sum.dim_IntList", tensor("y", 2, 3), self=X, dim=[2, 3])),
+        (396, node("aten.var.correction", tensor("y", 2, 3), self=X, dim=[2, 3])),  # 4 * 96 + 2 * 6
+        (480, node("quantized_decomposed.quantize_per_tensor.default", tensor("q", 2, 3, 4, 4, dtype="int8"), input=X)),
+        (0, node("aten.permute_copy.default", Y, self=X, dims=[0, 1, 3, 2])),
+        (0, node("aten.full.default", Y, size=[2, 3, 4, 4], fill_value=0.0)),
+        # A vector: FlopCounterMode counts none.
+        (24, node("aten.mv.default", tensor("y", 3), self=tensor("m", 3, 4), vec=tensor("v", 4))),
+        (8, node("aten.dot.default", tensor("y"), self=tensor("u", 4), tensor=tensor("v", 4))),
+        # 2 sequences of 3 queries in 4 heads of 8, after 5 in the cache of 16: 4 * 192 * (5 + 3).
+        (6144, custom_sdpa(start_pos=5)),
+        # With a mask over all 16 positions.
+        (12288, custom_sdpa(start_pos=5, attn_mask=tensor("mask", 3, 16))),
+    ]
+    assert flops(lab, *(each for _, each in others)) == [count for count, _ in others]
+
+
+def custom_sdpa(**others: Any) -> Node:
+    """ExecuTorch's attention over a cache: [batch, position, head, size]."""
+    query, cache = tensor("q", 2, 3, 4, 8), (tensor("k", 2, 16, 4, 8), tensor("v", 2, 16, 4, 8))
+    return node(
+        "llama.custom_sdpa.default", tensor("y", 2, 3, 4, 8), query=query, key=cache[0], value=cache[1], **others
+    )
+
+
+def test_bytes_worked_out_by_hand(lab: Warehouse) -> None:
+    half, table = tensor("h", 10, dtype="float16"), tensor("table", 1000, 8)
+    ids = tensor("ids", 3, dtype="int64")
+    found = costs(
+        lab,
+        node("aten.mul.Tensor", tensor("y", 10, dtype="float16"), self=half, other=half),  # once, though taken twice
+        node("aten.gt.Scalar", tensor("y", 10, dtype="bool"), self=half, other=0),
+        node("aten.cat.default", tensor("y", 20, dtype="float16"), tensors=[half, tensor("g", 10, dtype="float16")]),
+        node("aten.embedding.default", tensor("y", 3, 8), weight=table, indices=ids),  # three rows, not the table
+        node("aten.slice_copy.Tensor", tensor("y", 10, 8), self=table, dim=0, start=0, end=10),
+        node("aten.view.default", tensor("y", 8, 1000), self=table, size=[8, 1000]),
+        node("aten.view_copy.default", tensor("y", 8, 1000), self=table, size=[8, 1000]),
+        node("aten.full.default", tensor("y", 5, dtype="int64"), size=[5], fill_value=1),
+        node(
+            "llama.update_cache.default", tensor("y", 1), value=tensor("v", 1, 2), cache=tensor("c", 1, 64), start_pos=3
+        ),
+        node(
+            "aten.native_layer_norm.default",
+            [tensor("y", 2, 4), tensor("m", 2, 1), tensor("r", 2, 1)],
+            input=tensor("i", 2, 4),
+        ),
+    )
+    assert [row[1:3] for row in found] == [
+        (20, 20), (20, 10), (40, 40), (24 + 96, 96), (320, 320), (0, 0), (32_000, 32_000), (0, 40), (8, 8), (32, 48),
+    ]  # fmt: skip
+    assert {row[3] for row in found} == {None}
+
+
+def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
+    many = 2**62
+    symbolic = costs(
+        lab,
+        node("aten.relu.default", tensor("y", None, 4), self=tensor("x", None, 4)),
+        node("aten.linear.default", tensor("z", None, 8), input=tensor("x", None, 4), weight=tensor("w", 8, 4)),
+    )
+    assert symbolic == [(None, None, None, "sizes are known at run time alone")] * 2
+    assert costs(
+        lab,
+        node("aten.topk.default", [tensor("y", 2), tensor("i", 2, dtype="int64")], self=tensor("x", 9), k=2),
+        node("mine.own.default", tensor("y", 2), x=tensor("x", 2)),
+        node("aten.linear.default", tensor("y", 2, 8), weight=tensor("w", 8, 4)),
+        node("aten.convolution.default", tensor("y", 1, 2, 3), input=tensor("x", 1, 2, 3), weight=tensor("w", 2, 2, 1)),
+        node("aten.max_pool2d.default", tensor("y", 1, 2, 2), self=tensor("x", 1, 4, 4), kernel_size="2"),
+        node("aten.reshape.default", tensor("y", 4), self=tensor("x", 2, 2), shape=[4]),
+        node("aten.mul.Tensor", tensor("y", many, many), self=tensor("x", many, many)),
+        node("aten.mul.Tensor", tensor("y", *[many] * 40), self=tensor("x", *[many] * 40)),
+        custom_sdpa(),
+        custom_sdpa(start_pos=5),
+    ) == [
+        (None, None, None, "no formula for aten.topk"),
+        (None, None, None, "no formula for mine.own"),
+        (None, 128, 64, "what the formula needs is not in the record"),
+        (None, 24 + 16, 24, "what the formula needs is not in the record"),
+        (None, 64, 16, "what the formula needs is not in the record"),
+        (0, None, None, "bytes: it may copy, or give a view"),
+        (None, None, None, "too many to be true"),
+        (None, None, None, "too many to be true"),
+        (None, None, None, "how much of its cache is used is known at run time alone"),
+        (6144, None, None, "bytes: how much of its cache is read is not told"),
+    ]
+
+
+def test_records_from_before_arguments_were_kept() -> None:
+    with etq.open() as warehouse:
+        product = node("aten.mm.default", tensor("c", 2, 5), self=tensor("a", 2, 3), mat2=tensor("b", 3, 5))
+        warehouse.ingest_record(record(node("aten.relu.default", Y, self=X), product), name="it")
+        warehouse.connection.execute("DELETE FROM node_arguments")
+        rows = warehouse.rows("SELECT c.flops, c.bytes_read, c.reason FROM node_costs('it') AS c")[1]
+        reason = "stored without its arguments by an older etq: ingest the record again"
+        assert rows == [(96, None, reason), (None, None, reason)]
+
+
+def test_op_costs_add_up_and_tell_what_they_lack() -> None:
+    nodes = [
+        node("aten.relu.default", Y, self=X),
+        node("aten.relu.default", tensor("z", 2), self=tensor("u", 2)),
+        node("aten.mul.Tensor", tensor("v", 2), self=tensor("z", 2), other=tensor("u", 2)),
+        node("aten.mul.Tensor", tensor("s", None), self=tensor("t", None), other=tensor("t", None)),
+        node("aten.topk.default", tensor("k", 2), self=tensor("u", 2)),
+    ]
+    with etq.open() as warehouse:
+        warehouse.ingest_record(record(*nodes), name="it")
+        query = """
+            SELECT o.method, o.op_type, o.nodes, o.unknown, o.flops, o.bytes_read, o.bytes_written, o.flops_percent,
+                o.reason
+            FROM op_costs('it') AS o
+        """
+        assert_csv(
+            warehouse,
+            query,
+            """
+            method,op_type,nodes,unknown,flops,bytes_read,bytes_written,flops_percent,reason
+            forward,aten.relu.default,2,0,98,392,392,98.0,
+            forward,aten.mul.Tensor,2,1,,,,,sizes are known at run time alone
+            forward,aten.topk.default,1,1,,,,,no formula for aten.topk
+            """,
+        )
+
+
+def test_each_op_has_one_formula() -> None:
+    with etq.open() as warehouse:
+        ops = [op for (op,) in warehouse.rows("SELECT f.op FROM cost_formulas AS f")[1]]
+    assert len(ops) == len({*ops}) > 150
+
+
+# One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
+LINKED = record(
+    node("aten.mm.default", tensor("a", 10, 10), 1, self=tensor("x", 10, 10), mat2=tensor("w", 10, 10)),
+    node("aten.add.Tensor", tensor("b", 10, 10), 2, self=tensor("a", 10, 10), other=tensor("a", 10, 10)),
+    node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+    node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+    maps=Maps(handles={0: [1], 1: [2], 2: [3, 4]}, delegates={2: None}),
+)
+RUN = run(
+    "Execute",
+    kernel("mm", start=0, end=400, instruction=0),
+    operator_call(start=0, end=400, instruction=0),
+    kernel("add", start=400, end=500, instruction=1),
+    operator_call(start=400, end=500, instruction=1),
+    delegate_call(start=500, end=1000, instruction=2),
+    execute(start=0, end=1000),
+)
+
+
+def linked(warehouse: Warehouse, content: bytes, *runs: Run, **said: Any) -> None:
+    capture = warehouse.ingest(dump(*runs), name="test", **said)
+    warehouse.link(capture, warehouse.ingest_record(content))
+
+
+def test_roofline_by_eye(warehouse: Warehouse) -> None:
+    """2 * 10 * 10 * 10 operations in 400 ns are 5 of 10 GFLOP/s; 800 bytes in 100 ns are 8 of 16 GB/s."""
+    linked(warehouse, LINKED, RUN, RUN)
+    query = """
+        SELECT r.op, r.kind, r.backend, r.instruction_id, r.calls, r.total, r.share_percent, r.flops, r.bytes,
+            r.intensity, r.flops_per_second / 1e9 AS gflops, r.bytes_per_second / 1e9 AS gbs,
+            r.attainable_flops_per_second / 1e9 AS top, r.roof_percent, r.bound, r.above_roof, r.above_roof_percent
+        FROM roofline('test', 10e9, 16e9, unit := 'ns') AS r
+    """
+    assert_csv(
+        warehouse,
+        query,
+        """
+        op,kind,backend,instruction_id,calls,total,share_percent,flops,bytes,intensity,gflops,gbs,top,roof_percent,bound,above_roof,above_roof_percent
+        SomeBackend,delegate_call,SomeBackend,2,2,1000.0,50.0,200,800,0.25,0.4,1.6,4.0,10.0,memory,900.0,45.0
+        aten.mm.default,kernel,,0,2,800.0,40.0,2000,1200,1.6666666666666667,5.0,3.0,10.0,50.0,compute,400.0,20.0
+        aten.add.Tensor,kernel,,1,2,200.0,10.0,100,800,0.125,1.0,8.0,2.0,50.0,memory,100.0,5.0
+        """,
+    )
+    # The peaks can be metrics, in any of a thousand; without them, rates are told alone.
+    short = "SELECT r.flops_per_second, r.roof_percent, r.bound, r.above_roof FROM roofline('test', unit := 'ns') AS r"
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, None, None, None)]
+    warehouse.metric("test", "peak_flops", 10e9)
+    # Of one peak alone: its share is told, and not which of the two is the nearer.
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, None, 400.0)]
+    warehouse.metric("test", "peak_bandwidth", 16, "GB/s")
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, "compute", 400.0)]
+    # What is given comes before them.
+    given_one = short.replace("'test'", "'test', peak_flops := 5e9")
+    assert warehouse.rows(f"{given_one} LIMIT 1 OFFSET 1")[1] == [(5e9, 100.0, "compute", 0.0)]
+
+
+def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
+    """Two events of one node are one op; the relu is an event of its own; of what is beside them no cost is told."""
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4], "2": [4]}}),
+    )
+    events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1, 2)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=500), execute(start=100, end=500)))
+    query = """
+        SELECT r.op, r.kind, r.calls, r.total, r.flops, r.bytes, r.reason
+        FROM roofline('test', unit := 'ns', "by" := '{}') AS r
+    """
+    for by in ("op", "op_type"):
+        assert_csv(
+            warehouse,
+            query.format(by),
+            """
+            op,kind,calls,total,flops,bytes,reason
+            aten.tanh.default,delegate,1,200.0,100,800,
+            SomeBackend,delegate_call,1,100.0,,,time beside the events of the delegate
+            aten.relu.default,delegate,1,100.0,100,800,
+            """,
+        )
+    assert warehouse.rows(query.format("instruction"))[1] == [
+        ("SomeBackend", "delegate_call", 1, 400.0, 200, 800, None)
+    ]
+
+
+def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) -> None:
+    """A start of 0 is no time on the host's clock: the call is rated as a whole, its events have costs and no rates."""
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4]}}),
+    )
+    events = [delegated(number, start=0, end=70 + number) for number in (0, 1)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
+    query = """
+        SELECT r.op, r.kind, r.total, r.share_percent, r.flops, r.bytes, r.flops_per_second, r.reason
+        FROM roofline('test', unit := 'ns') AS r
+    """
+    reason = "its time is on another clock, or no time"
+    assert warehouse.rows(query)[1] == [
+        ("SomeBackend", "delegate_call", 200.0, 100.0, 200, 800, 1e9, None),
+        ("aten.tanh.default", "delegate", 71.0, None, 100, 800, None, reason),
+        ("aten.relu.default", "delegate", 70.0, None, 100, 800, None, reason),
+    ]
+
+
+def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3, 4], "1": [4]}}),
+    )
+    events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
+    found = warehouse.rows(
+        "SELECT r.op, r.flops, r.reason FROM roofline('test') AS r WHERE r.kind = 'delegate' ORDER BY 1"
+    )[1]
+    assert found == [
+        ("aten.relu.default aten.tanh.default", None, "other events run the same nodes"),
+        ("aten.tanh.default", None, "other events run the same nodes"),
+    ]
+
+
+def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> None:
+    """As of an op that was taken apart: two products of one handle. A third kernel of it can't be told which it is."""
+    nodes = [
+        node("aten.mul.Tensor", tensor("a", 10), 1, self=tensor("x", 10), other=tensor("y", 10)),
+        node("aten.mul.Tensor", tensor("b", 20), 1, self=tensor("v", 20), other=tensor("w", 20)),
+    ]
+    query = "SELECT r.instruction_id, r.flops, r.reason FROM roofline('test') AS r ORDER BY ALL"
+    for kernels, expected in (
+        (2, [(0, 10, None), (1, 20, None)]),
+        (3, [(number, None, "which of several nodes it runs is not told") for number in range(3)]),
+    ):
+        content = record(*nodes, maps=Maps(handles={number: [1] for number in range(kernels)}))
+        events = [kernel("mul", 10 * number, 10 * number + 10, instruction=number) for number in range(kernels)]
+        with etq.open() as fresh:
+            linked(fresh, content, run("Execute", *events, execute(start=0, end=90)))
+            assert fresh.rows(query)[1] == expected
+
+
+def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(RUN), name="bare")
+    query = "SELECT DISTINCT r.flops, r.flops_per_second, r.roof_percent, r.reason FROM roofline('{}', 1e9, 1e9) AS r"
+    assert warehouse.rows(query.format("bare"))[1] == [(None, None, None, "no record is linked")]
+    with etq.open() as other:
+        linked(other, LINKED, RUN, time_scale="cycles")
+        rows = other.rows(query.format("test"))[1]
+        assert {row[0] for row in rows} == {2000, 100, 200}
+        assert {row[1:] for row in rows} == {(None, None, "its time is in cycles")}
+
+
+def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
+    linked(warehouse, LINKED, RUN)
+    for arguments, message in (
+        ("peak_flops := 0", "peak_flops is a number above 0, in FLOP/s"),
+        ("peak_bandwidth := -1", "peak_bandwidth is a number above 0, in B/s"),
+        ("peak_bandwidth := 'inf'::DOUBLE", "peak_bandwidth is a number above 0, in B/s"),
+        ("peak_flops := 'nan'::DOUBLE", "peak_flops is a number above 0, in FLOP/s"),
+        ("\"by\" := 'module'", "by is 'op', 'instruction' or 'op_type', not module"),
+        ('"by" := NULL', "by is 'op', 'instruction' or 'op_type', not NULL"),
+    ):
+        with pytest.raises((QueryError, duckdb.Error), match=message):
+            warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
+
+
+@pytest.mark.parametrize(
+    "name", ["convnet", "convnet_xnn", "mlp_xnn", "demo_int", "demo_str", "transformer", "multimethod"]
+)
+def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
+    """Rows add up to the work that `op_totals` has; with whole calls, every node's operations are there once a run."""
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
+        kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
+        work = f"SELECT sum(o.total_ticks) FROM op_totals('it') AS o WHERE {kinds}"
+        for by in ("op", "instruction", "op_type"):
+            told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns') AS r"
+            assert warehouse.rows(told)[1] == warehouse.rows(work)[1]
+        # What the runtime leaves out has no operations: views.
+        measured = """
+            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction') AS r
+        """
+        counted = """
+            SELECT sum(c.flops) FROM node_costs('net') AS c WHERE c.stage = 'edge_dialect_exported_program'
+        """
+        [(found, unknown)], [(expected,)] = warehouse.rows(measured)[1], warehouse.rows(counted)[1]
+        assert (found, unknown) == (5 * expected, 0)
+
+
+def loops(*ranges: int) -> int:
+    """How often the body of loops within each other runs: 2 operations each time."""
+    count = 0
+    for _ in itertools.product(*map(range, ranges)):
+        count += 2
+    return count
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=5))
+def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tuple[int, int, int]]) -> None:
+    """A multiplication and an addition each time; that the loops are those of a product is checked by their result."""
+    nodes, expected = [], []
+    for number, (m, k, n) in enumerate(shapes):
+        left, right = np.arange(m * k).reshape(m, k), np.arange(k * n).reshape(k, n) + 1
+        result, count = np.zeros((m, n), int), 0
+        for i, j, inner in itertools.product(range(m), range(n), range(k)):
+            result[i, j] += left[i, inner] * right[inner, j]
+            count += 2
+        assert (result == left @ right).all()
+        expected.append(count)
+        given_one, other = tensor(f"a{number}", m, k), tensor(f"b{number}", k, n)
+        nodes.append(node("aten.mm.default", tensor(f"c{number}", m, n), self=given_one, mat2=other))
+    assert flops(lab, *nodes) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(3, 5)), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_convolutions_against_loops(
+    lab: Warehouse, batch: int, groups: int, taken: int, made: int, dimensions: list[tuple[int, int]], transposed: bool
+) -> None:
+    """`taken` and `made` are channels of a group; with as many groups as channels, it is a depthwise convolution."""
+    kernels, sizes = [kernel for kernel, _ in dimensions], [size for _, size in dimensions]
+    out = [size + kernel - 1 if transposed else size - kernel + 1 for kernel, size in dimensions]
+    weight = (groups * taken, made, *kernels) if transposed else (groups * made, taken, *kernels)
+    call = node(
+        "aten.convolution.default",
+        tensor("y", batch, groups * made, *out),
+        input=tensor("x", batch, groups * taken, *sizes),
+        weight=tensor("w", *weight),
+        transposed=transposed,
+        groups=groups,
+    )
+    assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3))
+def test_adaptive_windows_against_all_windows(lab: Warehouse, dimensions: list[tuple[int, int]]) -> None:
+    lengths = [
+        sum(math.ceil((i + 1) * size / places) - i * size // places for i in range(places))
+        for size, places in dimensions
+    ]
+    out = math.prod(places for _, places in dimensions)
+    call = node(
+        f"aten.adaptive_avg_pool{len(dimensions)}d.default",
+        tensor("y", 2, *(places for _, places in dimensions)),
+        self=tensor("x", 2, *(size for size, _ in dimensions)),
+    )
+    assert flops(lab, call) == [2 * math.prod(lengths) + 2 * out]
