@@ -118,7 +118,7 @@ def test_shares_of_other_tables_have_bars(command: str) -> None:
     ],
 )
 def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured: bool) -> None:
-    shown = on_terminal("flame", CONVNET, **given)
+    shown = on_terminal("flame", CONVNET, width=100, **given)
     assert ("\x1b[" in shown) is coloured
     assert "█" in shown
 
