@@ -117,7 +117,7 @@ def _put(text: str, path: str | None) -> None:
 def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
     """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
     stand beside shares where there is room; verdicts are coloured where colours are shown."""
-    cells = [[_shown(value) for value in row] for row in rows]
+    cells = [[shown(value) for value in row] for row in rows]
     is_number = [
         all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
         for index in range(len(columns))
@@ -143,8 +143,8 @@ def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
         line(list(columns), None, [["bold"]] * len(columns)),
         line(["-" * width for width in widths], None, [["dim"]] * len(columns)),
     ]
-    for row, shown in zip(rows, cells, strict=True):
-        lines.append(line(shown, row[barred] if bar_width and barred is not None else None, _styles(columns, row)))
+    for row, texts in zip(rows, cells, strict=True):
+        lines.append(line(texts, row[barred] if bar_width and barred is not None else None, _styles(columns, row)))
     return "\n".join(lines) + "\n"
 
 
@@ -189,7 +189,7 @@ def fitted(cell: str, width: int, right: bool, look: Look) -> str:
     return cell.rjust(width) if right else cell.ljust(width)
 
 
-def _shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
+def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     """A value for people: numbers to 6 digits, nothing for NULL."""
     if value is None:
         return ""
@@ -202,7 +202,7 @@ def _shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds")
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(each) for each in value) + "]"
+        return "[" + ", ".join(shown(each) for each in value) + "]"
     return printable(str(value))
 
 
@@ -268,7 +268,7 @@ def markdown(columns: Sequence[str], rows: Rows, _: object = None) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
     rule = "|" + " --- |" * len(columns) + "\n"
-    return line(columns) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
+    return line(columns) + rule + "".join(line([shown(value) for value in row]) for row in rows)
 
 
 _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {
