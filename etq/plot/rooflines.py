@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from etq.warehouse import Capture, Warehouse
 
+# What a name takes, in pixels.
+_ROOM: Final = (160, 12)
 _BOUNDS: Final = {"memory": ("bound by memory", GREEN), "compute": ("bound by compute", BLUE)}
 
 
@@ -36,13 +38,13 @@ def roofline(
     limit: int = 8,
     **schedule: Any,
 ) -> Figure:
-    """Each op of `roofline` under the roof of the peaks: operations by second over operations by byte; its area is its
-    share of the time.
+    """Each op of `roofline` under the roof of the peaks: operations per second over operations per byte. Its area is
+    its share of the time.
 
-    peak_flops      what the device can do at most, in operations by second; by default the capture's metric
-    peak_bandwidth  what its memory can move at most, in bytes by second; likewise
+    peak_flops      what the device can do at most, in operations per second; by default the capture's metric
+    peak_bandwidth  what its memory can move at most, in bytes per second; likewise
     by              what is one op, as the view takes it
-    limit           how many are named: those that take most
+    limit           how many are named, where there is room: those that take most
     schedule        which runs, as the view takes it: skip_first, wait, ..., phase
 
     Needs a linked record. Raises `EtqError` where no op has both rates known.
@@ -59,7 +61,7 @@ def roofline(
     nothing = f"{meant.name} has no op whose operations, bytes and time are all known"
     rows = asked(warehouse, query, nothing, capture=meant, **given)
     title = f"Ops of {meant.name} under the roof"
-    figure, axes = new_chart(title, "intensity (operations by byte)", "rate (operations by second)")
+    figure, axes = new_chart(title, "intensity (operations per byte)", "rate (operations per second)")
     axes.set_xscale("log")
     axes.set_yscale("log")
     for bound in dict.fromkeys(row[1] for row in rows):
@@ -73,18 +75,28 @@ def roofline(
             alpha=0.7,
             label=label,
         )
-    for row in rows[:limit]:
-        axes.annotate(
-            shortened(row[0]),
-            (row[2], row[3]),
-            xytext=(7, 3),
-            textcoords="offset points",
-            fontsize="small",
-            parse_math=False,
-        )
     _draw_roof(axes, _peaks(warehouse, meant, peak_flops, peak_bandwidth), [row[2] for row in rows])
+    _name_ops(axes, [row[:1] + row[2:4] for row in rows[:limit]])
     add_legend(axes, loc="lower right")
     return figure
+
+
+def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
+    """The names of ops beside them, where there is room: those before others."""
+    axes.autoscale_view()
+    named: list[tuple[float, float]] = []
+    for name, intensity, rate in ops:
+        x, y = axes.transData.transform((intensity, rate))
+        if all(abs(x - other_x) > _ROOM[0] or abs(y - other_y) > _ROOM[1] for other_x, other_y in named):
+            named.append((x, y))
+            axes.annotate(
+                shortened(name),
+                (intensity, rate),
+                xytext=(7, 3),
+                textcoords="offset points",
+                fontsize="small",
+                parse_math=False,
+            )
 
 
 def _peaks(
@@ -102,7 +114,7 @@ def _peaks(
 
 
 def _draw_roof(axes: Axes, peaks: tuple[float | None, float | None], intensities: list[float]) -> None:
-    """The slope of the bandwidth up to the ridge, and from there the level of the operations; or the one that is known."""
+    """The slope of the bandwidth up to the ridge, and from there the level of operations; or what is known of it."""
     flops, bandwidth = peaks
     first, last = min(intensities) / 2, max(intensities) * 2
     if flops is None and bandwidth is None:

@@ -93,7 +93,7 @@ def modules(
     """Bars of `module_totals`: each module's time in all executes, with the part that is its own, in the model's order.
 
     unit      ns, us, ms, s or cycles
-    limit     only the so many that took most
+    limit     only the so many that took most, and what is no module's
     schedule  which runs, as the view takes it: skip_first, wait, ..., phase
 
     Needs a linked record. Raises `EtqError` where there is no time to draw.
@@ -108,7 +108,7 @@ def modules(
         SELECT
             CASE r.module_path WHEN '' THEN '(model)' ELSE r.module_path END,
             r.own, r.total, r.share_percent, r.unit, r.depth IS NULL
-        FROM ranked AS r WHERE r.place <= $limit ORDER BY r.depth IS NULL, r.module_path
+        FROM ranked AS r WHERE r.place <= $limit OR r.depth IS NULL ORDER BY r.depth IS NULL, r.module_path
     """
     nothing = f"{meant.name} has no time of modules to draw in the runs that are asked for"
     rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
