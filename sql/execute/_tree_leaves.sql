@@ -85,11 +85,33 @@ in_modules AS (
         AND o.signature_index = t.signature_index
     LEFT JOIN _module_places(capture_key) AS m ON m.module_path = t.module_path
 ),
+-- Events are many, what they are is little: they are summed before places are told.
+owned AS (
+    SELECT
+        coalesce(r.method, r.name) AS run_name,
+        CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
+        a.capture_id,
+        t.signature_index,
+        t.children > 0 AS is_around,
+        count(*) AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
+    FROM (
+        SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
+    ) AS a
+    CROSS JOIN _self_times(
+        CASE parted_by WHEN 'event' THEN capture_key END,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added
+    GROUP BY ALL
+),
 in_calls AS (
     SELECT
         [{
-            'name': coalesce(r.method, r.name),
-            'kind': CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END,
+            'name': o.run_name,
+            'kind': o.run_kind,
             'module_path': NULL::VARCHAR
         }] || CASE
             WHEN s.kind IN ('delegate', 'delegate_call') AND s.chain_index <> -1
@@ -101,37 +123,26 @@ in_calls AS (
             ELSE []
         END || CASE
             WHEN s.kind = 'delegate_call' AND s.chain_index <> -1 THEN []
+            WHEN s.kind = 'operator_call' AND o.is_around
+                OR s.kind = 'framework' THEN [{
+                    'name': CASE s.kind
+                        WHEN 'framework' THEN '(unattributed)' ELSE '(framework)'
+                    END,
+                    'kind': 'rest',
+                    'module_path': NULL::VARCHAR
+                }]
             ELSE [{
-                'name': CASE
-                    WHEN s.kind = 'operator_call' AND t.children > 0
-                        THEN '(framework)'
-                    WHEN s.kind = 'framework' THEN '(unattributed)'
-                    ELSE s.family
-                END,
-                'kind': CASE
-                    WHEN s.kind = 'operator_call' AND t.children > 0
-                        OR s.kind = 'framework' THEN 'rest'
-                    ELSE s.kind
-                END,
+                'name': s.family,
+                'kind': s.kind,
                 'module_path': NULL::VARCHAR
             }]
         END AS places,
-        count(*) AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM (
-        SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
-    ) AS a
-    CROSS JOIN _self_times(
-        CASE parted_by WHEN 'event' THEN capture_key END,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    ) AS t
+        o.calls,
+        o.self_ticks
+    FROM owned AS o
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
-    GROUP BY ALL
+        ON s.capture_id = o.capture_id
+        AND s.signature_index = o.signature_index
 )
 SELECT i.places, i.calls, i.self_ticks FROM in_modules AS i
 UNION ALL
