@@ -235,7 +235,8 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
     parts = [headline(comparison, form, look)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
-        parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
+        texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
+        parts.append("\n".join(look.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
             continue

@@ -31,14 +31,13 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **given}
 
 
-def on_terminal(*arguments: str, width: int = 100, **given: str) -> str:
-    """What `etq` writes to a terminal of that width."""
+def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
+    """What `etq` writes to a terminal of that width, its messages left out unless asked for."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment(**given)
-    ) as process:
+    told = theirs if with_messages else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=told, env=environment(**given)) as process:
         os.close(theirs)
         written = b""
         while True:
@@ -118,9 +117,17 @@ def test_shares_of_other_tables_have_bars(command: str) -> None:
     ],
 )
 def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured: bool) -> None:
-    shown = on_terminal("flame", CONVNET, width=100, **given)
+    shown = on_terminal("flame", CONVNET, width=100, with_messages=False, **given)
     assert ("\x1b[" in shown) is coloured
     assert "█" in shown
+
+
+def test_messages_are_coloured_likewise() -> None:
+    """A warning, of a record that is another program's, on a terminal that stderr is."""
+    command = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "--format", "csv", "-o", os.devnull]
+    assert "\x1b[1mWarning: foreign record" in on_terminal(*command, "--force", with_messages=True)
+    quiet = on_terminal(*command, "--force", with_messages=True, NO_COLOR="1")
+    assert quiet.startswith("Warning: foreign record") and "\x1b" not in quiet
 
 
 def test_colours_are_asked_for() -> None:
@@ -134,10 +141,10 @@ def test_colours_are_asked_for() -> None:
 @pytest.mark.parametrize("given", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}])
 def test_without_utf_8_there_is_ascii_alone(given: dict[str, str]) -> None:
     for command in ("ops", "flame"):
-        shown = on_terminal(command, CONVNET, width=132, **given)
+        shown = on_terminal(command, CONVNET, width=132, with_messages=False, **given)
         assert shown.isascii()
         assert "####" in shown
-    assert "~" in on_terminal("flame", CONVNET, width=40, **given)
+    assert "~" in on_terminal("flame", CONVNET, width=40, with_messages=False, **given)
 
 
 def test_names_beyond_the_encoding_are_written_out(tmp_path: Path) -> None:
