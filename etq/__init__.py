@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
+    from etq import plot
     from etq.inspector import Inspector
     from etq.merging import merge
     from etq.torch_handler import torch_trace_handler
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "merge",
     "open",
+    "plot",
     "torch_trace_handler",
 ]
 
@@ -50,6 +52,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(_LAZY[name]), name)
+    if name == "plot":
+        from importlib import import_module
+
+        return import_module("etq.plot")
     raise AttributeError(f"module 'etq' has no attribute {name!r}")
 
 

@@ -105,4 +105,4 @@ class Ingesting(Said):
         """
         found = {row[0]: Capture(*row) for row in self.connection.execute(query, {"keys": keys}).fetchall()}
         for each in outcomes:
-            yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1])
+            yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
+from etq.terminal import PLAIN, Look, bar, look_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,10 +19,30 @@ if TYPE_CHECKING:
     from etq.warehouse import Warehouse
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
+# Of these, formats for people.
+TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
 # What would move the cursor, colour or beep: names come from files, and files may be hostile.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_TEXT: Final = 12
+# Beside these a terminal that has room shows bars; of several the first.
+_SHARES: Final = ("share_percent", "self_cpu_percent", "share")
+_REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
+_BAR_WIDTHS: Final = (24, 16, 10)
+VERDICT_STYLES: Final = {
+    "slower": "red",
+    "worse": "red",
+    "faster": "green",
+    "better": "green",
+    "too few": "yellow",
+    "can't judge": "yellow",
+    "conditions differ": "yellow",
+    "differs": "yellow",
+}
+_STYLES: Final = {
+    "verdict": VERDICT_STYLES,
+    "severity": {"high": "red", "medium": "yellow"},
+}
 
 Rows = Sequence[Sequence[Any]]
 
@@ -81,7 +101,7 @@ def _refuse_existing(path: str | None, force: bool) -> None:
 
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None) -> None:
-    _put(_WRITERS[format](columns, rows, path is None and sys.stdout.isatty()), path)
+    _put(_WRITERS[format](columns, rows, look_of(sys.stdout) if path is None else PLAIN), path)
 
 
 def _put(text: str, path: str | None) -> None:
@@ -89,28 +109,58 @@ def _put(text: str, path: str | None) -> None:
         sys.stdout.write(text)
         return
     try:
-        Path(path).write_text(text)
+        Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def table(columns: Sequence[str], rows: Rows, on_terminal: bool = False) -> str:
-    """A table of aligned text; on a terminal, texts are shortened so that lines fit where that is possible."""
-    cells = [[_shown(value) for value in row] for row in rows]
+def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
+    """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
+    stand beside shares where there is room; verdicts are coloured where colours are shown."""
+    cells = [[shown(value) for value in row] for row in rows]
     is_number = [
         all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
         for index in range(len(columns))
     ]
     widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
-    if on_terminal:
-        _narrow(widths, is_number, columns, shutil.get_terminal_size().columns)
+    if look.width is not None:
+        _narrow(widths, is_number, columns, look.width)
+    barred = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
+    room = (look.width or 0) - sum(widths) - 2 * len(widths)
+    bar_width = 0 if barred is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
+
+    def line(row: Sequence[str], value: object, styles: Sequence[Sequence[str]]) -> str:
+        parts = []
+        for index, cell in enumerate(row):
+            padded = fitted(cell, widths[index], is_number[index], look)
+            parts.append(_styled(padded, look, styles[index]))
+            if bar_width and index == barred:
+                filled = bar(0, value / 100, bar_width, look) if isinstance(value, int | float) else ""
+                parts.append(look.styled(filled, "cyan") + " " * (bar_width - len(filled)))
+        return "  ".join(parts).rstrip()
+
     lines = [
-        "  ".join(
-            _fitted(cell, width, right) for cell, width, right in zip(row, widths, is_number, strict=True)
-        ).rstrip()
-        for row in [list(columns), ["-" * width for width in widths], *cells]
+        line(list(columns), None, [["bold"]] * len(columns)),
+        line(["-" * width for width in widths], None, [["dim"]] * len(columns)),
     ]
+    for row, texts in zip(rows, cells, strict=True):
+        lines.append(line(texts, row[barred] if bar_width and barred is not None else None, _styles(columns, row)))
     return "\n".join(lines) + "\n"
+
+
+def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
+    """How each cell of a row looks: verdicts in colours, and what belongs to no op dim."""
+    found = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
+    styles = [[style] if style else [] for style in found]
+    if row and row[0] in _REST:
+        styles[0] = ["dim"]
+    return styles
+
+
+def _styled(padded: str, look: Look, styles: Sequence[str]) -> str:
+    """A cell whose text is in these styles, and the blanks around it are not."""
+    text = padded.strip(" ")
+    return padded.replace(text, look.styled(text, *styles), 1) if text and styles else padded
 
 
 def printable(text: str) -> str:
@@ -132,13 +182,14 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
         widths[widest] -= 1
 
 
-def _fitted(cell: str, width: int, right: bool) -> str:
+def fitted(cell: str, width: int, right: bool, look: Look) -> str:
+    """A cell of just that width: filled up with blanks, or shortened."""
     if len(cell) > width:
-        cell = cell[: width - 1] + "…"
+        cell = cell[: width - 1] + ("…" if look.has_blocks else "~")
     return cell.rjust(width) if right else cell.ljust(width)
 
 
-def _shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
+def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     """A value for people: numbers to 6 digits, nothing for NULL."""
     if value is None:
         return ""
@@ -151,7 +202,7 @@ def _shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds")
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(each) for each in value) + "]"
+        return "[" + ", ".join(shown(each) for each in value) + "]"
     return printable(str(value))
 
 
@@ -166,11 +217,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _csv(columns: Sequence[str], rows: Rows, _: bool) -> str:
+def _csv(columns: Sequence[str], rows: Rows, _: object) -> str:
     return _delimited(columns, rows, ",")
 
 
-def _tsv(columns: Sequence[str], rows: Rows, _: bool) -> str:
+def _tsv(columns: Sequence[str], rows: Rows, _: object) -> str:
     return _delimited(columns, rows, "\t")
 
 
@@ -185,7 +236,7 @@ def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
     return text.getvalue()
 
 
-def _json(columns: Sequence[str], rows: Rows, _: bool) -> str:
+def _json(columns: Sequence[str], rows: Rows, _: object) -> str:
     import json
 
     return json.dumps(json_objects(columns, rows), indent=1, ensure_ascii=False, default=str) + "\n"
@@ -210,17 +261,17 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and value - value != 0 else value
 
 
-def markdown(columns: Sequence[str], rows: Rows, _: bool = False) -> str:
+def markdown(columns: Sequence[str], rows: Rows, _: object = None) -> str:
     """A table in Markdown."""
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
     rule = "|" + " --- |" * len(columns) + "\n"
-    return line(columns) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
+    return line(columns) + rule + "".join(line([shown(value) for value in row]) for row in rows)
 
 
-_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, bool], str]]] = {
+_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {
     "table": table,
     "csv": _csv,
     "tsv": _tsv,

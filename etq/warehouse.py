@@ -8,9 +8,9 @@ with etq.open("lab.duckdb") as warehouse:
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,54 +21,16 @@ import duckdb
 from etq import schema
 from etq.connecting import connect
 from etq.errors import QueryError, WarehouseError, message_of
+from etq.handles import Capture, Program, Record
 from etq.house import Keeping
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
     from etq.sources import Source
 
+__all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
+
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
-
-
-@dataclass(frozen=True)
-class Record:
-    """An ETRecord in a warehouse. `is_complete` is False for one that can't tell events their ops."""
-
-    record_id: int
-    name: str
-    sha256: str
-    is_complete: bool
-    is_new: bool = False
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A capture in a warehouse. `is_new` is False where ingest found that its content was there already."""
-
-    capture_id: int
-    name: str
-    sha256: str
-    format: str
-    is_new: bool = False
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program in a warehouse. `is_new` is False where ingest found that its content was there already."""
-
-    program_id: int
-    name: str
-    sha256: str
-    is_new: bool = False
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
@@ -79,6 +41,10 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
     be opened, or that another process holds.
     """
+    if "IPython" in sys.modules:
+        from etq.notebook import register
+
+        register()
     if path is None:
         connection = duckdb.connect(":memory:")
         schema.create(connection)
@@ -125,6 +91,11 @@ class Warehouse(Keeping):
         if self._connection is None:
             raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
         return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it wasn't closed yet."""
+        return self._connection is not None
 
     def close(self) -> None:
         """Close the file."""
@@ -183,9 +154,13 @@ class Warehouse(Keeping):
             WHERE c.capture_id = _any_capture_id(?)
         """
         try:
-            return Capture(*self.connection.execute(query, [selector]).fetchall()[0])
+            return self._capture_of(query, [selector])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
+
+    def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
+        """The capture that a query finds."""
+        return Capture(*self.connection.execute(query, parameters).fetchall()[0]).within(self)
 
     def ingest(
         self,
@@ -244,7 +219,7 @@ class Warehouse(Keeping):
         options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, beside)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
-        return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
+        return self._capture_of(query, [is_new, capture_id])
 
     def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
         """Read an ETRecord into the warehouse: all of it, or, at an error, nothing. Known content adds nothing.
@@ -292,7 +267,7 @@ class Warehouse(Keeping):
         options = Options(None, {}, None, checked_time_scale(time_scale), None)
         capture_id = lay_beside(self.connection, source_of(path), options)
         query = "SELECT capture_id, name, sha256, format, true FROM captures WHERE capture_id = ?"
-        return Capture(*self.connection.execute(query, [capture_id]).fetchall()[0])
+        return self._capture_of(query, [capture_id])
 
     def _stored(
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
@@ -344,7 +319,7 @@ class Warehouse(Keeping):
         record_id = (self.record(record) if isinstance(record, str) else record).record_id
         capture_id, is_new = self._write(lambda: store_reference(self.connection, record_id, graph, values, name))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
-        return Capture(*self.connection.execute(query, [is_new, capture_id]).fetchall()[0])
+        return self._capture_of(query, [is_new, capture_id])
 
     def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> duckdb.DuckDBPyRelation:
         """What delegates logged beside times, by a function from an event's name and its bytes to a mapping or None.

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,8 @@ from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
 from etq.errors import EtqError
-from etq.output import format_of, printable, table, write_rows, write_text
+from etq.output import VERDICT_STYLES, format_of, printable, table, write_rows, write_text
+from etq.terminal import PLAIN, Look, look_of
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -159,7 +161,7 @@ def compare(
         comparison = Comparison(warehouse, base_selector, new_selector, given)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            write_text(_whole(comparison, form, limit), output, force=force)
+            write_text(_whole(comparison, form, limit, output is not None), output, force=force)
         else:
             part = "ops" if what in (None, "all") else what
             _tell_findings(comparison)
@@ -215,7 +217,7 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def _whole(comparison: Comparison, form: str, limit: int) -> str:
+def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
     """The whole comparison as text for people, as Markdown or as JSON."""
     if form == "json":
         import json
@@ -229,10 +231,12 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    parts = [headline(comparison, form)]
+    look = look_of(sys.stdout) if form == "table" and not to_file else PLAIN
+    parts = [headline(comparison, form, look)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
-        parts.append("\n".join(mark.format(printable(rule), printable(detail)) for rule, detail in findings) + "\n")
+        texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
+        parts.append("\n".join(look.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
             continue
@@ -241,11 +245,11 @@ def _whole(comparison: Comparison, form: str, limit: int) -> str:
             heading = f"### {title}\n" if form == "markdown" else f"{title}:"
             kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
             shown = [[row[at] for at in kept] for row in rows]
-            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, sys.stdout.isatty())}")
+            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, look)}")
     return "\n".join(parts)
 
 
-def headline(comparison: Comparison, form: str) -> str:
+def headline(comparison: Comparison, form: str, look: Look = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
     _, rows = comparison.rows("captures", columns)
@@ -263,7 +267,11 @@ def headline(comparison: Comparison, form: str) -> str:
         for tail, total in zip([row for row in tails if row[0] == "total"], totals, strict=False):
             if tail[2] in ("slower", "faster") and tail[2] != total[2]:
                 lines.append(f"slow runs of {tail[1]} are {tail[2]} (--quantile 0.9): {tail[3]:+.1f} %")
-    texts = [printable(line) for line in lines]
+    colours = [VERDICT_STYLES.get(row[2]) for row in totals]
+    texts = [
+        look.styled(printable(line), "bold", *([colour] if colour else []))
+        for line, colour in zip_longest(lines, colours)
+    ]
     return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
 
 

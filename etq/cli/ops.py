@@ -18,7 +18,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError
-from etq.output import write
+from etq.output import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -88,6 +88,9 @@ def ops(
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
+        if not is_trace and (format or format_of(output)) in TO_READ:
+            # People read the time, not its ticks, and an instruction where there is one.
+            columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
         query = f"SELECT {columns} FROM {view}($capture{arguments})" + _order(view, sort_by)
         if limit is not None:
             query += f" LIMIT {limit:d}"

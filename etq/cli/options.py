@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from etq.errors import EtqError
-from etq.output import FORMATS, printable, write
+from etq.output import FORMATS, TO_READ, format_of, printable, write
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, Warehouse
@@ -203,9 +203,11 @@ def show_view(
     said: FileOptions,
     *,
     query: str = "FROM {view}",
+    read: str | None = None,
     **given: Any,
 ) -> None:
-    """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}."""
+    """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}, and `read`
+    what people read of it, where machines get all."""
     baseline = given.get("baseline")
     with asked(capture, db, [view], said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
@@ -213,5 +215,6 @@ def show_view(
         check_phase(warehouse, selector, given.get("phase"))
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        asked_for = query.format(view=f"{view}({arguments})")
+        is_read = read is not None and (output[0] or format_of(output[1])) in TO_READ
+        asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
         write(warehouse, asked_for, output[0], output[1], force=output[2], **parameters)

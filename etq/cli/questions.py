@@ -26,14 +26,16 @@ from etq.errors import EtqError
 from etq.output import printable, write, write_rows
 
 
-def _view_command(name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True) -> None:
-    """Make the command `etq NAME CAPTURE` that prints a view."""
+def _view_command(
+    name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True, read: str | None = None
+) -> None:
+    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`."""
 
     def command(
         capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
     ) -> None:
         said = taken_file_options(options)
-        show_view(view, capture, db, (format, output, force), said, query=query, unit=unit, **options)
+        show_view(view, capture, db, (format, output, force), said, query=query, read=read, unit=unit, **options)
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb\netq {name} run.etdp --format json"
@@ -55,7 +57,12 @@ _view_command(
     """SELECT i.block_index, i.event_block_name, i.slot, i.occurrence, i.event_name, i.instruction_id, i.p10, i.p50,
     i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
 )
-_view_command("breakdown", "execute_breakdown", "Show what the time of the executes is made of.")
+_view_command(
+    "breakdown",
+    "execute_breakdown",
+    "Show what the time of the executes is made of.",
+    read="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
+)
 _view_command("tax", "framework_tax", "Show what each run costs beside its work.")
 _view_command("load", "load_breakdown", "Show what loading and the first run cost.", schedule=False)
 _view_command(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from etq.cli import main
 from etq.cli.options import UNITS, output_options, percentage, warehouse_option
 from etq.output import printable, table, write, write_text
+from etq.terminal import look_of, sparkline
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
-
-BARS: Final = "▁▂▃▄▅▆▇█"
-# As many bars as fit a line beside nothing else.
-WIDTH: Final = 72
 
 
 def _series_options(command: Any) -> Any:
@@ -104,6 +102,7 @@ def _arguments(given: dict[str, Any]) -> str:
 def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
     """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
     _, rows = warehouse.rows(f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given)
+    look = look_of(sys.stdout)
     parts = []
     for series, group in groupby(rows, key=lambda row: row[0]):
         captures = list(group)
@@ -111,25 +110,17 @@ def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
         unit = captures[0][3] or ""
         head = f"{series}: " if series else ""
         span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
-        lines = [f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}", bars(values)]
+        title = f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}"
+        lines = [look.styled(printable(title), "bold"), sparkline(values, look)]
         good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
         for _, label, _, _, change, p, capture, _ in captures:
             if change is not None:
-                lines.append(f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}")
-        parts.append("\n".join(printable(line) for line in lines) + "\n")
+                line = f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}"
+                # More time is worse; of a metric, that depends on it.
+                colours = [] if given["what"] == "metric" else ["red" if change > 0 else "green"]
+                lines.append(look.styled(printable(line), *colours))
+        parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             shown = [(label, own, unit, runs, capture) for _, label, own, unit, _, _, capture, runs in captures]
-            parts.append(table(["label", "value", "unit", "runs", "capture"], shown))
+            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, look))
     return "\n".join(parts)
-
-
-def bars(values: list[float]) -> str:
-    """A line of bars, each the median of as many neighbours as it takes to fit `WIDTH`."""
-    if not values:
-        return ""
-    parts = min(len(values), WIDTH)
-    edges = [len(values) * at // parts for at in range(parts + 1)]
-    medians = [sorted(values[a:b])[(b - a) // 2] for a, b in pairwise(edges)]
-    low, high = min(medians), max(medians)
-    scale = (len(BARS) - 1) / (high - low) if high > low else 0
-    return "".join(BARS[round((value - low) * scale)] for value in medians)

@@ -1,87 +1,26 @@
--- The own time of a capture's events within its executes, and where in the
--- model it belongs. What no module has is put in parentheses: the cost of
--- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
--- layout, and what no event covers.
+-- One module of the methods that a capture ran, as its linked record names it.
 -- Columns:
---   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for what belongs to no line, or to several
---   source_line: that line; NULL for what belongs to no line, or to several
---   lines: number of lines that it belongs to
---   signature_index: the event
---   mapping: exact or aligned; NULL for what belongs to no module
---   calls: number of events
---   self_ticks: their own time together
-CREATE MACRO _attributed_times(
-    capture,  -- as everywhere
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+--   module_path: the module's path, empty for the model itself
+--   module_class: its class
+--   depth: level, from 0 for the model itself
+CREATE MACRO _capture_modules(
+    capture_key  -- key of a capture
 ) AS TABLE
-WITH
-asked AS (
-    SELECT
-        c.capture_id,
-        CASE
-            WHEN k.record_id IS NULL THEN error(
-                c.name || ' has no record, so that its events have no modules or '
-                || 'lines; give it one: etq link ' || c.name || ' RECORD'
-            )
-            WHEN NOT r.is_complete THEN error(
-                'the record ' || r.name || ' of ' || c.name || ' is half-written: '
-                || 'without its edge graph and maps, events have no modules or lines'
-            )
-            ELSE true
-        END AS is_linked
-    FROM _capture(capture, NULL) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
-    LEFT JOIN records AS r ON r.record_id = k.record_id
-),
-modules AS (
-    SELECT m.*
-    FROM asked AS a
-    JOIN signature_ops AS m ON m.capture_id = a.capture_id
-),
-owned AS (
-    SELECT
-        t.signature_index,
-        s.kind,
-        s.family,
-        s.kind = 'operator_call' AND t.children > 0 AS is_framework,
-        count(*) AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM _self_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    ) AS t
-    CROSS JOIN asked AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added AND a.is_linked
-    GROUP BY t.signature_index, s.kind, s.family, is_framework
-)
 SELECT
-    CASE
-        WHEN o.is_framework THEN '(framework)'
-        WHEN m.module_path IS NOT NULL THEN m.module_path
-        WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout'
-            THEN '(delegate layout)'
-        ELSE '(unattributed)'
-    END AS module_path,
-    m.source_file,
-    m.source_line,
-    coalesce(m.lines, 0) AS lines,
-    o.signature_index,
-    m.mapping,
-    o.calls,
-    o.self_ticks
-FROM owned AS o
-LEFT JOIN modules AS m
-    ON m.signature_index = o.signature_index AND NOT o.is_framework;
+    m.module_path,
+    min(m.module_class) AS module_class,
+    min(m.depth) AS depth
+FROM captures AS a
+JOIN node_modules AS m ON m.record_id = a.record_id
+JOIN graphs AS g
+    ON g.record_id = m.record_id
+    AND g.graph_id = m.graph_id
+    AND g.stage = 'edge_dialect_exported_program'
+WHERE a.capture_id = capture_key
+    AND g.method IN (
+        SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
+    )
+GROUP BY m.module_path;
 
 -- The time of one module of the model within Method::execute (or Method::step),
 -- over the recorded runs: its own, and with the modules within it. The own times
@@ -111,9 +50,7 @@ CREATE MACRO module_totals(
 ) AS TABLE
 WITH
 asked AS (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id
-    FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    SELECT c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT
@@ -129,20 +66,7 @@ times AS MATERIALIZED (
     GROUP BY t.module_path
 ),
 modules AS (
-    SELECT
-        m.module_path,
-        min(m.module_class) AS module_class,
-        min(m.depth) AS depth
-    FROM asked AS a
-    JOIN node_modules AS m ON m.record_id = a.record_id
-    JOIN graphs AS g
-        ON g.record_id = m.record_id
-        AND g.graph_id = m.graph_id
-        AND g.stage = 'edge_dialect_exported_program'
-    WHERE g.method IN (
-        SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
-    )
-    GROUP BY m.module_path
+    SELECT m.* FROM _capture_modules(_capture_id(capture)) AS m
 ),
 paths AS (
     SELECT m.module_path, m.module_class, m.depth FROM modules AS m

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq.cli import main
-from etq.cli.trends import BARS, WIDTH, bars
+from etq.terminal import BARS, WIDTH, Look, sparkline
 from tests.sql.test_trends import capture
 
 
@@ -81,7 +81,9 @@ def test_wrong_usage(lab: str) -> None:
 
 
 def test_bars() -> None:
-    assert bars([]) == ""
-    assert bars([3.0, 3.0]) == BARS[0] * 2
-    assert bars([1.0, 8.0]) == BARS[0] + BARS[-1]
-    assert len(bars([float(at) for at in range(1000)])) == WIDTH
+    assert sparkline([]) == ""
+    assert sparkline([3.0, 3.0]) == BARS[0] * 2
+    assert sparkline([1.0, 8.0]) == BARS[0] + BARS[-1]
+    assert len(sparkline([float(at) for at in range(1000)])) == WIDTH
+    assert len(sparkline([float(at) for at in range(1000)], Look(width=40))) == 40
+    assert sparkline([1.0, 8.0], Look(has_blocks=False)) == "_#"

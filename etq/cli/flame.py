@@ -1,0 +1,181 @@
+"""The command that draws where time goes as a flame chart in text."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.options import (
+    asked,
+    check_phase,
+    file_options,
+    output_options,
+    percentage,
+    schedule_options,
+    taken_file_options,
+    unit_option,
+    warehouse_option,
+)
+from etq.errors import EtqError
+from etq.output import format_of, printable, write, write_text
+from etq.terminal import PLAIN, look_of
+
+if TYPE_CHECKING:
+    from etq.terminal import Look
+    from etq.warehouse import Warehouse
+
+# The nodes asked for: how deep they are below the one that is the first row, and whether they are large enough.
+_CHOSEN: Final = """
+    WITH tree AS MATERIALIZED (FROM time_tree($capture{arguments})),
+    first AS (
+        SELECT t.node_index, t.depth, t.path FROM tree AS t
+        WHERE CASE
+            WHEN $module::VARCHAR IS NULL THEN t.parent_index IS NULL
+            ELSE t.kind = 'module' AND t.module_path = $module
+        END
+    ),
+    chosen AS (
+        SELECT
+            t.*,
+            t.depth - f.depth AS level,
+            coalesce(t.share_percent >= 100 * $min_share, true)
+                OR t.kind = 'rest' OR t.node_index = f.node_index AS is_large
+        FROM tree AS t
+        JOIN first AS f ON t.path[:f.depth] = f.path
+        WHERE t.node_index >= f.node_index AND ($depth::INTEGER IS NULL OR t.depth - f.depth <= $depth)
+    )
+"""
+_NODES: Final = """
+    SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.own, t.total,
+        t.share_percent, t.unit, t.own_ticks, t.total_ticks
+    FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
+"""
+# In place of nodes that are too small, one row behind their siblings with their sum; one that is alone stays itself.
+_ROWS: Final = """
+    , drawn AS (
+        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.own, t.total, t.share_percent, t.unit,
+            t.node_index AS place, 0 AS last
+        FROM chosen AS t WHERE t.is_large
+        UNION ALL
+        SELECT
+            NULL,
+            t.parent_index,
+            t.level,
+            CASE count(*) WHEN 1 THEN max(t.name) ELSE '(' || count(*) || ' smaller)' END,
+            CASE count(*) WHEN 1 THEN max(t.kind) ELSE 'smaller' END,
+            CASE count(*) WHEN 1 THEN max(t.own) END,
+            fsum(t.total),
+            fsum(t.share_percent),
+            max(t.unit),
+            max(t.node_index),
+            1
+        FROM chosen AS t
+        JOIN chosen AS p ON p.node_index = t.parent_index AND p.is_large
+        WHERE NOT t.is_large
+        GROUP BY t.parent_index, t.level
+    )
+    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.own, d.total, d.share_percent, d.unit
+    FROM drawn AS d ORDER BY d.place, d.last
+"""
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--by", type=click.Choice(["module", "event"]), help="[default: module with a record, else event]")
+@click.option("--module", metavar="PATH", help="Only that module of the model, and what is in it.")
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="Only so many levels below the first.")
+@click.option("--min-share", metavar="PERCENT", callback=percentage, help="Smaller ones in one row, as 1%.")
+@unit_option(None)
+@schedule_options
+@warehouse_option
+@file_options
+@output_options
+def flame(
+    capture: str,
+    by: str | None,
+    module: str | None,
+    depth: int | None,
+    min_share: float | None,
+    unit: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Draw where the time of the executes went as a flame chart: what is within what.
+
+    By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
+    methods (or runs), their kernels and delegates' calls, and what delegates did. What the framework took stands apart.
+    Of a PyTorch trace, its events within each other, by name. Each row's total is its own time and the totals of the
+    rows directly within it; shares are of all.
+
+    \b
+    etq flame run --db lab.duckdb
+    etq flame run --module layers.0 --min-share 1%
+    etq flame run.etdp --etrecord net.etrecord --depth 3 --unit ms
+    """
+    said = taken_file_options(options)
+    if module is not None:
+        if by == "event":
+            raise click.UsageError("--module goes with --by module")
+        by = "module"
+    given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
+    with asked(capture, db, ["time_tree", "module_totals"], said) as (warehouse, selector):
+        check_phase(warehouse, selector, options.get("phase"))
+        _tell_grouping(warehouse, selector, by)
+        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
+        parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
+        if (format or format_of(output)) == "table":
+            look = look_of(sys.stdout) if output is None else PLAIN
+            write_text(_drawn(warehouse, chosen + _ROWS, parameters, look), output, force=force)
+        else:
+            write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
+
+
+def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: Look) -> str:
+    from etq.flame import Row, flame
+
+    _, found = warehouse.rows(query, **parameters)
+    if not found:
+        if parameters["module"] is None:
+            raise EtqError("there is no time to draw: no run that is asked for has an execute")
+        raise _no_module(warehouse, parameters["capture"], parameters["module"])
+    rows = []
+    # Siblings lie side by side, from the begin of what they are within.
+    free: dict[int | None, float] = {}
+    for node, parent, level, name, kind, own, total, share, _ in found:
+        start = free.get(parent, 0.0)
+        free[parent] = start + total
+        if node is not None:
+            free[node] = start
+        shown = parameters["module"] or name if level == 0 else name
+        rows.append(Row(level, shown, kind, own or 0.0, total, share, start))
+    return flame(rows, found[0][-1], look)
+
+
+def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
+    import difflib
+
+    query = "SELECT m.module_path FROM module_totals($capture) AS m WHERE m.depth IS NOT NULL"
+    paths = [path for (path,) in warehouse.rows(query, capture=capture)[1]]
+    if module in paths:
+        return EtqError(f"module {module} took no time in the runs that are asked for")
+    near = difflib.get_close_matches(module, paths)
+    return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+
+
+def _tell_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
+    """Say why modules are not shown where nobody asked for anything else."""
+    query = """
+        SELECT c.name FROM captures AS c
+        LEFT JOIN records AS r ON r.record_id = c.record_id
+        WHERE c.capture_id = _capture_id($capture) AND r.is_complete IS NOT true AND c.format <> 'torch_trace'
+    """
+    found = [] if by is not None else warehouse.rows(query, capture=selector)[1]
+    for (name,) in found:
+        text = f"Note: no ETRecord tells the modules of {name}: by method and event (etq link gives it one)"
+        click.echo(printable(text), err=True)

@@ -1,0 +1,16 @@
+"""The figure that all plots are drawn on. Imports matplotlib: only `etq.plot.drawing` imports it."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from matplotlib.figure import Figure
+
+
+class Chart(Figure):  # type: ignore[misc]  # matplotlib isn't there where types are checked
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = BytesIO()
+        self.savefig(drawn, format="png", dpi=100)
+        return drawn.getvalue()

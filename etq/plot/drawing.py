@@ -1,0 +1,103 @@
+"""What plots share: an empty figure with named axes, names as they can be shown, colours, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.output import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from etq.warehouse import Capture, Warehouse
+
+# Told apart by people who don't see red or green, too: M. Okabe and K. Ito, Color Universal Design, 2008.
+BLUE: Final = "#0072B2"
+SKY: Final = "#56B4E9"
+GREEN: Final = "#009E73"
+ORANGE: Final = "#E69F00"
+RED: Final = "#D55E00"
+PURPLE: Final = "#CC79A7"
+GREY: Final = "#999999"
+LINES: Final = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
+_LONGEST_NAME: Final = 48
+
+
+def new_chart(title: str, x: str, y: str, *, bars: int | None = None) -> tuple[Figure, Axes]:
+    """A figure and its axes, with a title and what the axes show; `bars` makes room for as many rows.
+
+    Raises `EtqError` where matplotlib is missing.
+    """
+    try:
+        from etq.plot.chart import Chart
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "matplotlib":
+            raise
+        raise EtqError("plots need matplotlib: pip install 'etq[plot]'") from None
+    height = 4.8 if bars is None else 1.4 + 0.3 * max(bars, 3)
+    figure = Chart(figsize=(9, height), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(told(title), loc="left", parse_math=False)
+    axes.set_xlabel(told(x), parse_math=False)
+    axes.set_ylabel(told(y), parse_math=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(axis="both" if bars is None else "x", color="#dddddd", linewidth=0.8)
+    return figure, axes
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name horizontal bars, the first on top."""
+    axes.set_yticks(range(len(names)), [shortened(name) for name in names], parse_math=False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def add_legend(axes: Axes, **options: Any) -> None:
+    """A legend, if there is more than one thing to tell apart."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        legend = axes.legend(handles, labels, frameon=False, **options)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def told(text: str) -> str:
+    """A text from a file, with nothing in it that isn't shown. Dollar signs are left, and never read as formulas."""
+    return printable(text)
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for what it names."""
+    shown = told(name)
+    if len(shown) <= _LONGEST_NAME:
+        return shown
+    kept = _LONGEST_NAME // 2
+    return f"{shown[: kept - 1]}…{shown[-kept:]}"
+
+
+def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, so that defaults stand in the SQL alone."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def call_of(view: str, positional: Sequence[str], given: Mapping[str, Any]) -> str:
+    """The call of a view with these parameters."""
+    parts = [f"${name}" for name in positional] + [f'"{name}" := ${name}' for name in given]
+    return f"{view}({', '.join(parts)})"
+
+
+def asked(warehouse: Warehouse, query: str, nothing: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query. Raises `EtqError`, which says `nothing`, where there are none."""
+    _, rows = warehouse.rows(query, **parameters)
+    if not rows:
+        raise EtqError(nothing)
+    return rows
+
+
+def found(warehouse: Warehouse, capture: str | Capture) -> Capture:
+    """The capture that is meant."""
+    return warehouse.capture(capture if isinstance(capture, str) else capture.sha256)

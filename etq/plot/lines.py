@@ -1,0 +1,170 @@
+"""One run, or one capture, after the other."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from etq.plot.drawing import (
+    BLUE,
+    GREY,
+    LINES,
+    RED,
+    add_legend,
+    asked,
+    call_of,
+    found,
+    given_of,
+    new_chart,
+    shortened,
+    told,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from etq.warehouse import Capture, Warehouse
+
+
+def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **schedule: Any) -> Figure:
+    """What each run's executes took, and how much of that was work, by `framework_tax`; with the median over runs and
+    the band that the middle eight tenths of them lie in.
+
+    unit      ns, us, ms, s or cycles
+    schedule  which runs, as the view takes it: skip_first, wait, ..., phase
+
+    Raises `EtqError` where no run has an execute whose time is known.
+    """
+    meant = found(warehouse, capture)
+    given = given_of({"unit": unit, **schedule})
+    query = f"""
+        WITH taxed AS (
+            SELECT t.run_index, t.execute, t.execute - t.tax AS work, t.unit
+            FROM {call_of("framework_tax", ["capture"], given)} AS t WHERE t.execute IS NOT NULL
+        )
+        SELECT t.run_index, t.execute, t.work, t.unit,
+            median(t.execute) OVER (), quantile_cont(t.execute, 0.1) OVER (), quantile_cont(t.execute, 0.9) OVER ()
+        FROM taxed AS t ORDER BY t.run_index
+    """
+    nothing = f"{meant.name} has no execute to draw in the runs that are asked for"
+    rows = asked(warehouse, query, nothing, capture=meant, **given)
+    unit_shown, middle, low, high = rows[0][3:]
+    figure, axes = new_chart(f"Each run of {meant.name}", "run", f"time of the run's executes ({unit_shown})")
+    axes.axhspan(low, high, color="#dbe7f0", label="the middle eight tenths of the runs")
+    axes.axhline(middle, color=GREY, linewidth=1, label=f"median: {middle:.6g} {unit_shown}")
+    style = {"linestyle": "none", "marker": "o", "markersize": 4, "color": BLUE}
+    axes.plot([row[0] for row in rows], [row[1] for row in rows], label="execute", **style)
+    worked = [row for row in rows if row[2] is not None]
+    if worked:
+        numbers, works = [row[0] for row in worked], [row[2] for row in worked]
+        axes.plot(numbers, works, alpha=0.35, label="of that kernels and delegates", **style)
+    _mark_outliers(axes, [row[:2] for row in rows], 2 * high, unit_shown)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    add_legend(axes, loc="best")
+    return figure
+
+
+def _mark_outliers(axes: Axes, runs: list[tuple[int, float]], limit: float, unit: str) -> None:
+    """Runs far beyond all others stand at the upper edge, so that the others can be told apart."""
+    beyond = [each for each in runs if each[1] > limit > 0]
+    if beyond:
+        longest = max(time for _, time in beyond)
+        axes.plot(
+            [run for run, _ in beyond],
+            [limit] * len(beyond),
+            linestyle="none",
+            marker="^",
+            markersize=8,
+            color=RED,
+            label=f"beyond that: up to {longest:.6g} {unit}",
+        )
+        axes.set_ylim(top=1.06 * limit)
+
+
+def trend(
+    warehouse: Warehouse,
+    what: str = "total",
+    item: str | None = None,
+    *,
+    selector: str | None = None,
+    over: str | None = None,
+    by: str | None = None,
+    unit: str | None = None,
+    phase: str | None = None,
+    min_effect: float | None = None,
+) -> Figure:
+    """A line for each series of `trend`, one capture after the other, with the captures at which it changed for good.
+
+    Parameters are those of the view. Raises `EtqError` where there is nothing to draw.
+    """
+    given = given_of(
+        {
+            "what": what,
+            "item": item,
+            "selector": selector,
+            "over": over,
+            "by": by,
+            "unit": unit,
+            "phase": phase,
+            "min_effect": min_effect,
+        }
+    )
+    query = f"""
+        SELECT t.series, t.position, t.label, t.own, t.unit, t.change_percent
+        FROM {call_of("trend", [], given)} AS t WHERE t.own IS NOT NULL ORDER BY t.series, t.position
+    """
+    rows = asked(warehouse, query, "no capture has what is to be drawn", **given)
+    subject = what if item is None else f"{what} {item}"
+    figure, axes = new_chart(
+        f"{subject[0].upper()}{subject[1:]}, one capture after the other", over or "build", f"{subject} ({rows[0][4]})"
+    )
+    series = [(name, list(points)) for name, points in groupby(rows, key=lambda row: row[0])]
+    for number, (name, points) in enumerate(series):
+        axes.plot(
+            [row[1] for row in points],
+            [row[3] for row in points],
+            color=LINES[number % len(LINES)],
+            marker="o",
+            markersize=4,
+            linewidth=1,
+            label=shortened(name or "all"),
+        )
+        _mark_changes(axes, [row for row in points if row[5] is not None], is_last=number == len(series) - 1)
+    _name_positions(axes, max((points for _, points in series), key=len))
+    add_legend(axes, loc="best")
+    return figure
+
+
+def _mark_changes(axes: Axes, changes: list[tuple[Any, ...]], is_last: bool) -> None:
+    """A ring around each capture from which on a series is on another level, and by how much."""
+    axes.plot(
+        [row[1] for row in changes],
+        [row[3] for row in changes],
+        linestyle="none",
+        marker="o",
+        markersize=11,
+        markerfacecolor="none",
+        markeredgecolor=RED,
+        label="changed for good" if is_last and changes else "_changes",
+    )
+    for row in changes:
+        axes.annotate(
+            f"{row[5]:+.1f} % at {told(row[2])}",
+            (row[1], row[3]),
+            xytext=(8, 8),
+            textcoords="offset points",
+            color=RED,
+            fontsize="small",
+            parse_math=False,
+        )
+
+
+def _name_positions(axes: Axes, points: list[tuple[Any, ...]]) -> None:
+    """The labels of some captures of the longest series, as many as there is room for."""
+    step = -(-len(points) // 12)
+    chosen = points[::step]
+    axes.set_xticks([row[1] for row in chosen], [shortened(row[2]) for row in chosen], parse_math=False)
+    if max(len(row[2]) for row in chosen) > 5:
+        axes.tick_params(axis="x", rotation=30)

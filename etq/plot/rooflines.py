@@ -1,0 +1,130 @@
+"""Ops under the roof of what a device can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.plot.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    add_legend,
+    asked,
+    call_of,
+    found,
+    given_of,
+    new_chart,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from etq.warehouse import Capture, Warehouse
+
+# What a name takes, in pixels.
+_ROOM: Final = (160, 12)
+_BOUNDS: Final = {"memory": ("bound by memory", GREEN), "compute": ("bound by compute", BLUE)}
+
+
+def roofline(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    peak_flops: float | None = None,
+    peak_bandwidth: float | None = None,
+    *,
+    by: str | None = None,
+    limit: int = 8,
+    **schedule: Any,
+) -> Figure:
+    """Each op of `roofline` under the roof of the peaks: operations per second over operations per byte. Its area is
+    its share of the time.
+
+    peak_flops      what the device can do at most, in operations per second; by default the capture's metric
+    peak_bandwidth  what its memory can move at most, in bytes per second; likewise
+    by              what is one op, as the view takes it
+    limit           how many are named, where there is room: those that take most
+    schedule        which runs, as the view takes it: skip_first, wait, ..., phase
+
+    Needs a linked record. Raises `EtqError` where no op has both rates known.
+    """
+    meant = found(warehouse, capture)
+    given = given_of({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, "by": by, **schedule})
+    query = f"""
+        SELECT r.op || coalesce(' @' || r.instruction_id, ''), r.bound, r.intensity, r.flops_per_second,
+            r.share_percent
+        FROM {call_of("roofline", ["capture"], given)} AS r
+        WHERE r.intensity > 0 AND r.flops_per_second > 0
+        ORDER BY r.share_percent DESC NULLS LAST, r.op, r.instruction_id
+    """
+    nothing = f"{meant.name} has no op whose operations, bytes and time are all known"
+    rows = asked(warehouse, query, nothing, capture=meant, **given)
+    title = f"Ops of {meant.name} under the roof"
+    figure, axes = new_chart(title, "intensity (operations per byte)", "rate (operations per second)")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for bound in dict.fromkeys(row[1] for row in rows):
+        label, colour = _BOUNDS.get(bound, ("ops", GREY))
+        chosen = [row for row in rows if row[1] == bound]
+        axes.scatter(
+            [row[2] for row in chosen],
+            [row[3] for row in chosen],
+            s=[20 + 12 * (row[4] or 0) for row in chosen],
+            color=colour,
+            alpha=0.7,
+            label=label,
+        )
+    _draw_roof(axes, _peaks(warehouse, meant, peak_flops, peak_bandwidth), [row[2] for row in rows])
+    _name_ops(axes, [row[:1] + row[2:4] for row in rows[:limit]])
+    add_legend(axes, loc="lower right")
+    return figure
+
+
+def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
+    """The names of ops beside them, where there is room: those before others."""
+    axes.autoscale_view()
+    named: list[tuple[float, float]] = []
+    for name, intensity, rate in ops:
+        x, y = axes.transData.transform((intensity, rate))
+        if all(abs(x - other_x) > _ROOM[0] or abs(y - other_y) > _ROOM[1] for other_x, other_y in named):
+            named.append((x, y))
+            axes.annotate(
+                shortened(name),
+                (intensity, rate),
+                xytext=(7, 3),
+                textcoords="offset points",
+                fontsize="small",
+                parse_math=False,
+            )
+
+
+def _peaks(
+    warehouse: Warehouse, capture: Capture, peak_flops: float | None, peak_bandwidth: float | None
+) -> tuple[float | None, float | None]:
+    """The peaks that the view goes by: those given, else the capture's metrics."""
+    query = """
+        SELECT
+            _peak(_capture_id($capture), 'peak_flops', 'FLOP/s', $peak_flops),
+            _peak(_capture_id($capture), 'peak_bandwidth', 'B/s', $peak_bandwidth)
+    """
+    given = {"capture": capture, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth}
+    [(flops, bandwidth)] = warehouse.rows(query, **given)[1]
+    return flops, bandwidth
+
+
+def _draw_roof(axes: Axes, peaks: tuple[float | None, float | None], intensities: list[float]) -> None:
+    """The slope of the bandwidth up to the ridge, and from there the level of operations; or what is known of it."""
+    flops, bandwidth = peaks
+    first, last = min(intensities) / 2, max(intensities) * 2
+    if flops is None and bandwidth is None:
+        return
+    places = [first, last]
+    if flops is not None and bandwidth is not None:
+        ridge = flops / bandwidth
+        places = sorted({first, ridge, max(last, ridge * 2)})
+    reached = [
+        min(place * bandwidth if bandwidth is not None else float("inf"), flops if flops is not None else float("inf"))
+        for place in places
+    ]
+    axes.plot(places, reached, color="black", linewidth=1, label="what the device can do")

@@ -1,0 +1,142 @@
+"""Where the time went: bars of ops and of modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.plot.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    add_legend,
+    asked,
+    call_of,
+    found,
+    given_of,
+    name_rows,
+    new_chart,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from etq.warehouse import Capture, Warehouse
+
+_KINDS: Final = {
+    "kernel": ("kernels", BLUE),
+    "delegate": ("delegates' events", GREEN),
+    "delegate_call": ("delegates' calls beside their events", SKY),
+    "operator_call": ("operators without a kernel event", PURPLE),
+    "slice": ("events", BLUE),
+    "framework": ("framework", ORANGE),
+    "others": ("all others together", GREY),
+}
+
+
+def ops(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    *,
+    by: str | None = None,
+    unit: str | None = None,
+    limit: int = 15,
+    **schedule: Any,
+) -> Figure:
+    """Bars of `op_totals`: each op's own time in all executes, and its share of them; of a PyTorch trace the own times
+    on the CPU of `key_averages`.
+
+    by        what is one op, as these views take it
+    unit      ns, us, ms, s or cycles
+    limit     the first so many; all others are one bar
+    schedule  which runs, as the views take it: skip_first, wait, ..., phase
+
+    What is on another clock or no time has no bar. Raises `EtqError` where there is no time to draw.
+    """
+    meant = found(warehouse, capture)
+    given = given_of({"by": by, "unit": unit, **schedule})
+    if meant.format == "torch_trace":
+        columns = "o.name, 'slice', o.self_cpu_time, o.self_cpu_percent, o.unit, o.self_cpu_time"
+        view, whole = call_of("key_averages", ["capture"], given), "NOT o.is_device"
+    else:
+        name = "o.op || coalesce(' @' || o.instruction_id, '')"
+        columns = f"{name}, o.kind, o.total, o.share_percent, o.unit, o.total_ticks"
+        view, whole = call_of("op_totals", ["capture"], given), "o.share_percent IS NOT NULL"
+    query = f"""
+        WITH shown (name, kind, total, share, unit, ticks) AS (SELECT {columns} FROM {view} AS o WHERE {whole}),
+        ranked AS (SELECT s.*, row_number() OVER (ORDER BY s.ticks DESC, s.name, s.kind) AS place FROM shown AS s)
+        SELECT r.name, r.kind, r.total, r.share, r.unit FROM ranked AS r WHERE r.place <= $limit
+        UNION ALL
+        SELECT '(' || count(*) || ' others)', 'others', fsum(r.total), fsum(r.share), max(r.unit)
+        FROM ranked AS r WHERE r.place > $limit HAVING count(*) > 0
+    """
+    nothing = f"{meant.name} has no time of ops to draw in the runs that are asked for"
+    rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
+    title = f"Where the time of {meant.name} went, op by op"
+    figure, axes = new_chart(title, f"own time in all runs ({rows[0][4]})", "", bars=len(rows))
+    for kind in dict.fromkeys(row[1] for row in rows):
+        label, colour = _KINDS.get(kind, (kind, GREY))
+        places = [place for place, row in enumerate(rows) if row[1] == kind]
+        axes.barh(places, [rows[place][2] for place in places], color=colour, label=label)
+    _tell_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
+    name_rows(axes, [row[0] for row in rows])
+    add_legend(axes, loc="lower right")
+    return figure
+
+
+def modules(
+    warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, limit: int = 25, **schedule: Any
+) -> Figure:
+    """Bars of `module_totals`: each module's time in all executes, with the part that is its own, in the model's order.
+
+    unit      ns, us, ms, s or cycles
+    limit     only the so many that took most, and what is no module's
+    schedule  which runs, as the view takes it: skip_first, wait, ..., phase
+
+    Needs a linked record. Raises `EtqError` where there is no time to draw.
+    """
+    meant = found(warehouse, capture)
+    given = given_of({"unit": unit, **schedule})
+    query = f"""
+        WITH ranked AS (
+            SELECT m.*, row_number() OVER (ORDER BY m.total DESC, m.depth NULLS LAST, m.module_path) AS place
+            FROM {call_of("module_totals", ["capture"], given)} AS m WHERE m.total > 0
+        )
+        SELECT
+            CASE r.module_path WHEN '' THEN '(model)' ELSE r.module_path END,
+            r.own, r.total, r.share_percent, r.unit, r.depth IS NULL
+        FROM ranked AS r WHERE r.place <= $limit OR r.depth IS NULL ORDER BY r.depth IS NULL, r.module_path
+    """
+    nothing = f"{meant.name} has no time of modules to draw in the runs that are asked for"
+    rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
+    title = f"Where the time of {meant.name} went, module by module"
+    figure, axes = new_chart(title, f"time in all runs ({rows[0][4]})", "", bars=len(rows))
+    places = range(len(rows))
+    axes.barh(places, [row[2] for row in rows], color="#bcd7e8", label="with the modules within it")
+    for label, colour, is_apart in (("its own ops", BLUE, False), ("no module's", ORANGE, True)):
+        chosen = [place for place in places if rows[place][5] is is_apart]
+        if chosen:
+            axes.barh(chosen, [rows[place][1] for place in chosen], color=colour, label=label)
+    _tell_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
+    name_rows(axes, [row[0] for row in rows])
+    add_legend(axes, loc="lower right")
+    return figure
+
+
+def _tell_shares(axes: Axes, lengths: list[float], shares: list[float | None]) -> None:
+    """Each bar's share of the total behind its end."""
+    for place, (length, share) in enumerate(zip(lengths, shares, strict=True)):
+        if share is not None:
+            axes.annotate(
+                f"{share:.1f} %",
+                (max(length, 0), place),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize="small",
+            )
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)

@@ -1,0 +1,116 @@
+"""What the place that text goes to can show: how wide it is, colours, and bars beyond ASCII."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO, Any, Final
+
+# How much of a cell is filled: from nothing to all, from the left and from below.
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+BARS: Final = "▁▂▃▄▅▆▇█"
+_ASCII_BARS: Final = "_.-:=+*#"
+# As many bars as fit a line beside nothing else.
+WIDTH: Final = 72
+_NARROWEST: Final = 20
+STYLES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How text may look.
+
+    width        columns of the terminal; None where there is none, and nothing is shortened or drawn beside numbers
+    has_colours  whether it may be coloured
+    has_blocks   whether it may hold block characters, or ASCII alone
+    """
+
+    width: int | None = None
+    has_colours: bool = False
+    has_blocks: bool = True
+
+    def styled(self, text: str, *styles: str) -> str:
+        """The text in these styles (see `STYLES`), where they can be shown. It must be printable already."""
+        if not self.has_colours or not styles or not text:
+            return text
+        return f"\x1b[{';'.join(STYLES[style] for style in styles)}m{text}\x1b[0m"
+
+
+PLAIN: Final = Look()
+
+
+def look_of(stream: IO[Any]) -> Look:
+    """How text on a stream may look.
+
+    Colours are on a terminal unless NO_COLOR is set (https://no-color.org) or TERM is dumb; FORCE_COLOR asks for them
+    anywhere, and `etq --color` wins over all of these.
+    """
+    width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
+    return Look(width, has_colours(stream), has_blocks(stream))
+
+
+def has_colours(stream: IO[Any]) -> bool:
+    """Whether text on a stream is coloured: see `look_of`."""
+    import click
+
+    context = click.get_current_context(silent=True)
+    if context is not None and context.color is not None:
+        return context.color
+    asked = colours_of_environment()
+    return stream.isatty() if asked is None else asked
+
+
+def colours_of_environment() -> bool | None:
+    """Whether the environment refuses colours, or asks for them; None where it says nothing."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
+
+
+def has_blocks(stream: IO[Any]) -> bool:
+    """Whether a stream takes block characters. In the locale C Python writes UTF-8, which the terminal may not read."""
+    locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG")
+    encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")
+    return encoding == "utf8" and locale not in ("C", "POSIX")
+
+
+def bar(start: float, share: float, width: int, look: Look) -> str:
+    """A bar of `width` cells at most, of which `share` is filled from the part `start` on; what is not 0 shows.
+
+    start, share  parts of the whole, from 0 to 1
+    """
+    if share <= 0:
+        return ""
+    # A cell can't be filled from its middle on: a bar begins with the cell, and is as long as it should be.
+    first = min(int(max(start, 0.0) * width + 1e-9), width - 1)
+    filled = min(share * width, width - first)
+    if not look.has_blocks:
+        return " " * first + "#" * max(round(filled), 1)
+    eighths = max(round(8 * filled), 1)
+    return " " * first + _EIGHTHS[-1] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def sparkline(values: Sequence[float], look: Look = PLAIN) -> str:
+    """A line of bars from the least to the greatest value, each the median of as many neighbours as it takes to fit
+    `WIDTH`, or a narrower terminal."""
+    if not values:
+        return ""
+    glyphs = BARS if look.has_blocks else _ASCII_BARS
+    parts = min(len(values), WIDTH, look.width or WIDTH)
+    edges = [len(values) * at // parts for at in range(parts + 1)]
+    medians = [sorted(values[a:b])[(b - a) // 2] for a, b in pairwise(edges)]
+    low, high = min(medians), max(medians)
+    scale = (len(glyphs) - 1) / (high - low) if high > low else 0
+    return "".join(glyphs[round((value - low) * scale)] for value in medians)

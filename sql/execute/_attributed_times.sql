@@ -1,0 +1,112 @@
+-- The key of the one capture that an argument means, to be asked about modules
+-- and lines: it is an error if it has no record that tells them.
+CREATE MACRO _linked_capture_id(
+    capture  -- as everywhere
+) AS (
+    SELECT CASE
+        WHEN _linked.record_id IS NULL THEN error(
+            _linked.name || ' has no record, so that its events have no modules or '
+            || 'lines; give it one: etq link ' || _linked.name || ' RECORD'
+        )
+        WHEN NOT _read.is_complete THEN error(
+            'the record ' || _read.name || ' of ' || _linked.name
+            || ' is half-written: '
+            || 'without its edge graph and maps, events have no modules or lines'
+        )
+        ELSE _linked.capture_id
+    END
+    FROM captures AS _linked
+    LEFT JOIN records AS _read ON _read.record_id = _linked.record_id
+    WHERE _linked.capture_id = _capture_id(capture)
+);
+
+-- The own time of a capture's events within its executes, and where in the
+-- model it belongs. What no module has is put in parentheses: the cost of
+-- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
+-- layout, and what no event covers.
+-- Columns:
+--   module_path: the module's path; (framework), (delegate layout) or (unattributed)
+--   source_file: file of the user's line; NULL for what belongs to no line, or to several
+--   source_line: that line; NULL for what belongs to no line, or to several
+--   lines: number of lines that it belongs to
+--   signature_index: the event
+--   mapping: exact or aligned; NULL for what belongs to no module
+--   calls: number of events
+--   self_ticks: their own time together
+CREATE MACRO _attributed_parts(
+    capture_key,  -- key of a capture that has a record
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH
+modules AS (
+    SELECT m.*
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signature_ops AS m ON m.capture_id = a.capture_id
+),
+owned AS (
+    SELECT
+        t.signature_index,
+        s.kind,
+        s.family,
+        s.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        count(*) AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
+    FROM _self_times(
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added
+    GROUP BY t.signature_index, s.kind, s.family, is_framework
+)
+SELECT
+    CASE
+        WHEN o.is_framework THEN '(framework)'
+        WHEN m.module_path IS NOT NULL THEN m.module_path
+        WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout'
+            THEN '(delegate layout)'
+        ELSE '(unattributed)'
+    END AS module_path,
+    m.source_file,
+    m.source_line,
+    coalesce(m.lines, 0) AS lines,
+    o.signature_index,
+    m.mapping,
+    o.calls,
+    o.self_ticks
+FROM owned AS o
+LEFT JOIN modules AS m
+    ON m.signature_index = o.signature_index AND NOT o.is_framework;
+
+-- The same of the capture that an argument means.
+-- Columns:
+--   module_path: the module's path; (framework), (delegate layout) or (unattributed)
+--   source_file: file of the user's line; NULL for what belongs to no line, or to several
+--   source_line: that line; NULL for what belongs to no line, or to several
+--   lines: number of lines that it belongs to
+--   signature_index: the event
+--   mapping: exact or aligned; NULL for what belongs to no module
+--   calls: number of events
+--   self_ticks: their own time together
+CREATE MACRO _attributed_times(
+    capture,  -- as everywhere
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+FROM _attributed_parts(
+    _linked_capture_id(capture),
+    skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+);

@@ -1,0 +1,149 @@
+-- A module of a capture's record, with all that it stands in.
+-- Columns:
+--   module_path: the module's path
+--   places: those around it and itself, outermost first: name (path within the one before), kind, module_path
+CREATE MACRO _module_places(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+around AS (
+    SELECT
+        m.module_path,
+        o.module_path AS outer_path,
+        lag(o.module_path) OVER (
+            PARTITION BY m.module_path ORDER BY length(o.module_path)
+        ) AS before_path
+    FROM _capture_modules(capture_key) AS m
+    JOIN _capture_modules(capture_key) AS o
+        ON _is_within(m.module_path, o.module_path)
+)
+SELECT
+    a.module_path,
+    list(
+        {
+            'name': CASE
+                WHEN a.outer_path = '' THEN '(model)'
+                WHEN coalesce(a.before_path, '') = '' THEN a.outer_path
+                ELSE substr(a.outer_path, length(a.before_path) + 2)
+            END,
+            'kind': 'module',
+            'module_path': a.outer_path
+        }
+        ORDER BY length(a.outer_path)
+    ) AS places
+FROM around AS a
+GROUP BY a.module_path;
+
+-- The own times of a capture's events within its executes, and the places in
+-- `time_tree` that they stand at, outermost first.
+-- Columns:
+--   places: each with its name, kind and module_path; the last is that of the event
+--   calls: number of events
+--   self_ticks: their own time together
+CREATE MACRO _tree_leaves(
+    capture_key,  -- key of a capture
+    parted_by,  -- module or event
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH
+in_modules AS (
+    SELECT
+        CASE
+            WHEN t.module_path = '(framework)' OR s.kind = 'framework' THEN [
+                {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
+            ]
+            ELSE coalesce(m.places, [
+                {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
+            ]) || [{
+                'name': coalesce(o.op_type, s.family),
+                'kind': s.kind,
+                'module_path': CASE
+                    WHEN m.places IS NOT NULL THEN t.module_path
+                END
+            }]
+        END AS places,
+        t.calls,
+        t.self_ticks
+    FROM (
+        SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
+    ) AS a
+    CROSS JOIN _attributed_parts(
+        CASE parted_by WHEN 'module' THEN capture_key END,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    LEFT JOIN signature_ops AS o
+        ON o.capture_id = a.capture_id
+        AND o.signature_index = t.signature_index
+    LEFT JOIN _module_places(capture_key) AS m ON m.module_path = t.module_path
+),
+-- Events are many, what they are is little: they are summed before places are told.
+owned AS (
+    SELECT
+        coalesce(r.method, r.name) AS run_name,
+        CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
+        a.capture_id,
+        t.signature_index,
+        t.children > 0 AS is_around,
+        count(*) AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
+    FROM (
+        SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
+    ) AS a
+    CROSS JOIN _self_times(
+        CASE parted_by WHEN 'event' THEN capture_key END,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added
+    GROUP BY ALL
+),
+in_calls AS (
+    SELECT
+        [{
+            'name': o.run_name,
+            'kind': o.run_kind,
+            'module_path': NULL::VARCHAR
+        }] || CASE
+            WHEN s.kind IN ('delegate', 'delegate_call') AND s.chain_index <> -1
+                THEN [{
+                    'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''),
+                    'kind': 'delegate_call',
+                    'module_path': NULL::VARCHAR
+                }]
+            ELSE []
+        END || CASE
+            WHEN s.kind = 'delegate_call' AND s.chain_index <> -1 THEN []
+            WHEN s.kind = 'operator_call' AND o.is_around
+                OR s.kind = 'framework' THEN [{
+                    'name': CASE s.kind
+                        WHEN 'framework' THEN '(unattributed)' ELSE '(framework)'
+                    END,
+                    'kind': 'rest',
+                    'module_path': NULL::VARCHAR
+                }]
+            ELSE [{
+                'name': s.family,
+                'kind': s.kind,
+                'module_path': NULL::VARCHAR
+            }]
+        END AS places,
+        o.calls,
+        o.self_ticks
+    FROM owned AS o
+    JOIN signatures AS s
+        ON s.capture_id = o.capture_id
+        AND s.signature_index = o.signature_index
+)
+SELECT i.places, i.calls, i.self_ticks FROM in_modules AS i
+UNION ALL
+SELECT i.places, i.calls, i.self_ticks FROM in_calls AS i;

@@ -1,0 +1,148 @@
+-- The nodes of `time_tree` of a capture with executes: each place at which
+-- events stand, and those around it.
+-- Columns:
+--   level: number of places around it, from 1
+--   place: number among those of its level
+--   outer_place: that of the one around it; 0 where it is the total
+--   name: what it is called
+--   kind: as in `time_tree`
+--   module_path: as in `time_tree`
+--   calls: number of events that stand there
+--   self_ticks: their own time together
+--   total_ticks: the same with what is within it
+CREATE MACRO _execute_nodes(
+    capture_key,  -- key of a capture
+    parted_by,  -- module or event
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH
+parts AS (
+    SELECT
+        l.places[:i.level] AS places,
+        i.level,
+        CASE WHEN len(l.places) = i.level THEN l.calls ELSE 0 END AS calls,
+        CASE WHEN len(l.places) = i.level THEN l.self_ticks ELSE 0 END
+            AS self_ticks,
+        l.self_ticks AS total_ticks
+    FROM _tree_leaves(
+        capture_key, parted_by,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS l
+    CROSS JOIN LATERAL (
+        SELECT unnest(range(1, len(l.places) + 1)) AS level
+    ) AS i
+),
+placed AS (
+    SELECT
+        p.places,
+        p.level,
+        row_number() OVER (PARTITION BY p.level ORDER BY p.places) AS place,
+        sum(p.calls)::BIGINT AS calls,
+        try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
+        try_cast(sum(p.total_ticks) AS BIGINT) AS total_ticks
+    FROM parts AS p
+    GROUP BY p.places, p.level
+)
+SELECT
+    p.level,
+    p.place,
+    coalesce(o.place, 0) AS outer_place,
+    p.places[-1].name AS name,
+    p.places[-1].kind AS kind,
+    p.places[-1].module_path AS module_path,
+    p.calls,
+    p.self_ticks,
+    p.total_ticks
+FROM placed AS p
+LEFT JOIN placed AS o
+    ON o.level = p.level - 1 AND o.places = p.places[:p.level - 1];
+
+-- The nodes of `time_tree` of a trace: events of one name within those of one
+-- name, and so on. What devices ran is left out, as it is within no event, and
+-- the profiler's own event beside all others.
+-- Columns:
+--   level: number of nodes around it, from 1
+--   place: number among those of its level
+--   outer_place: that of the one around it; 0 where it is the total
+--   name: the events' family
+--   kind: as in `time_tree`
+--   calls: number of events
+--   self_ticks: their own time together
+--   total_ticks: their time together
+CREATE MACRO _trace_nodes(
+    capture_key,  -- key of a capture
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH RECURSIVE
+timed AS MATERIALIZED (
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.parent_run_index,
+        t.parent_index,
+        t.duration_ticks,
+        t.self_ticks,
+        s.family,
+        s.kind
+    FROM (SELECT capture_key AS capture_id) AS a
+    CROSS JOIN _self_times(
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.is_added
+        AND coalesce(s.category, '') <> 'Trace'
+        AND NOT EXISTS (
+            FROM device_events AS d
+            WHERE d.capture_id = a.capture_id
+                AND d.run_index = t.run_index
+                AND d.event_index = t.event_index
+        )
+),
+-- From what is within nothing that is recorded to what is within that, and so on.
+placed AS (
+    SELECT
+        1 AS level,
+        dense_rank() OVER (ORDER BY t.family, t.kind) AS place,
+        0::BIGINT AS outer_place,
+        t.*
+    FROM timed AS t
+    WHERE NOT EXISTS (
+        FROM timed AS o
+        WHERE o.run_index = t.parent_run_index
+            AND o.event_index = t.parent_index
+    )
+    UNION ALL
+    SELECT
+        p.level + 1,
+        dense_rank() OVER (ORDER BY p.place, t.family, t.kind),
+        p.place,
+        t.*
+    FROM placed AS p
+    JOIN timed AS t
+        ON t.parent_run_index = p.run_index AND t.parent_index = p.event_index
+)
+SELECT
+    p.level,
+    p.place,
+    p.outer_place,
+    p.family AS name,
+    p.kind,
+    count(*) AS calls,
+    try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
+    try_cast(sum(p.duration_ticks) AS BIGINT) AS total_ticks
+FROM placed AS p
+GROUP BY p.level, p.place, p.outer_place, p.family, p.kind;

@@ -1,0 +1,139 @@
+"""`etq flame`: the rows of its chart and what is said beside them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+from tests.sql.test_views import DELEGATED
+
+TRANSFORMER = str(CAPTURES / "transformer/transformer_100runs.etdp")
+RECORD = ("--etrecord", str(CAPTURES / "transformer/transformer.etrecord"))
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "100"}).invoke(main, list(arguments))
+
+
+@pytest.fixture
+def delegated(tmp_path: Path) -> str:
+    path = tmp_path / "delegated.etdp"
+    path.write_bytes(dump(DELEGATED))
+    return str(path)
+
+
+def rows_of(text: str) -> list[tuple[int, str, float, float]]:
+    """Depth, name, total and share of each row of a chart."""
+    found = []
+    for line in text.splitlines()[1:]:
+        matched = re.match(r"^( *)(.*?) +(\d+(?:\.\d+)?) +([\d.]+) %", line)
+        assert matched, line
+        found.append((len(matched[1]) // 2, matched[2], float(matched[3]), float(matched[4])))
+    return found
+
+
+def test_a_chart_by_hand(delegated: str) -> None:
+    result = invoke("flame", delegated, "--unit", "ns")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "Note: no ETRecord tells the modules of delegated: by method and event (etq link gives it one)\n"
+    )
+    # 80 ns are 36 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
+    assert result.stdout == (
+        "name                                 total ns    share  own ns\n"
+        "total                                      80  100.0 %          ████████████████████████████████████\n"
+        "  Execute                                  80  100.0 %          ████████████████████████████████████\n"
+        "    DELEGATE_CALL @0                       40   50.0 %      15  ██████████████████\n"
+        "      Convolution (NHWC, F32) IGEMM        20   25.0 %      20  █████████\n"
+        "      Transpose (ND, X32)                   5    6.2 %       5           ██▎\n"
+        "    mul                                    10   12.5 %      10                    ████▌\n"
+        "    (unattributed)                         24   30.0 %      24                        ██████████▊\n"
+        "    (framework)                             6    7.5 %       6                                   ██▊\n"
+    )
+
+
+def test_charts_add_up_whatever_is_left_out() -> None:
+    for options in ([], ["--min-share", "2%"], ["--depth", "3"], ["--min-share", "5%", "--depth", "4"]):
+        result = invoke("flame", TRANSFORMER, *RECORD, *options)
+        assert result.exit_code == 0 and result.stderr == ""
+        rows = rows_of(result.stdout)
+        assert rows[0][1:] == ("total", 24684.7, 100.0)
+        for at, (depth, name, total, _) in enumerate(rows):
+            within = []
+            for row in rows[at + 1 :]:
+                if row[0] <= depth:
+                    break
+                if row[0] == depth + 1:
+                    within.append(row)
+            # Modules have no time of their own; each number is rounded to a tenth.
+            if within:
+                assert sum(row[2] for row in within) == pytest.approx(total, abs=0.06 * (len(within) + 1)), name
+    assert max(row[0] for row in rows_of(invoke("flame", TRANSFORMER, *RECORD, "--depth", "3").stdout)) == 3
+
+
+def test_small_ones_are_one_row() -> None:
+    rows = rows_of(invoke("flame", TRANSFORMER, "--min-share", "10%").stdout)
+    # By hand from `etq ops`: addmm 39.7 and permute_copy 26.8 %; all others together, without what is apart.
+    assert [row[1] for row in rows] == [
+        "total", "Execute", "addmm", "permute_copy", "(9 smaller)", "(framework)", "(unattributed)",
+    ]  # fmt: skip
+    assert rows[4][3] == pytest.approx(100 - 39.7 - 26.8 - 7.5 - 6.3, abs=0.2)
+
+
+def test_one_module() -> None:
+    rows = rows_of(invoke("flame", TRANSFORMER, *RECORD, "--module", "layers.1.attn").stdout)
+    assert rows[0][:2] == (0, "layers.1.attn")
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(TRANSFORMER)
+        warehouse.link(capture, warehouse.ingest_record(RECORD[1]))
+        [(total, share)] = warehouse.sql(
+            "SELECT total, share_percent FROM module_totals($c) WHERE module_path = 'layers.1.attn'", c=capture
+        ).fetchall()
+    assert list(rows[0][2:]) == pytest.approx([total, share], abs=0.06)
+    near = invoke("flame", TRANSFORMER, *RECORD, "--module", "layers.1.atn")
+    assert near.exit_code == 1 and near.stderr.startswith(
+        "Error: no module 'layers.1.atn'; the nearest are layers.1.attn"
+    )
+    without = invoke("flame", TRANSFORMER, "--module", "layers.1.attn")
+    assert without.exit_code == 1 and "has no record" in without.stderr
+    assert invoke("flame", TRANSFORMER, "--module", "x", "--by", "event").exit_code == 2
+
+
+def test_other_formats(delegated: str) -> None:
+    result = invoke("flame", delegated, "--format", "csv", "--unit", "ns", "--min-share", "20%")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(row["name"], row["total_ticks"]) for row in rows] == [
+        ("total", "80"), ("Execute", "80"), ("DELEGATE_CALL @0", "40"), ("Convolution (NHWC, F32) IGEMM", "20"),
+        ("(unattributed)", "24"), ("(framework)", "6"),
+    ]  # fmt: skip
+
+
+def test_runs_phases_and_nothing_to_draw(delegated: str, tmp_path: Path) -> None:
+    nothing = invoke("flame", delegated, "--skip-first", "1")
+    assert nothing.exit_code == 1
+    assert nothing.stderr.endswith("Error: there is no time to draw: no run that is asked for has an execute\n")
+    assert invoke("flame", delegated, "--phase", "decode").exit_code == 1
+    target = tmp_path / "flame.txt"
+    assert invoke("flame", delegated, "-o", str(target)).exit_code == 0
+    assert "█" in target.read_text(encoding="utf-8")
+    still = tmp_path / "still.etdp"
+    still.write_bytes(dump(run("Execute", kernel("add", 5, 5), execute(5, 5))))
+    drawn = invoke("flame", str(still))
+    assert drawn.exit_code == 0 and "█" not in drawn.stdout
+    assert drawn.stdout.splitlines()[1].split() == ["total", "0"]
+
+
+def test_a_trace_nests_its_events() -> None:
+    rows = rows_of(invoke("flame", str(CAPTURES / "torch/mlp_train.pt.trace.json.gz"), "--min-share", "20%").stdout)
+    assert [(row[0], row[1]) for row in rows[:4]] == [
+        (0, "total"), (1, "train_step"), (2, "aten::linear"), (3, "aten::addmm"),
+    ]  # fmt: skip

@@ -1,0 +1,210 @@
+"""What commands write to a terminal, byte for byte: run under a pseudo-terminal, and beside it into a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.terminal import PLAIN, Look, bar
+from tests.builders import dump, execute, kernel, run
+from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
+from tests.conftest import CAPTURES
+
+CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
+UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB", "PYTHONIOENCODING")
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+BLOCKS = set("▏▎▍▌▋▊▉█")
+
+
+def environment(**given: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **given}
+
+
+def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
+    """What `etq` writes to a terminal of that width, its messages left out unless asked for."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    command = [sys.executable, "-m", "etq", *arguments]
+    told = theirs if with_messages else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=told, env=environment(**given)) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                read = os.read(ours, 65536)
+            except OSError:  # how Linux tells the end
+                break
+            if not read:
+                break
+            written += read
+    os.close(ours)
+    assert process.returncode == 0, written
+    return written.decode().replace("\r\n", "\n")
+
+
+def piped(*arguments: str, **given: str) -> str:
+    """What `etq` writes to a pipe."""
+    command = [sys.executable, "-m", "etq", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment(**given))
+    return done.stdout.decode()
+
+
+def plain(text: str) -> str:
+    return ESCAPE.sub("", text)
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A dump whose names move the cursor, colour, ring and turn the writing round."""
+    path = tmp_path_factory.mktemp("evil") / "evil.etdp"
+    named = kernel("\x1b[31mred\x07\r\u202eevil\x9b2J", 10, 30)
+    path.write_bytes(dump(run("Exe\x1b]0;title\x07cute", named, execute(0, 60))))
+    return str(path)
+
+
+def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
+    shown = on_terminal("ops", CONVNET, width=132)
+    head, rule, *rows = shown.splitlines()
+    assert head.startswith("\x1b[1mop\x1b[0m") and "\x1b[1mshare_percent\x1b[0m" in head
+    assert plain(head).split() == "op kind calls total avg min max share_percent unit".split()
+    assert set(plain(rule)) == {"-", " "}
+    first = next(row for row in rows if "DELEGATE_CALL" in row)
+    # 75.7 % of 24 cells are 18.2 of them: 18 whole ones and an eighth.
+    assert f"75.7367  \x1b[36m{'█' * 18}▏\x1b[0m" in first
+    assert all(len(plain(row)) <= 132 for row in (head, rule, *rows))
+    dim = [plain(row).split()[0] for row in rows if row.startswith("\x1b[2m")]
+    assert dim == ["(unattributed)"]
+
+
+def test_a_pipe_gets_the_same_text_and_nothing_else() -> None:
+    table = piped("ops", CONVNET)
+    assert "\x1b" not in table and not BLOCKS & set(table)
+    shown = plain(on_terminal("ops", CONVNET, width=400))
+    without_bars = shown.translate(dict.fromkeys(map(ord, BLOCKS)))
+    assert [line.split() for line in table.splitlines()] == [line.split() for line in without_bars.splitlines()]
+    for form in ("csv", "tsv", "json", "markdown"):
+        text = on_terminal("ops", CONVNET, "--format", form)
+        assert text == piped("ops", CONVNET, "--format", form)
+        assert "\x1b" not in text and not BLOCKS & set(text)
+
+
+@pytest.mark.parametrize("command", ["modules", "sources", "breakdown", "delegates"])
+def test_shares_of_other_tables_have_bars(command: str) -> None:
+    record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
+    shown = on_terminal(command, CONVNET, "--etrecord", record, width=200)
+    assert "█" in shown and "█" not in piped(command, CONVNET, "--etrecord", record)
+
+
+@pytest.mark.parametrize(
+    ("given", "coloured"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
+        ({"TERM": "dumb"}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured: bool) -> None:
+    shown = on_terminal("flame", CONVNET, width=100, with_messages=False, **given)
+    assert ("\x1b[" in shown) is coloured
+    assert "█" in shown
+
+
+def test_messages_are_coloured_likewise() -> None:
+    """A warning, of a record that is another program's, on a terminal that stderr is."""
+    command = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "--format", "csv", "-o", os.devnull]
+    assert "\x1b[1mWarning: foreign record" in on_terminal(*command, "--force", with_messages=True)
+    quiet = on_terminal(*command, "--force", with_messages=True, NO_COLOR="1")
+    assert quiet.startswith("Warning: foreign record") and "\x1b" not in quiet
+
+
+def test_colours_are_asked_for() -> None:
+    assert "\x1b" not in piped("breakdown", CONVNET)
+    assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
+    assert "\x1b[1m" in piped("--color", "always", "breakdown", CONVNET, NO_COLOR="1")
+    assert "\x1b" not in on_terminal("--color", "never", "breakdown", CONVNET, FORCE_COLOR="1")
+    assert not BLOCKS & set(piped("--color", "always", "breakdown", CONVNET))
+
+
+@pytest.mark.parametrize("given", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}])
+def test_without_utf_8_there_is_ascii_alone(given: dict[str, str]) -> None:
+    for command in ("ops", "flame"):
+        shown = on_terminal(command, CONVNET, width=132, with_messages=False, **given)
+        assert shown.isascii()
+        assert "####" in shown
+    assert "~" in on_terminal("flame", CONVNET, width=40, with_messages=False, **given)
+
+
+def test_names_beyond_the_encoding_are_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "run.etdp"
+    path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
+    assert "a\\xf1adir" in on_terminal("ops", str(path), PYTHONIOENCODING="ascii")
+    assert "a\\xf1adir" in piped("ops", str(path), "--format", "csv", PYTHONIOENCODING="ascii")
+    assert "añadir" in on_terminal("ops", str(path))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 132, 300])
+def test_a_flame_fits_any_width(width: int) -> None:
+    shown = on_terminal("flame", CONVNET, width=width)
+    assert max(len(plain(line)) for line in shown.splitlines()) <= width
+    assert ("█" in shown) is (width >= 60)
+    assert all(name in plain(shown) for name in ("total", "Execute", "DELEGATE_CA"))
+
+
+@pytest.mark.parametrize("command", ["ops", "flame", "events", "breakdown"])
+def test_names_from_files_are_not_obeyed(command: str, evil: str) -> None:
+    shown = on_terminal(command, evil, width=200)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", plain(shown)), "only our own colours are obeyed"
+    if command != "breakdown":
+        assert "\\x1b[31mred\\x07\\r\\u202eevil\\x9b2J" in plain(shown)
+
+
+def test_verdicts_are_coloured(tmp_path: Path) -> None:
+    fleet = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        for number, path in enumerate(fleet):
+            warehouse.ingest(path, labels={"side": "base" if number < len(fleet) // 2 else "new"})
+    shown = on_terminal("compare", "side=base", "side=new", "--db", db, width=200)
+    quiet = on_terminal("compare", "side=base", "side=new", "--db", db, width=200, NO_COLOR="1")
+    assert plain(shown) == quiet and "\x1b" not in quiet
+    verdicts = set(re.findall(r"\x1b\[(3[123])m(slower|faster|can't judge|too few)\x1b\[0m", shown))
+    colours = {"slower": "31", "faster": "32", "can't judge": "33", "too few": "33"}
+    words = {word for word in colours if re.search(rf"  {word}  ", quiet)}
+    assert verdicts == {(colours[word], word) for word in words}
+
+
+def test_trends_and_regressions(trends_lab: str) -> None:  # noqa: F811
+    shown = on_terminal("trend", "--op", "addmm", "--db", trends_lab)
+    head, drawn, change = shown.splitlines()
+    assert head.startswith("\x1b[1mmodel=net: 30 captures") and len(drawn) == 30
+    assert change.startswith("\x1b[31m+") and change.endswith("\x1b[0m")
+    assert len(on_terminal("trend", "--op", "addmm", "--db", trends_lab, width=24).splitlines()[1]) == 24
+    found = on_terminal("regressions", "--db", trends_lab, width=250)
+    assert "\x1b[31mslower\x1b[0m" in found
+    assert on_terminal("trend", "--op", "addmm", "--db", trends_lab, LC_ALL="C").splitlines()[1].isascii()
+
+
+def test_bars() -> None:
+    assert bar(0, 1, 8, PLAIN) == "████████"
+    assert bar(0, 0.5, 8, PLAIN) == "████"
+    assert bar(0.5, 0.25, 8, PLAIN) == "    ██"
+    assert bar(0, 1 / 64, 8, PLAIN) == "▏"
+    # What is not nothing is seen, and what is, is not.
+    assert bar(0, 1e-9, 8, PLAIN) == "▏" and bar(0, 0, 8, PLAIN) == "" and bar(0, -1, 8, PLAIN) == ""
+    assert bar(1, 1e-9, 8, PLAIN) == "       ▏"
+    assert bar(0, 7, 8, PLAIN) == "████████"
+    assert bar(0.5, 0.25, 8, Look(has_blocks=False)) == "    ##"
+    assert bar(0, 1e-9, 8, Look(has_blocks=False)) == "#"
