@@ -162,14 +162,7 @@ class GraphRows:
                     literals += (user, number, names_of[argument.name], self._literal_texts[text])
             position = 0
             for given in node.outputs:
-                if (tensor := given.as_tensor) is not None:
-                    names.append(name := tensor.name)
-                    places += (user, position)
-                    values[name] = value
-                    position += 1
-                    value += 1
-                    continue
-                for name in given.names():
+                for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
                     names.append(name)
                     places += (user, position)
                     values[name] = value

@@ -43,8 +43,7 @@ def export(folder: str, db: str, replace: bool) -> None:
 @lake.command(
     params=[click.Argument(["folder"], metavar="DIR"), *(each for each in ingest.params if each.name != "db")]
 )
-@click.pass_context
-def add(context: click.Context, folder: str, **options: Any) -> None:
+def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is made where there is none. Options are those of etq ingest.
 
     A file that can't be read is told, and the others go on; the exit status is then 1.
@@ -63,7 +62,7 @@ def add(context: click.Context, folder: str, **options: Any) -> None:
         # A file, not memory: what is read may be more than that.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
-            context.invoke(ingest, **options)
+            click.get_current_context().invoke(ingest, **options)
         finally:
             if Path(options["db"]).exists():
                 _tell(folder, export(folder, options["db"]))
