@@ -25,7 +25,7 @@ PARAMETERS = {
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
-    "keep_last",
+    "keep_last", "runs", "bins",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -60,6 +60,7 @@ THEMES = [
     "values",
     "traces",
     "advice",
+    "pictures",
     "compare",
     "trends",
 ]
