@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
     "advice", "allocations", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
-    "execute_breakdown", "findings", "framework_tax", "headline", "kernel_table", "key_averages", "labels",
+    "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages", "labels",
     "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree", "op_totals",
     "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records", "run_times",
     "signature_ops", "source_totals", "step_breakdown", "timeline", "trace_recommendations",
@@ -32,6 +32,7 @@ class Asked:
     unit: str | None
     name: str
     format: str
+    record: str | None
     has_record: bool
     has_program: bool
     has_executes: bool
@@ -61,6 +62,7 @@ def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> As
         SELECT
             c.name,
             c.format,
+            r.name AS record,
             coalesce(r.is_complete, false) AS has_record,
             c.program_id IS NOT NULL AS has_program,
             EXISTS (
@@ -92,13 +94,15 @@ def _headline(asked: Asked) -> Section:
             FROM delegate_coverage($capture) AS d
             """
         )
+    if asked.is_trace:
+        tables["devices"] = asked.table("FROM gpu_utilization($capture)")
     return Section("headline", "Overview", tables, {"name": asked.name, "is_trace": asked.is_trace})
 
 
 def _advice(asked: Asked) -> Section:
     query = "FROM trace_recommendations($capture)" if asked.is_trace else "FROM advice($capture, unit := $unit)"
     found = asked.table(query)
-    return Section("advice", "Advice", {"advice": found}, missing=None if found.length else "No rule found anything.")
+    return Section("advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say.")
 
 
 def _breakdown(asked: Asked) -> Section | None:
@@ -131,7 +135,7 @@ def _breakdown(asked: Asked) -> Section | None:
             WHERE o.share_percent IS NOT NULL
             """
         )
-        note = f"Without its ETRecord the capture tells no modules: etq link {asked.name} RECORD."
+        note = _without_record(asked, "which modules its ops belong to")
     parts = asked.table(
         """
         SELECT b.component, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
@@ -283,6 +287,8 @@ def _memory(asked: Asked) -> Section | None:
 
 
 def _without_record(asked: Asked, what: str) -> str:
+    if asked.record is not None:
+        return f"The capture doesn't tell {what}, as its ETRecord {asked.record} is half-written."
     return f"Without its ETRecord the capture doesn't tell {what}: etq link {asked.name} RECORD."
 
 

@@ -38,6 +38,10 @@ loads AS (
     CROSS JOIN _capture(capture, unit) AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
     WHERE l.component IN ('Program::load_method', 'first run excess')
+    -- What is first in a later block may log other events, but is warm already.
+    QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
+        PARTITION BY l.component, coalesce(r.method, r.name) ORDER BY l.run_index
+    ) = 1
 ),
 measured AS (
     SELECT

@@ -51,7 +51,8 @@ etq.section("breakdown", (parent, tables, facts) => {
   etq.legend(parent, [
     ["module", "modules"],
     ["kernel", "kernels"],
-    ["delegate", "delegates"],
+    ["delegate", "within delegates"],
+    ["call", "calls of delegates, beside what is within"],
     ["framework", "framework, and what no event covers"],
   ].filter(([colour]) => nodes.some((node) => node.colour === colour)));
   if (tables.parts?.length) {
@@ -104,7 +105,7 @@ function tree(leaves, separator) {
 }
 
 function colourOf(kind) {
-  return { delegate: "delegate", delegate_call: "delegate", framework: "framework" }[kind] ?? "kernel";
+  return { delegate: "delegate", delegate_call: "call", framework: "framework" }[kind] ?? "kernel";
 }
 
 function node(name, path, colour, depth) {

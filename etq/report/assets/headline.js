@@ -3,7 +3,8 @@
 etq.section("headline", (parent, tables, facts) => {
   const cards = etq.element("div", { class: "cards" });
   const { numbers, capture, labels, metrics, findings, coverage } = tables;
-  for (const row of numbers.rows()) cards.append(card(numbers, row, new Set(numbers.list("part")).size > 1));
+  const names = numbers.list("number");
+  for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1));
   if (coverage) coveredCard(cards, coverage);
   if (!cards.children.length) {
     cards.append(
@@ -16,6 +17,18 @@ etq.section("headline", (parent, tables, facts) => {
     );
   }
   parent.append(cards, described(capture, labels));
+  if (tables.devices?.length) {
+    parent.append(etq.element("h3", { text: "Devices" }));
+    const percent = (name, title) => ({ name, title, numeric: true, as: etq.percent });
+    etq.table(parent, tables.devices, [
+      { name: "device" },
+      { name: "kernels", numeric: true },
+      percent("utilization_percent", "busy"),
+      percent("sm_efficiency_percent", "SM efficiency"),
+      percent("occupancy_percent", "occupancy"),
+      percent("tensor_cores_percent", "tensor cores"),
+    ], { name: "devices" });
+  }
   if (metrics.length) {
     parent.append(etq.element("h3", { text: "Metrics" }));
     etq.table(parent, metrics, [
@@ -50,7 +63,7 @@ function card(numbers, row, hasParts) {
   const [low, high, runs] = ["low", "high", "runs"].map((column) => numbers.get(row, column));
   const show = (value) => (unit === "percent" ? etq.percent(value) : etq.quantity(value, unit));
   const notes = [];
-  if (low !== null && runs > 2) notes.push(`p10–p90 ${bare(low, unit)}–${show(high)}`);
+  if (low !== null && runs > 2 && low < high) notes.push(`p10–p90 ${bare(low, unit)}–${show(high)}`);
   if (runs > 1) notes.push(`${etq.number(runs)} ${name === "load" ? "loads" : "runs"}`);
   if (numbers.get(row, "note")) notes.push(numbers.get(row, "note"));
   const title = (NAMES[name] ?? name) + (hasParts && part ? ` · ${part}` : "");

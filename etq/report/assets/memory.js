@@ -1,5 +1,8 @@
 // Planned memory: each tensor a box, from its first to its last instruction, at its place in the buffer.
 
+// Steps of an axis of bytes.
+const POWERS = Array.from({ length: 45 }, (_, power) => 2 ** power);
+
 etq.section("memory", (parent, { planned, allocators }) => {
   if (planned?.length) drawPlanned(parent, planned);
   if (allocators) {
@@ -99,7 +102,7 @@ function picture(planned, rows) {
       legend: { show: false },
       cursor: { points: { show: false }, x: false, y: false },
       scales: { x: { time: false, range: () => [0, last] }, y: { range: () => [0, most] } },
-      axes: [etq.axis("instruction", etq.number, { size: 34 }), etq.axis("place in the buffer", etq.bytes, { size: 78 })],
+      axes: [etq.axis("instruction", etq.number, { size: 34 }), etq.axis("place in the buffer", etq.bytes, { size: 78, incrs: POWERS })],
       series: [{}, { label: "bytes", paths: () => null, points: { show: false } }],
       hooks: { draw: [paint], ready: [listen] },
     },
@@ -133,7 +136,7 @@ etq.section("memory_timeline", (parent, { rows }) => {
     etq.plot(parent, () => [
       {
         scales: { x: { time: false } },
-        axes: [etq.axis(`time, ${etq.unit(unit)}`, etq.number, { size: 34 }), etq.axis("memory", etq.bytes, { size: 78 })],
+        axes: [etq.axis(`time, ${etq.unit(unit)}`, etq.number, { size: 34 }), etq.axis("memory", etq.bytes, { size: 78, incrs: POWERS })],
         series: [{ label: "time", value: (_, each) => (each === null ? "–" : etq.quantity(each, unit)) }, step("allocated", "accent"), step("reserved", "muted")],
       },
       [column("time"), column("allocated_bytes"), column("reserved_bytes")],

@@ -23,7 +23,7 @@ etq.bytes = (value) => {
   const names = ["B", "KiB", "MiB", "GiB"];
   let size = value;
   let at = 0;
-  while (Math.abs(size) >= 10240 && at < names.length - 1) {
+  while (Math.abs(size) >= 1024 && at < names.length - 1) {
     size /= 1024;
     at += 1;
   }

@@ -35,7 +35,7 @@ etq.section("runs", (parent, { runs }) => {
   parent.append(
     etq.element("div", { class: "bar" },
       etq.element("label", {}, log, " logarithmic"),
-      etq.element("span", { class: "muted", text: `${etq.number(runs.length)} runs, ${count(warm)} warm-up, ${count(odd)} outliers. Drag to zoom, double-click for all; a click shows the run in the timeline.` }),
+      etq.element("span", { class: "muted", text: `${etq.number(runs.length)} runs, ${count(warm)} warm-up, ${count(odd)} ${count(odd) === 1 ? "outlier" : "outliers"}. Drag to zoom, double-click for all; a click shows the run in the timeline.` }),
     ),
   );
 });

@@ -159,6 +159,7 @@ etq.Spans = class {
     pen.clearRect(0, 0, width, height);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "middle";
+    this.letter ??= pen.measureText("native_call_abcdefghijklm.out OPERATOR").width / 38;
     this.drawn = 0;
     const first = Math.floor(this.top / ROW);
     const last = Math.min(this.rows.length, first + Math.ceil((height - this.axis) / ROW) + 1);
@@ -176,7 +177,7 @@ etq.Spans = class {
 
   drawHeading(text, y, width) {
     this.pen.fillStyle = etq.colour("muted");
-    this.pen.fillText(cut(etq.printable(text), width / 6), 4, y + ROW / 2);
+    this.pen.fillText(cut(etq.printable(text), width / this.letter), 4, y + ROW / 2);
   }
 
   drawRow({ starts, ends, ids }, y, width, isFaint) {
@@ -206,7 +207,7 @@ etq.Spans = class {
 
   drawLabel(id, x, room, y) {
     this.pen.fillStyle = etq.shades.get(`${this.options.colour(id)}-text`) || etq.shades.get("on-span");
-    this.pen.fillText(cut(etq.printable(this.options.label(id)), (room - 8) / 5.9), x + 4, y + ROW / 2 - 0.5);
+    this.pen.fillText(cut(etq.printable(this.options.label(id)), (room - 8) / this.letter), x + 4, y + ROW / 2 - 0.5);
   }
 
   drawAxis(width) {
@@ -220,7 +221,7 @@ etq.Spans = class {
       const x = ((at - from) / (to - from)) * width;
       pen.fillRect(x, AXIS - 6, 1, 5);
       const text = `${etq.number(+at.toPrecision(9))} ${etq.unit(this.options.unit)}`;
-      if (x + text.length * 6 < width) pen.fillText(text, x + 4, AXIS / 2);
+      if (x + text.length * this.letter < width) pen.fillText(text, x + 4, AXIS / 2);
     }
     pen.fillStyle = etq.colour("line");
     pen.fillRect(0, AXIS - 1, width, 1);
