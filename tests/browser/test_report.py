@@ -361,8 +361,8 @@ def test_light_and_dark(page: WebDriver) -> None:
         drawn(page)
         body = page.execute_script("return getComputedStyle(document.body).backgroundColor")
         pixel = page.execute_script(
-            "const canvas = document.querySelector('#breakdown canvas');"
-            "return [...canvas.getContext('2d').getImageData(canvas.width >> 1, 4, 1, 1).data]"
+            "const shown = document.querySelector('#breakdown canvas'), pen = document.createElement('canvas').getContext('2d');"
+            "pen.drawImage(shown, 0, 0); return [...pen.getImageData(200, 4, 1, 1).data]"
         )
         return body, pixel
 

@@ -15,7 +15,7 @@ globalThis.etq = {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
       if (value === null || value === undefined || value === false) continue;
-      if (name === "text") made.textContent = etq.printable(value);
+      if (name === "text") made.textContent = etq.printable(etq.short(value, 2000));
       else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value === true ? "" : value);
     }
@@ -29,6 +29,12 @@ globalThis.etq = {
       const code = letter.charCodeAt(0).toString(16);
       return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
     });
+  },
+
+  // What there is room for of a text.
+  short(value, most = 200) {
+    const text = String(value);
+    return text.length > most ? `${text.slice(0, most)}…` : text;
   },
 
   // Draws again when the theme changes, and for paper.

@@ -100,8 +100,8 @@ function cell(table, column, row) {
   const shown = column.as ? column.as(value, row) : column.numeric ? etq.number(value) : (value ?? "");
   if (shown instanceof Node) made.append(shown);
   else {
-    made.textContent = etq.printable(shown);
-    if (String(shown).length > 40) made.title = made.textContent;
+    made.textContent = etq.printable(etq.short(shown));
+    if (String(shown).length > 40) made.title = etq.printable(etq.short(shown, 2000));
   }
   if (column.share && typeof value === "number") {
     const bar = etq.element("span", { class: "share" });

@@ -138,15 +138,11 @@ function described({ events, signatures }, id, row, unit) {
     ["place", events.get(id, "is_estimated") ? "estimated: it is on a clock of its own" : ""],
     ["kind", get("category") ?? get("kind")],
     ["op", get("op_type") ?? get("op_types")],
-    ["shape", get("output_shape") ?? shortened(events.get(id, "shapes"))],
+    ["shape", get("output_shape") ?? events.get(id, "shapes")],
     ["module", get("module_path")],
     ["source", get("source_file") === null ? lines : get("source_file") + line],
     ["instruction", get("instruction_id") === null ? "" : String(get("instruction_id"))],
     ["backend", get("backend")],
     ["mapping", get("mapping") === "aligned" ? "aligned by order" : ""],
-  ].map(([name, value]) => [name, typeof value === "string" ? shortened(value) : value]);
-}
-
-function shortened(text) {
-  return text === null || text.length < 300 ? text : `${text.slice(0, 300)}…`;
+  ];
 }
