@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
-    "advice", "allocations", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
+    "advice", "allocations", "average_step", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
     "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages", "labels",
     "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree", "op_totals",
     "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records", "run_times",
@@ -36,6 +36,7 @@ class Asked:
     has_record: bool
     has_program: bool
     has_executes: bool
+    has_devices: bool
 
     @property
     def is_trace(self) -> bool:
@@ -67,7 +68,8 @@ def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> As
             c.program_id IS NOT NULL AS has_program,
             EXISTS (
                 FROM event_ticks AS t WHERE t.capture_id = c.capture_id AND t.execute_index IS NOT NULL
-            ) AS has_executes
+            ) AS has_executes,
+            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices
         FROM captures AS c
         LEFT JOIN records AS r ON r.record_id = c.record_id
         WHERE c.capture_id = $capture_id
@@ -95,6 +97,8 @@ def _headline(asked: Asked) -> Section:
             """
         )
     if asked.is_trace:
+        tables["steps"] = asked.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
+    if asked.has_devices:
         tables["devices"] = asked.table("FROM gpu_utilization($capture)")
     return Section("headline", "Overview", tables, {"name": asked.name, "is_trace": asked.is_trace})
 
@@ -117,7 +121,7 @@ def _breakdown(asked: Asked) -> Section | None:
             WHERE k.self_cpu_time > 0
             """
         )
-        facts = {"separator": "/", "what": "own time on the host"}
+        facts = {"separator": "/", "what": "own time on the host", "leaves": "ops"}
         return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
     if not asked.has_executes:
         missing = "Nothing was executed in this capture, so that there is no time to tell apart."
@@ -142,7 +146,7 @@ def _breakdown(asked: Asked) -> Section | None:
         FROM execute_breakdown($capture, unit := $unit) AS b
         """
     )
-    facts = {"separator": ".", "what": "own time within the executes"}
+    facts = {"separator": ".", "what": "own time within the executes", "leaves": "kernels"}
     return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
 
 
@@ -181,7 +185,7 @@ def _ops(asked: Asked) -> Section | None:
 
 
 def _kernels(asked: Asked) -> Section | None:
-    if not asked.is_trace:
+    if not asked.has_devices:
         return None
     kernels = asked.table("FROM kernel_table($capture, unit := $unit)")
     return Section("kernels", "Kernels of devices", {"rows": kernels}) if kernels.length else None

@@ -50,7 +50,7 @@ etq.section("breakdown", (parent, tables, facts) => {
   parent.append(chosen);
   etq.legend(parent, [
     ["module", "modules"],
-    ["kernel", "kernels"],
+    ["kernel", facts.leaves],
     ["delegate", "within delegates"],
     ["call", "calls of delegates, beside what is within"],
     ["framework", "framework, and what no event covers"],

@@ -6,10 +6,11 @@ etq.section("headline", (parent, tables, facts) => {
   const names = numbers.list("number");
   for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1));
   if (coverage) coveredCard(cards, coverage);
+  if (tables.steps) for (const row of tables.steps.rows()) cards.append(stepCard(tables.steps, row));
   if (!cards.children.length) {
     cards.append(
       etq.element("p", {
-        class: "muted",
+        class: "muted whole",
         text: facts.is_trace
           ? "A trace of PyTorch's profiler: its ops and calls are below."
           : "Nothing was executed in this capture, so that it has no execute, load or framework tax.",
@@ -81,6 +82,13 @@ function coveredCard(cards, coverage) {
   cards.append(made("ops in delegates", text, "nodes of the program's graph", "Nodes that delegates run, of all", "delegate coverage"));
 }
 
+// What the average step of a trace is spent on.
+function stepCard(steps, row) {
+  const get = (name) => steps.get(row, name);
+  const note = `${etq.percent(get("share_percent"))} of a step · ${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
+  return made(get("category") === "Step" ? "average step" : get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
+}
+
 function made(title, value, note, meaning, name) {
   return etq.element(
     "div",
@@ -96,7 +104,7 @@ function described(capture, labels) {
   const list = etq.element("dl", { class: "facts" });
   const say = (name, value) => {
     if (value === null || value === "") return;
-    list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: value })));
+    list.append(etq.element("div", {}, etq.element("dt", { text: etq.short(name) }), etq.element("dd", { text: etq.short(value) })));
   };
   say("format", get("format"));
   say("runs", etq.number(get("runs")));

@@ -48,21 +48,35 @@ etq.section("timeline", (parent, tables, facts) => {
   const usual = firstShown(runs, ranges);
   if (usual !== null) etq.showRun(usual);
   const used = new Set(kinds);
-  etq.legend(parent, Object.entries(LEGEND).filter(([colour]) => used.has(colour)));
+  const legend = signatures.has("category") ? LEGEND_OF_TRACES : LEGEND;
+  etq.legend(parent, Object.entries(legend).filter(([colour]) => used.has(colour)));
 });
 
 const LEGEND = {
-  kernel: "kernels and ops",
+  kernel: "kernels",
   delegate: "within delegates",
   call: "calls of ops and delegates",
   framework: "framework",
-  python: "Python",
   control: "control flow, users' and other events",
 };
+const LEGEND_OF_TRACES = {
+  kernel: "ops",
+  delegate: "on devices",
+  call: "runtime calls",
+  python: "Python",
+  control: "annotations and others",
+};
+// By category, as newer and older traces call it.
+const CATEGORIES = [
+  [/python_function/i, "python"],
+  [/annotation|trace/i, "control"],
+  [/runtime|driver/i, "call"],
+  [/kernel|gpu|mem/i, "delegate"],
+  [/op/i, "kernel"],
+];
 
 function colourOf(kind, category) {
-  if (category === "python_function") return "python";
-  if (category !== null) return /op|kernel|gpu/.test(category) ? "kernel" : "control";
+  if (category !== null) return CATEGORIES.find(([pattern]) => pattern.test(category))?.[1] ?? "control";
   return { kernel: "kernel", delegate: "delegate", operator_call: "call", delegate_call: "call", framework: "framework" }[kind] ?? "control";
 }
 
