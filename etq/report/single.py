@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
-    "advice", "allocations", "average_step", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
-    "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages", "labels",
-    "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree", "op_totals",
-    "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records", "run_times",
-    "signature_ops", "source_totals", "step_breakdown", "timeline", "trace_recommendations",
+    "advice", "average_step", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
+    "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages",
+    "labels", "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree",
+    "op_totals", "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records",
+    "run_times", "signature_ops", "source_totals", "step_breakdown", "timeline", "trace_recommendations",
 )  # fmt: skip
 
 
@@ -106,7 +106,9 @@ def _headline(asked: Asked) -> Section:
 def _advice(asked: Asked) -> Section:
     query = "FROM trace_recommendations($capture)" if asked.is_trace else "FROM advice($capture, unit := $unit)"
     found = asked.table(query)
-    return Section("advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say.")
+    return Section(
+        "advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say."
+    )
 
 
 def _breakdown(asked: Asked) -> Section | None:
@@ -272,7 +274,7 @@ def _memory(asked: Asked) -> Section | None:
     if asked.has_program:
         tables["planned"] = asked.table(
             """
-            SELECT m.*, v.scalar_type, array_to_string(v.sizes, '×') AS sizes
+            SELECT m.*, v.scalar_type, v.sizes::VARCHAR AS sizes
             FROM captures AS c
             JOIN programs AS g ON g.program_id = c.program_id,
                 LATERAL (FROM planned_memory(g.sha256)) AS m

@@ -65,7 +65,8 @@ fenced AS (
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
             ELSE error(
-                'bins is a number from 1 to 1000, not ' || coalesce(bins::VARCHAR, 'NULL')
+                'bins is a number from 1 to 1000, not '
+                || coalesce(bins::VARCHAR, 'NULL')
             )
         END AS width,
         min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER alike AS first_beyond,

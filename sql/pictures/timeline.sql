@@ -27,7 +27,7 @@ CREATE MACRO timeline(
 ) AS TABLE
 WITH RECURSIVE
 asked AS (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 chosen AS MATERIALIZED (
     SELECT
@@ -44,8 +44,8 @@ chosen AS MATERIALIZED (
         t.unit AS value_unit,
         t.clock,
         e.start_ticks,
-        a.unit,
-        a.capture_id
+        _written_unit(e.value_unit, a.time_scale) AS written,
+        a.unit
     FROM event_times(capture, unit) AS t
     CROSS JOIN asked AS a
     JOIN events AS e
@@ -78,9 +78,7 @@ within AS (
         CASE
             WHEN c.clock = 'delegate' THEN (
                 c.start_ticks - min(c.start_ticks) OVER siblings
-            ) * max(c.inclusive) OVER siblings / nullif(
-                max(e.duration_ticks) OVER siblings, 0
-            )
+            ) * _multiplier(c.written, c.unit) / _divisor(c.written, c.unit)
             ELSE sum(c.inclusive) OVER (
                 siblings ORDER BY c.event_index
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -89,10 +87,6 @@ within AS (
     FROM chosen AS c
     JOIN chosen AS p
         ON p.run_index = c.run_index AND p.event_index = c.parent_index
-    JOIN events AS e
-        ON e.capture_id = c.capture_id
-        AND e.run_index = c.run_index
-        AND e.event_index = c.event_index
     WHERE c.clock <> 'host' AND p.start IS NOT NULL
     WINDOW siblings AS (PARTITION BY c.run_index, c.parent_index, c.clock, c.value_unit)
 ),
@@ -101,7 +95,7 @@ laid AS (
         w.*,
         CASE
             WHEN w.is_time AND w.whole <= w.call_duration THEN 1
-            ELSE w.call_duration / nullif(w.whole, 0)
+            ELSE coalesce(w.call_duration / nullif(w.whole, 0), 0)
         END AS scale
     FROM (
         SELECT

@@ -28,7 +28,9 @@ FLAGS = (
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     """One browser for all tests of a module."""
     pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-    program = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    program = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
     driver = shutil.which("chromedriver")
     if program is None or driver is None:
         pytest.skip("no browser here: install chromium and chromium-driver (.ci/run does)")

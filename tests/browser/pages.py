@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.support.ui import WebDriverWait
+import pytest
 
 import etq.report
 from etq.warehouse import Warehouse
 
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
 
 def opened(browser: WebDriver, path: Path) -> None:
     """Open a report from disk and wait until it has drawn itself."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     browser.get(path.as_uri())
     WebDriverWait(browser, 60).until(lambda each: each.execute_script("return document.documentElement.dataset.ready"))
     assert browser.execute_script("return document.documentElement.dataset.ready") == "yes", complaints(browser)
@@ -54,12 +58,10 @@ def cells(browser: WebDriver, name: str) -> list[list[str]]:
 
 def number(text: str) -> float | None:
     """A number as the page writes it: 21,288 or 7.47 %; None for nothing."""
-    text = text.split("\N{NO-BREAK SPACE}")[0].replace(",", "")
+    text = text.split("\N{NO-BREAK SPACE}", maxsplit=1)[0].replace(",", "")
     return float(text) if text else None
 
 
 def near(value: float | None) -> Any:
     """A number as the page rounds it: to four digits, or to whole numbers from a thousand on; shares to hundredths."""
-    import pytest
-
     return None if value is None else pytest.approx(value, rel=6e-4, abs=0.0051)

@@ -15,9 +15,9 @@ from tests.trace_builders import event, trace
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
 
-from selenium.common.exceptions import NoAlertPresentException  # noqa: E402
-from selenium.webdriver.chrome.webdriver import WebDriver  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.common.exceptions import NoAlertPresentException
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
 
 CANARY = "window.canary=1"
 HOSTILE = {
@@ -34,7 +34,7 @@ HOSTILE = {
     "lines": "a\u2028b\u2029c\nd\re\x00",
     "terminal": "\x1b[31mred\x1b[0m\x07\x9b1m",
     "direction": "\u202egnp.exe\u202c",
-    "quotes": "\"'`\\\\\\\" &amp; &#x3c;",
+    "quotes": '"\'`\\\\\\" &amp; &#x3c;',
     "long": "x" * 30_000,
     "words": "\U0001f4a3 пример 例",
 }
@@ -92,7 +92,9 @@ def check(browser: WebDriver) -> None:
     with pytest.raises(NoAlertPresentException):
         browser.switch_to.alert.dismiss()
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
-    strange = "img, svg, iframe, object, embed, form, b, [onerror], [onload], [onmouseover], body script ~ script ~ script"
+    strange = (
+        "img, svg, iframe, object, embed, form, b, [onerror], [onload], [onmouseover], body script ~ script ~ script"
+    )
     assert browser.find_elements(By.CSS_SELECTOR, strange) == []
     assert complaints(browser) == []
 

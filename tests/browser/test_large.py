@@ -15,7 +15,7 @@ from tests.conftest import CAPTURES
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
 
-from selenium.webdriver.chrome.webdriver import WebDriver  # noqa: E402
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 EVENTS = 120_000
 

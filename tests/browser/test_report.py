@@ -6,7 +6,6 @@ import base64
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,7 +69,11 @@ def test_headline(page: WebDriver, lab: Warehouse) -> None:
         each.get_dom_attribute("data-number"): each.find_element(By.CLASS_NAME, "value").text
         for each in page.find_elements(By.CLASS_NAME, "card")
     }
-    later = [row[1:] for row in lab.sql("SELECT run_index, execute, tax_percent FROM framework_tax($c)", c=CAPTURE).fetchall() if row[0] != 1]
+    later = [
+        row[1:]
+        for row in lab.sql("SELECT run_index, execute, tax_percent FROM framework_tax($c)", c=CAPTURE).fetchall()
+        if row[0] != 1
+    ]
     assert shown["execute"].endswith("µs")
     assert float(shown["execute"].split()[0]) == near(statistics.median(row[0] for row in later))
     assert float(shown["framework tax"].split()[0]) == near(statistics.median(row[1] for row in later))
@@ -212,7 +215,7 @@ def test_icicle_adds_up(page: WebDriver, lab: Warehouse) -> None:
 
 def test_timeline_has_the_events_of_the_run(page: WebDriver, lab: Warehouse) -> None:
     select = page.find_element(By.CSS_SELECTOR, "#timeline select")
-    run = int(select.get_property("value"))
+    run = int(str(select.get_property("value")))
     script = """
         const spans = etq.timeline;
         return spans.rows.flatMap((row) => [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], row.ends[at] - row.starts[at]]));
@@ -255,7 +258,10 @@ def view(page: WebDriver, section: str = "timeline") -> tuple[float, float]:
 
 def turn_wheel(page: WebDriver, canvas: WebElement, by: int) -> None:
     """With Control held, over the middle of a canvas."""
-    box = page.execute_script("const box = arguments[0].getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]", canvas)
+    box = page.execute_script(
+        "const box = arguments[0].getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]",
+        canvas,
+    )
     wheel = {"type": "mouseWheel", "x": box[0], "y": box[1], "deltaX": 0, "deltaY": by, "modifiers": 2}
     page.execute_cdp_cmd("Input.dispatchMouseEvent", wheel)
 
@@ -281,7 +287,7 @@ def test_timeline_zooms_and_pans(page: WebDriver) -> None:
 
 
 def test_timeline_is_searched(page: WebDriver, lab: Warehouse) -> None:
-    run = int(page.find_element(By.CSS_SELECTOR, "#timeline select").get_property("value"))
+    run = int(str(page.find_element(By.CSS_SELECTOR, "#timeline select").get_property("value")))
     field = page.find_element(By.CSS_SELECTOR, '#timeline input[type="search"]')
     field.send_keys("layers.1.ffn native_call")
     query = """
@@ -338,7 +344,10 @@ def test_tables_are_searched(page: WebDriver, lab: Warehouse) -> None:
 def test_planned_memory(page: WebDriver, lab: Warehouse) -> None:
     query = "SELECT value_index, memory_offset, first_instruction, last_instruction FROM planned_memory('transformer')"
     expected = sorted(tuple(map(float, row)) for row in lab.sql(query).fetchall())
-    headings = [each.get_dom_attribute("data-column") for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="planned"] th')]
+    headings = [
+        each.get_dom_attribute("data-column")
+        for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="planned"] th')
+    ]
     at = [headings.index(name) for name in ("value_index", "memory_offset", "first_instruction", "last_instruction")]
     assert sorted(tuple(number(row[place]) for place in at) for row in cells(page, "planned")) == expected
     assert "22 KiB of 26 KiB" in page.find_element(By.ID, "memory").text  # 22,528 of 26,624 bytes
@@ -371,7 +380,9 @@ def test_light_and_dark(page: WebDriver) -> None:
     light = colours()
     assert light[0] == "rgb(255, 255, 255)"
     try:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
         dark = colours()
         assert dark[0] != light[0] and dark[1] != light[1]
         button.click()
@@ -395,7 +406,9 @@ def test_on_a_phone_nothing_lies_beside_the_screen(page: WebDriver) -> None:
 
 
 def test_it_prints_light(page: WebDriver) -> None:
-    page.execute_script("addEventListener('beforeprint', () => { window.printedAs = document.documentElement.dataset.theme; })")
+    page.execute_script(
+        "addEventListener('beforeprint', () => { window.printedAs = document.documentElement.dataset.theme; })"
+    )
     page.find_element(By.ID, "theme").click()
     page.find_element(By.ID, "theme").click()
     assert page.execute_script("return document.documentElement.dataset.theme") == "dark"
