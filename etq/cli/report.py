@@ -18,6 +18,7 @@ from etq.output import printable, write_text
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @unit_option(None)
 @warehouse_option
+@click.option("--pte", metavar="FILE", help="Of a file: its program, for planned memory.")
 @file_options
 def report(
     captures: tuple[str, ...], output: str | None, force: bool, unit: str | None, db: str, **options: Any
@@ -28,7 +29,7 @@ def report(
 
     \b
     etq report run -o run.html --db lab.duckdb
-    etq report run.etdp --etrecord model.etrecord
+    etq report run.etdp --etrecord model.etrecord --pte model.pte
     """
     from etq.report import page_of
     from etq.report.single import VIEWS

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
-    "advice", "average_step", "capture_summary", "delegate_coverage", "device_events", "event_histogram",
+    "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates", "device_events", "event_histogram",
     "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages",
     "labels", "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree",
     "op_totals", "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records",
@@ -251,15 +251,31 @@ def _events(asked: Asked) -> Section | None:
 MOST_EVENTS: Final = 5000
 
 
+# Calls of delegates, with the backend where a record names it.
+DELEGATE_CALLS: Final = """
+    SELECT
+        d.block_index, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops, d.copies,
+        d.layout, d.unaccounted, d.share_percent, d.unit
+    FROM delegate_totals($capture, unit := $unit) AS d
+    JOIN captures AS c ON c.sha256 = $capture
+    LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index
+    LEFT JOIN delegates AS g
+        ON g.record_id = c.record_id AND g.method = r.method AND g.instruction_id = d.instruction_id
+    GROUP BY ALL
+    ORDER BY d.total DESC, d.block_index, d.instruction_id
+"""
+
+
 def _coverage(asked: Asked) -> Section | None:
     if asked.is_trace or not asked.has_executes:
         return None
+    calls = asked.table(DELEGATE_CALLS)
+    tables = {"calls": calls} if calls.length else {}
     if not asked.has_record:
-        return Section(
-            "coverage", "Delegate coverage", missing=_without_record(asked, "what delegates took, and what fell back")
-        )
-    rows = asked.table("FROM delegate_coverage($capture, unit := $unit)")
-    return Section("coverage", "Delegate coverage", {"rows": rows})
+        missing = _without_record(asked, "what delegates took, and what fell back")
+        return Section("coverage", "Delegate coverage", tables, missing=missing)
+    tables["rows"] = asked.table("FROM delegate_coverage($capture, unit := $unit)")
+    return Section("coverage", "Delegate coverage", tables)
 
 
 def _memory(asked: Asked) -> Section | None:

@@ -90,29 +90,29 @@ def test_what_is_said_of_it(page: WebDriver) -> None:
 
 TABLES = {
     "ops": (
-        "SELECT op, kind, calls, total, avg, min, max, share_percent FROM op_totals($c)",
+        "SELECT op, total, share_percent, calls, avg, min, max, kind FROM op_totals($c)",
         "calls total avg min max share_percent",
     ),
     "instances": (
-        "SELECT op, kind, instruction_id, calls, total, avg, min, max, share_percent "
+        "SELECT op, instruction_id, total, share_percent, calls, avg, min, max, kind "
         "FROM op_totals($c, by := 'instance')",
         "instruction_id calls total avg min max share_percent",
     ),
     "modules": (
-        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, module_class, calls, own, total, "
-        "share_percent, mapping FROM module_totals($c)",
+        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, total, share_percent, own, calls, "
+        "module_class, mapping FROM module_totals($c)",
         "calls own total share_percent",
     ),
     "sources": (
-        "SELECT source, calls, total, share_percent FROM source_totals($c)",
+        "SELECT source, total, share_percent, calls FROM source_totals($c)",
         "calls total share_percent",
     ),
     "parts": (
-        "SELECT component, calls, per_execute, total, share_percent FROM execute_breakdown($c)",
+        "SELECT component, per_execute, share_percent, total, calls FROM execute_breakdown($c)",
         "calls per_execute total share_percent",
     ),
     "coverage": (
-        "SELECT op_type, delegated, not_delegated, calls, total, share_percent, worst_source, worst_module "
+        "SELECT op_type, delegated, not_delegated, total, share_percent, calls, worst_source, worst_module "
         "FROM delegate_coverage($c)",
         "delegated not_delegated calls total share_percent",
     ),
@@ -156,7 +156,7 @@ def test_histogram_of_the_event_that_is_chosen(page: WebDriver, lab: Warehouse) 
     script = "const plot = document.querySelector('#events .plot').plot; return [plot.data[0], plot.data[1]];"
     edges, counts = page.execute_script(script)
     note = page.find_element(By.CSS_SELECTOR, "#events .plot + p").text
-    instruction = int(chosen.find_elements(By.TAG_NAME, "td")[2].text)
+    instruction = int(chosen.find_elements(By.TAG_NAME, "td")[1].text)
     query = """
         SELECT e.inclusive FROM event_times($c) AS e
         WHERE e.event_name = 'native_call_addmm.out' AND e.instruction_id = $i
@@ -323,7 +323,7 @@ def test_tables_sort_both_ways(page: WebDriver) -> None:
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", heading)
     for direction, is_down in (("descending", True), ("ascending", False)):
         heading.find_element(By.TAG_NAME, "button").click()
-        calls = [number(row[2]) or 0 for row in cells(page, "ops")]
+        calls = [number(row[3]) or 0 for row in cells(page, "ops")]
         assert heading.get_dom_attribute("aria-sort") == direction
         assert calls == sorted(calls, reverse=is_down) and len(set(calls)) > 3
     name = page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="op"] button')

@@ -54,16 +54,16 @@ etq.section("breakdown", (parent, tables, facts) => {
     ["delegate", "within delegates"],
     ["call", "calls of delegates, beside what is within"],
     ["framework", "framework, and what no event covers"],
-  ].filter(([colour]) => nodes.some((node) => node.colour === colour)));
+  ].filter(([colour]) => nodes.some((node, id) => id > 0 && node.colour === colour)));
   if (tables.parts?.length) {
     parent.append(etq.element("h3", { text: "What an execute is made of" }));
     etq.table(parent, tables.parts, [
       { name: "component" },
-      { name: "instruction_id", title: "instruction", numeric: true },
-      { name: "calls", numeric: true },
       { name: "per_execute", title: "an execute", unit, numeric: true },
-      { name: "total", unit, numeric: true },
       { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
+      { name: "total", unit, numeric: true },
+      { name: "calls", numeric: true },
+      { name: "instruction_id", title: "instruction", numeric: true },
     ], { name: "parts", search: false });
   }
 });

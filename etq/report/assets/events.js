@@ -4,7 +4,7 @@ etq.section("events", (parent, { events, bars }) => {
   const unit = events.get(0, "unit");
   const places = new Map();
   for (const row of bars.rows()) {
-    const key = ["block_index", "slot", "occurrence"].map((name) => bars.get(row, name)).join(" ");
+    const key = keyOf(bars, row);
     if (!places.has(key)) places.set(key, []);
     places.get(key).push(row);
   }
@@ -16,9 +16,10 @@ etq.section("events", (parent, { events, bars }) => {
     {
       height: 200,
       scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: (_, __, high) => [0, high * 1.05] } },
-      axes: [etq.axis(`time, ${etq.unit(state.unit)}`, etq.number, { size: 34 }), etq.axis("runs", etq.number)],
+      axes: [etq.axis(`time, ${etq.unit(state.unit)}`, etq.number, { size: 34 }), etq.axis("runs", etq.number, { incrs: etq.counts })],
       legend: { show: false },
       cursor: { show: false },
+      hooks: { draw: [(plot) => mark(plot, state.marks)] },
       series: [
         {},
         { label: "runs", fill: etq.colour("accent"), stroke: etq.colour("accent"), width: 0, paths: uPlot.paths.bars({ size: [0.92, 200], align: 1 }), points: { show: false } },
@@ -28,24 +29,45 @@ etq.section("events", (parent, { events, bars }) => {
   ]);
   parent.append(note);
   const choose = (row) => {
-    const key = ["block_index", "slot", "occurrence"].map((name) => events.get(row, name)).join(" ");
+    const key = keyOf(events, row);
     const shown = events.get(row, "unit");
     Object.assign(state, histogram(bars, places.get(key) ?? [], shown), { unit: shown });
     const instruction = events.get(row, "instruction_id");
     title.textContent = etq.printable(`${events.get(row, "event_name")}${instruction === null ? "" : `, instruction ${instruction}`}`);
-    note.textContent = state.note;
+    state.marks = ["p50", "p95"].map((name) => [name, events.get(row, name)]).filter(([, value]) => value !== null);
+    note.textContent = `${state.note}. ${state.marks.map(([name, value]) => `${name} ${etq.quantity(value, shown)}`).join(", ")}.`;
+    parent.querySelector(".plot").hidden = !state.data[0].length;
     draw();
   };
   const percentiles = ["p5", "p25", "p50", "p75", "p95", "p99"].map((name) => ({ name, unit, numeric: true }));
   etq.table(parent, events, [
     { name: "event_name", title: "event" },
-    { name: "kind" },
     { name: "instruction_id", title: "instruction", numeric: true },
-    { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
-    { name: "runs", numeric: true },
     ...percentiles,
-  ], { sort: ["p50"], name: "events", choose });
+    { name: "runs", numeric: true },
+    { name: "kind" },
+    { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
+  ], { sort: ["p50"], name: "events", choose, chosen: (row) => places.get(keyOf(events, row))?.length > 1 });
 });
+
+function keyOf(table, row) {
+  return ["block_index", "slot", "occurrence"].map((name) => table.get(row, name)).join(" ");
+}
+
+// Percentiles as lines, where they are in the picture.
+function mark(plot, marks) {
+  const { ctx: pen, bbox } = plot;
+  pen.save();
+  pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  for (const [at, [name, value]] of (marks ?? []).entries()) {
+    const x = plot.valToPos(value, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    pen.fillStyle = etq.colour("warm");
+    pen.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
+    pen.fillText(name, x + 4 * devicePixelRatio, bbox.top + (11 + 13 * at) * devicePixelRatio);
+  }
+  pen.restore();
+}
 
 // Bars from the first to the last, empty ones too; what lies beyond is told.
 function histogram(bars, rows, unit) {
@@ -61,7 +83,8 @@ function histogram(bars, rows, unit) {
   if (!inside.length) return { data: [[], []], note: notes.join(", ") };
   const low = bars.get(inside[0], "low");
   const width = bars.get(inside[0], "high") - low;
-  if (!width) return { data: [[low], [bars.get(inside[0], "runs")]], note: `${notes.join(", ")}; all others took ${etq.quantity(low, unit)}` };
+  // What took one time alone is no picture.
+  if (!width) return { data: [[], []], note: `${notes.join(", ")}; ${runs === 1 ? "it" : (beyond === undefined ? "all" : "all others")} took ${etq.quantity(low, unit)}` };
   const last = bars.get(inside.at(-1), "bin");
   const counts = new Array(last + 2).fill(0);
   for (const row of inside) counts[bars.get(row, "bin")] = bars.get(row, "runs");

@@ -1,10 +1,11 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
-// cell's text of (value, row), or a node.
+// cell's text of (value, row), or a node. choose(row) is called for the row that is clicked, and at first for the first one
+// that chosen(row) says.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
 
-etq.table = (parent, table, columns, { sort = null, search = true, choose = null, name = "rows", first = AT_FIRST } = {}) => {
+etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST } = {}) => {
   const shown = columns.filter((column) => column.always || table.has(column.name));
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
   const texts = searchable(table, shown);
@@ -74,7 +75,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     bar.append(input, count);
   }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more);
-  state.chosen = choose && table.length ? chosenRows()[0] : null;
+  state.chosen = choose && table.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
   draw();
   if (choose && state.chosen !== null) choose(state.chosen);
 };

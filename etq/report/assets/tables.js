@@ -7,11 +7,12 @@ const unitOf = (rows) => rows.list("unit").find((unit) => unit !== null) ?? null
 etq.section("ops", (parent, { rows, instances }) => {
   const columns = (table, ...more) => [
     { name: "op" },
-    { name: "kind" },
     ...more,
-    { name: "calls", numeric: true },
-    ...times(unitOf(table), ["total", "total", "own time over all runs"], ["avg", "mean"], ["min"], ["max"]),
+    ...times(unitOf(table), ["total", "total", "own time over all runs"]),
     share(),
+    { name: "calls", numeric: true },
+    ...times(unitOf(table), ["avg", "mean"], ["min"], ["max"]),
+    { name: "kind" },
   ];
   etq.table(parent, rows, columns(rows), { sort: ["total"], name: "ops" });
   parent.append(etq.element("h3", { text: "Op by op" }));
@@ -23,10 +24,10 @@ etq.section("calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "name" },
-    { name: "shapes", class: "code" },
-    { name: "calls", numeric: true },
     ...times(unit, ["self_cpu_time", "own, host"]),
     share("self_cpu_percent"),
+    { name: "shapes", class: "code" },
+    { name: "calls", numeric: true },
     ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"], ["self_device_time", "own, device"], ["device_time_total", "total, device"]),
     { name: "self_cpu_memory", title: "own memory", numeric: true, as: etq.bytes },
   ], { sort: ["self_cpu_time"], name: "calls" });
@@ -36,9 +37,9 @@ etq.section("kernels", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "kernel" },
+    ...times(unit, ["total"]),
     { name: "calls", numeric: true },
-    ...times(unit, ["total"], ["mean"], ["avg", "mean"], ["min"], ["max"]),
-    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
+    ...times(unit, ["mean"], ["avg", "mean"], ["min"], ["max"]),
   ], { sort: ["total"], name: "kernels" });
 });
 
@@ -46,10 +47,11 @@ etq.section("modules", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
-    { name: "module_class", title: "class" },
-    { name: "calls", numeric: true },
-    ...times(unit, ["own", "own"], ["total", "with modules within"]),
+    ...times(unit, ["total", "with modules within"]),
     share(),
+    ...times(unit, ["own", "own"]),
+    { name: "calls", numeric: true },
+    { name: "module_class", title: "class" },
     { name: "mapping" },
   ], { sort: ["total"], name: "modules" });
 });
@@ -58,22 +60,38 @@ etq.section("module_calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "module_path", title: "module" },
+    ...times(unit, ["host_total_time", "total, host"], ["host_self_time", "own, host"], ["device_total_time", "total, device"], ["device_self_time", "own, device"], ["mean_time", "mean"]),
     { name: "calls", numeric: true },
     { name: "operators", title: "ops", numeric: true },
-    ...times(unit, ["host_self_time", "own, host"], ["host_total_time", "total, host"], ["device_self_time", "own, device"], ["device_total_time", "total, device"], ["mean_time", "mean"]),
   ], { sort: ["host_total_time"], name: "module_calls" });
 });
 
 etq.section("sources", (parent, { rows }) => {
   etq.table(parent, rows, [
     { name: "source", title: "line" },
-    { name: "calls", numeric: true },
     ...times(unitOf(rows), ["total"]),
     share(),
+    { name: "calls", numeric: true },
   ], { sort: ["total"], name: "sources" });
 });
 
-etq.section("coverage", (parent, { rows }) => {
+etq.section("coverage", (parent, { rows, calls }) => {
+  if (rows) drawCoverage(parent, rows);
+  if (!calls) return;
+  parent.append(etq.element("h3", { text: "Calls of delegates" }));
+  const unit = unitOf(calls);
+  etq.table(parent, calls, [
+    { name: "backend" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    ...times(unit, ["total"]),
+    share(),
+    ...times(unit, ["ops", "ops within"], ["copies"], ["layout"], ["unaccounted"], ["avg", "mean"]),
+    { name: "calls", numeric: true },
+    { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
+  ], { name: "delegates" });
+});
+
+function drawCoverage(parent, rows) {
   const sum = (name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0);
   const [taken, left] = [sum("delegated"), sum("not_delegated")];
   const bar = etq.element("div", { class: "split", role: "img", "aria-label": `${taken} nodes in delegates, ${left} in kernels` });
@@ -90,13 +108,13 @@ etq.section("coverage", (parent, { rows }) => {
     { name: "op_type", title: "op" },
     { name: "delegated", title: "nodes in delegates", numeric: true },
     { name: "not_delegated", title: "nodes left", numeric: true },
-    { name: "calls", title: "kernels run", numeric: true },
     ...times(unitOf(rows), ["total", "time of these"]),
     share(),
+    { name: "calls", title: "kernels run", numeric: true },
     { name: "worst_source", title: "mostly from line" },
     { name: "worst_module", title: "mostly in module" },
   ], { sort: ["total"], name: "coverage" });
-});
+}
 
 etq.section("steps", (parent, { steps }) => {
   etq.table(parent, steps, [
