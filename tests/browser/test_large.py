@@ -59,34 +59,48 @@ def test_no_step_draws_more_than_the_screen_has_pixels(page: WebDriver) -> None:
 
 
 def test_what_is_drawn_is_what_lies_there(page: WebDriver) -> None:
-    """Pixel by pixel, a row as it is drawn is what a plain loop over all of its events would draw."""
+    """Pixel by pixel a row covers what a plain loop over all of its events covers, long ones behind tiny ones too."""
     script = """
         const spans = etq.timeline;
-        const widest = spans.rows.reduce((one, other) => (other.ids.length > one.ids.length ? other : one));
-        const wrong = [];
-        for (const zoom of [1, 7, 300]) {
-          spans.reset();
-          spans.zoom(zoom, 0.6);
-          const drawn = new Set();
-          const fill = spans.pen.fillRect;
-          spans.pen.fillRect = (x, y, width) => {
-            for (let pixel = Math.floor(x); pixel < Math.max(x + width, Math.floor(x) + 1); pixel += 1) drawn.add(pixel);
-          };
-          spans.drawRow(widest, 0, spans.width, true);
-          delete spans.pen.fillRect;
-          const [from, to] = spans.view;
-          const scale = spans.width / (to - from);
-          widest.starts.forEach((start, at) => {
-            if (widest.ends[at] <= from || start >= to) return;
-            const pixel = Math.floor(Math.max((start - from) * scale, 0));
-            const last = Math.floor((widest.ends[at] - from) * scale);
-            const isThere = [pixel, Math.min(last, Math.floor(spans.width) - 1)].some((each) => drawn.has(each));
-            if (!isThere) wrong.push([zoom, start]);
-          });
+        const rows = [spans.rows.reduce((one, other) => (other.ids.length > one.ids.length ? other : one))];
+        // Tiny events and long ones in turn, with gaps between some.
+        const made = { starts: [], ends: [], ids: [] };
+        for (let at = 0, number = 0; at < spans.extent[1]; number += 1) {
+          const length = spans.extent[1] * [1e-6, 1e-6, 0.01, 1e-4, 3e-5][(number * 7) % 5];
+          made.starts.push(at);
+          made.ends.push(at + length);
+          made.ids.push(spans.rows[1].ids[0]);
+          at += length + (number % 3 ? 0 : length / 2);
         }
-        return wrong;
+        rows.push(made);
+        const wrong = [];
+        for (const row of rows) {
+          for (const zoom of [1, 7, 300]) {
+            spans.reset();
+            spans.zoom(zoom, 0.6);
+            const drawn = new Set();
+            spans.pen.fillRect = (x, y, width) => {
+              for (let pixel = Math.floor(x); pixel < Math.max(x + width, Math.floor(x) + 1); pixel += 1) drawn.add(pixel);
+            };
+            spans.drawRow(row, 0, spans.width, true);
+            delete spans.pen.fillRect;
+            const [from, to] = spans.view;
+            const scale = spans.width / (to - from);
+            row.starts.forEach((start, at) => {
+              const left = Math.max(Math.floor((start - from) * scale), 0);
+              const right = Math.min(Math.floor((row.ends[at] - from) * scale), Math.floor(spans.width) - 1);
+              if (row.ends[at] <= from || start >= to) return;
+              // The last pixel of a wide event is the gap before the next.
+              for (let pixel = left; pixel <= Math.max(left, right - 2); pixel += 1) {
+                if (!drawn.has(pixel)) wrong.push([zoom, start, pixel]);
+              }
+            });
+          }
+        }
+        return [wrong.slice(0, 5), made.ids.length];
     """
-    assert page.execute_script(script) == []
+    wrong, made = page.execute_script(script)
+    assert wrong == [] and made > 100
 
 
 def test_many_steps_are_one_picture(page: WebDriver) -> None:
