@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
-    "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates", "device_events", "event_histogram",
-    "execute_breakdown", "findings", "framework_tax", "gpu_utilization", "headline", "kernel_table", "key_averages",
-    "labels", "memory_timeline", "memory_totals", "metric_values", "module_ops", "module_totals", "module_tree",
-    "op_totals", "percentiles", "phase_totals", "planned_memory", "program_values", "programs", "records",
-    "run_times", "signature_ops", "source_totals", "step_breakdown", "timeline", "trace_recommendations",
+    "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
+    "device_events", "event_histogram", "execute_breakdown", "findings", "framework_tax", "gpu_utilization",
+    "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
+    "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
+    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",
+    "timeline", "trace_recommendations",
 )  # fmt: skip
 
 
@@ -303,7 +304,7 @@ def _memory(asked: Asked) -> Section | None:
     else:
         missing = (
             "Without its program the capture tells no planned memory, as its tensors' places and lives are in the "
-            f"program's file: etq link {asked.name} PROGRAM.pte."
+            f"program's file: etq link {asked.name} PROGRAM.pte, or --pte for a file."
         )
     return Section("memory", "Planned memory", tables, missing=missing)
 
@@ -311,7 +312,9 @@ def _memory(asked: Asked) -> Section | None:
 def _without_record(asked: Asked, what: str) -> str:
     if asked.record is not None:
         return f"The capture doesn't tell {what}, as its ETRecord {asked.record} is half-written."
-    return f"Without its ETRecord the capture doesn't tell {what}: etq link {asked.name} RECORD."
+    return (
+        f"Without its ETRecord the capture doesn't tell {what}: etq link {asked.name} RECORD, or --etrecord for a file."
+    )
 
 
 def _timeline(asked: Asked) -> Section | None:

@@ -49,8 +49,7 @@ EVENTS: Final = """
     SELECT
         t.run_index, t.signature_index, t.lane, t.depth, t.start, t.duration, t.exclusive, t.is_estimated, t.value,
         t.value_unit{more}
-    FROM timeline($capture, runs := $runs, unit := $unit) AS t{joined}
-    {kept}
+    FROM (FROM timeline($capture, runs := $runs, unit := $unit) AS t {kept}) AS t{joined}
     ORDER BY t.run_index, t.lane, t.depth, t.start
 """
 

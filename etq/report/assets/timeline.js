@@ -50,6 +50,7 @@ etq.section("timeline", (parent, tables, facts) => {
   const used = new Set(kinds);
   const legend = signatures.has("category") ? LEGEND_OF_TRACES : LEGEND;
   etq.legend(parent, Object.entries(legend).filter(([colour]) => used.has(colour)));
+  parent.append(etq.element("p", { class: "muted hint", text: "Drag to move; Ctrl or ⌘ and the wheel, + and − zoom; double-click shows all; a click keeps the details." }));
 });
 
 const LEGEND = {
