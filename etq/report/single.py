@@ -221,7 +221,8 @@ def _events(asked: Asked) -> Section | None:
     events = asked.table(
         """
         SELECT
-            p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, s.kind, p.instruction_id, p.runs,
+            p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, s.kind,
+            CASE WHEN s.chain_index <> -1 THEN p.instruction_id END AS instruction_id, p.runs,
             max(p.value) FILTER (WHERE p.quantile = 0.05) AS p5,
             max(p.value) FILTER (WHERE p.quantile = 0.25) AS p25,
             max(p.value) FILTER (WHERE p.quantile = 0.5) AS p50,

@@ -61,7 +61,8 @@ CALLS: Final = """
 
 SIGNATURES: Final = """
     SELECT
-        s.signature_index, s.kind, s.category, s.label, s.family, s.instruction_id, o.op_type,
+        s.signature_index, s.kind, s.category, s.label, s.family,
+        CASE WHEN s.chain_index <> -1 THEN s.instruction_id END AS instruction_id, o.op_type,
         array_to_string(o.op_types, ', ') AS op_types, o.output_shape, o.module_path, o.source_file, o.source_line,
         o.lines, o.mapping, o.backend
     FROM captures AS c

@@ -407,11 +407,17 @@ def test_on_a_phone_nothing_lies_beside_the_screen(page: WebDriver) -> None:
 
 def test_it_prints_light(page: WebDriver) -> None:
     page.execute_script(
-        "addEventListener('beforeprint', () => { window.printedAs = document.documentElement.dataset.theme; })"
+        "addEventListener('beforeprint', () => { window.printedAs = ["
+        "document.documentElement.dataset.theme, "
+        "Math.max(...[...document.querySelectorAll('.uplot')].map((each) => each.clientWidth))]; })"
     )
     page.find_element(By.ID, "theme").click()
     page.find_element(By.ID, "theme").click()
     assert page.execute_script("return document.documentElement.dataset.theme") == "dark"
     printed = base64.b64decode(page.print_page())
     assert printed.startswith(b"%PDF-") and printed.rstrip().endswith(b"%%EOF")
-    assert page.execute_script("return [window.printedAs, document.documentElement.dataset.theme]") == ["light", "dark"]
+    assert page.execute_script("return [...window.printedAs, document.documentElement.dataset.theme]") == [
+        "light",
+        680,
+        "dark",
+    ]

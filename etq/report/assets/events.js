@@ -63,6 +63,7 @@ function mark(plot, marks) {
     const x = plot.valToPos(value, "x", true);
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
     pen.fillStyle = etq.colour("warm");
+    pen.textAlign = "left";
     pen.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
     pen.fillText(name, x + 4 * devicePixelRatio, bbox.top + (11 + 13 * at) * devicePixelRatio);
   }

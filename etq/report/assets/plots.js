@@ -8,7 +8,7 @@ etq.plot = (parent, make) => {
   let width = 0;
   const draw = () => {
     if (!box.clientWidth) return;
-    width = box.clientWidth;
+    width = etq.paper ?? box.clientWidth;
     plot?.destroy();
     const [options, data] = make(width);
     plot = new uPlot({ width, height: 260, ...options }, data, box);

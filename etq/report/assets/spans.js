@@ -64,7 +64,7 @@ etq.Spans = class {
   }
 
   get width() {
-    return this.box.clientWidth;
+    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
   }
 
   get height() {
@@ -159,7 +159,6 @@ etq.Spans = class {
     pen.clearRect(0, 0, width, height);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    this.letter ??= pen.measureText("native_call_abcdefghijklm.out OPERATOR").width / 38;
     this.drawn = 0;
     const first = Math.floor(this.top / ROW);
     const last = Math.min(this.rows.length, first + Math.ceil((height - this.axis) / ROW) + 1);
@@ -177,7 +176,7 @@ etq.Spans = class {
 
   drawHeading(text, y, width) {
     this.pen.fillStyle = etq.colour("muted");
-    this.pen.fillText(cut(etq.printable(text), width / this.letter), 4, y + ROW / 2);
+    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(text)), width - 8), 4, y + ROW / 2);
   }
 
   drawRow({ starts, ends, ids }, y, width, isFaint) {
@@ -207,7 +206,7 @@ etq.Spans = class {
 
   drawLabel(id, x, room, y) {
     this.pen.fillStyle = etq.shades.get(`${this.options.colour(id)}-text`) || etq.shades.get("on-span");
-    this.pen.fillText(cut(etq.printable(this.options.label(id)), (room - 8) / this.letter), x + 4, y + ROW / 2 - 0.5);
+    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(this.options.label(id))), room - 8), x + 4, y + ROW / 2 - 0.5);
   }
 
   drawAxis(width) {
@@ -221,7 +220,7 @@ etq.Spans = class {
       const x = ((at - from) / (to - from)) * width;
       pen.fillRect(x, AXIS - 6, 1, 5);
       const text = `${etq.number(+at.toPrecision(9))} ${etq.unit(this.options.unit)}`;
-      if (x + text.length * this.letter < width) pen.fillText(text, x + 4, AXIS / 2);
+      if (x + 4 + pen.measureText(text).width < width) pen.fillText(text, x + 4, AXIS / 2);
     }
     pen.fillStyle = etq.colour("line");
     pen.fillRect(0, AXIS - 1, width, 1);
@@ -310,9 +309,12 @@ function pushed(list, value) {
   return list;
 }
 
-function cut(text, letters) {
-  if (text.length <= letters) return text;
-  return letters < 3 ? "" : `${text.slice(0, Math.floor(letters) - 1)}…`;
+// As much of a text as there is room for.
+function fitted(pen, text, room) {
+  const width = pen.measureText(text).width;
+  if (width <= room) return text;
+  const letters = Math.floor((text.length * room) / width) - 1;
+  return letters < 2 ? "" : `${text.slice(0, letters)}…`;
 }
 
 function niceStep(rough) {

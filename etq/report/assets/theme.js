@@ -28,6 +28,14 @@ etq.themeButton = () => {
 };
 
 dark.addEventListener("change", () => apply(chosen));
-addEventListener("beforeprint", () => apply("light"));
-addEventListener("afterprint", () => apply(chosen));
+// Before it is laid out anew, the page can't tell how wide paper is: a sheet of A4 or Letter bears this many pixels.
+const PAPER = 680;
+addEventListener("beforeprint", () => {
+  etq.paper = PAPER;
+  apply("light");
+});
+addEventListener("afterprint", () => {
+  etq.paper = null;
+  apply(chosen);
+});
 apply(chosen);
