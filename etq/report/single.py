@@ -157,8 +157,30 @@ def _runs(asked: Asked) -> Section | None:
     if asked.is_trace:
         steps = asked.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
         return Section("steps", "Steps", {"steps": steps}) if steps.length else None
-    runs = asked.table("FROM run_times($capture, unit := $unit)")
-    return Section("runs", "Run to run", {"runs": runs}) if runs.length else None
+    runs = asked.table(RUNS, most=MOST_RUNS)
+    if not runs.length:
+        return None
+    all_runs = runs.columns[runs.names.index("all_runs")][0]
+    note = None
+    if runs.length < all_runs:
+        note = (
+            f"The page has {runs.length:,} of {all_runs:,} runs: one in so many, and all that warm up or are outliers."
+        )
+    return Section("runs", "Run to run", {"runs": runs}, note=note)
+
+
+# How many runs the plot from run to run has, about: more points than pixels.
+MOST_RUNS: Final = 20_000
+RUNS: Final = """
+    SELECT
+        t.run_index, t.execute, t.is_warm_up, t.is_outlier, t.block_median, t.unit, count(*) OVER () AS all_runs
+    FROM run_times($capture, unit := $unit) AS t
+    QUALIFY
+        t.is_warm_up
+        OR t.is_outlier
+        OR row_number() OVER (ORDER BY t.run_index) % ceil(all_runs / $most) = 0
+    ORDER BY t.run_index
+"""
 
 
 def _ops(asked: Asked) -> Section | None:

@@ -11,7 +11,8 @@ from etq.report.page import Section
 # The most events a page has: about 2 MB of it, drawn at once.
 MOST_EVENTS: Final = 200_000
 
-# The runs whose events fit: of each block the first runs, those nearest to the median, the slowest and the fastest.
+# The runs whose events fit: of each block the first runs, those nearest to the median, the slowest and the fastest. One
+# run is there in any case.
 RUNS: Final = """
     WITH
     counted AS (
@@ -40,8 +41,11 @@ RUNS: Final = """
     )
     SELECT
         p.run_index, p.name, p.method, p.block_index, p.iteration, p.events, p.execute, p.is_warm_up, p.is_outlier,
-        p.unit, sum(p.events) OVER (ORDER BY p.place, p.run_index) <= $most AS is_shown
+        p.unit, count(*) OVER () AS all_runs
     FROM placed AS p
+    QUALIFY
+        sum(p.events) OVER (ORDER BY p.place, p.run_index) <= $most
+        OR row_number() OVER (ORDER BY p.place, p.run_index) = 1
     ORDER BY p.run_index
 """
 
@@ -76,27 +80,26 @@ SIGNATURES: Final = """
 def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST_EVENTS) -> Section | None:
     """The section; None where the capture has no events. `most` is the number of events it has at most."""
     runs = ask(RUNS, most=most)
-    shown = _column(runs, "is_shown")
-    chosen = [run for run, is_shown in zip(_column(runs, "run_index"), shown, strict=True) if is_shown]
-    notes = []
-    kept = ""
     if not runs.length:
         return None
-    if not chosen:
-        chosen = [_column(runs, "run_index")[0]]
-        kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
-        notes.append(f"Of its first run the page has the {most:,} longest events, of {_column(runs, 'events')[0]:,}.")
-    elif len(chosen) < runs.length:
+    chosen = _column(runs, "run_index")
+    events, all_runs = _column(runs, "events")[0], _column(runs, "all_runs")[0]
+    notes = []
+    kept = ""
+    if len(chosen) < all_runs:
         notes.append(
-            f"The page has {len(chosen):,} of {runs.length:,} runs: the first, the slowest, the fastest and the "
-            "most usual of each kind, so that it stays of a size to open."
+            f"The page has {len(chosen):,} of {all_runs:,} runs: of runs that are alike the first, the slowest, the "
+            "fastest and the most usual."
         )
+    if len(chosen) == 1 and events > most:
+        kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
+        notes.append(f"Of run {chosen[0]} it has the {most:,} longest events, of {events:,}.")
     more, joined = (", a.shapes", CALLS) if is_trace else ("", "")
-    events = ask(EVENTS.format(more=more, joined=joined, kept=kept), runs=chosen)
-    tables = {"runs": runs, "events": events, "signatures": ask(SIGNATURES)}
+    lain = ask(EVENTS.format(more=more, joined=joined, kept=kept), runs=chosen)
+    tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
     return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
 
 
-def _column(table: Table, name: str) -> list[object]:
-    found: list[object] = table.columns[table.names.index(name)]
+def _column(table: Table, name: str) -> list[int]:
+    found: list[int] = table.columns[table.names.index(name)]
     return found

@@ -156,8 +156,23 @@ def test_runs_that_do_not_fit_are_left_out_and_that_is_said(warehouse: Warehouse
     section = timeline_section(ask, False, most=9)
     assert section is not None
     assert section.facts["runs"] == [0, 1, 2, 6, 9]
-    assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: the first, the slowest")
+    assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: of runs that are alike")
     events = section.tables["events"]
     assert set(events.columns[events.names.index("run_index")]) == {0, 1, 2, 6, 9}
     whole = timeline_section(ask, False, most=19)
     assert whole is not None and whole.note is None and whole.facts["runs"] == list(range(10))
+
+
+def test_many_runs_are_thinned_but_for_those_that_stand_out(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 30 runs, 10 points: every third, the first, which warms up, and the one outlier."""
+    from etq.report import single
+
+    monkeypatch.setattr(single, "MOST_RUNS", 10)
+    lengths = [50, *[10] * 15, 90, *[10] * 13]
+    warehouse.ingest(dump(*(run("Execute", execute(0, length)) for length in lengths)), name="run")
+    [section] = [each for each in single.report_of(warehouse, "run", None).sections if each.kind == "runs"]
+    runs = section.tables["runs"]
+    assert runs.columns[runs.names.index("run_index")] == [0, 2, 5, 8, 11, 14, 16, 17, 20, 23, 26, 29]
+    assert section.note == "The page has 12 of 30 runs: one in so many, and all that warm up or are outliers."
