@@ -64,6 +64,7 @@ def lab() -> Iterator[Warehouse]:
             warehouse.connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture.capture_id, name, name])
         warehouse.link(capture, warehouse.ingest_record(_record()))
         warehouse.metric(capture, "m<b>", 4, unit="<b>")
+        warehouse.metric(capture, "m", 4, unit="constructor")
         for name in names:
             warehouse.connection.execute(
                 "INSERT INTO findings VALUES (?, ?, ?)", [capture.capture_id, name[:100], name[:100]]
@@ -111,6 +112,7 @@ def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_
     assert "native_call_a\\u2028b\\u2029c\\x0ad\\x0de.out" in shown
     assert "native_call_\\x1b[31mred\\x1b[0m\\x07\\x9b1m.out" in shown
     assert "native_call_\\u202egnp.exe\\u202c.out" in shown
+    assert [row[2] for row in cells(browser, "metrics")] == ["constructor", "<b>"]
     wide, screen = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     assert wide <= screen
 

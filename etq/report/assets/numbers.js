@@ -9,8 +9,8 @@ etq.number = (value) => {
   return Math.abs(value) >= 1000 || Number.isInteger(value) ? whole.format(value) : four.format(value);
 };
 
-etq.units = { us: "µs", percent: "%" };
-etq.unit = (unit) => (unit === null || unit === undefined ? "" : (etq.units[unit] ?? etq.printable(unit)));
+const units = new Map([["us", "µs"], ["percent", "%"]]);
+etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit) ?? etq.printable(unit)));
 
 // A number and its unit, which no line break parts.
 etq.quantity = (value, unit) =>
