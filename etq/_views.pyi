@@ -153,6 +153,19 @@ class Views:
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...
+    def event_histogram(
+        self,
+        capture: str | Capture,
+        bins: int = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def event_nodes(
         self,
         capture: str | Capture,
@@ -221,6 +234,11 @@ class Views:
         self,
         capture: str | Capture,
         categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def headline(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
@@ -301,6 +319,18 @@ class Views:
         etdump: str | Capture,
         trace: str | Capture,
         unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def module_ops(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def module_totals(
         self,
@@ -447,6 +477,18 @@ class Views:
         skip_first_wait: int = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def run_times(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,
         capture: str | Capture,
@@ -477,6 +519,12 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def timeline(
+        self,
+        capture: str | Capture,
+        runs: str | None = ...,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def trace_memory_stats(
         self,

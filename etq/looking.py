@@ -23,13 +23,18 @@ def look_at(
     clock_bits: Literal[32, 64] | None = None,
     etrecord: str | os.PathLike[str] | None = None,
     debug_buffer: str | os.PathLike[str] | None = None,
+    program: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
     """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
 
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
-    `etrecord`, the capture is linked to that record; with `debug_buffer`, logged values are kept.
+    `etrecord` and `program`, the capture is linked to these; with `debug_buffer`, logged values are kept.
     """
-    needed = [*views, *(catalog.objects_of_linking() if etrecord else ())]
+    needed = [*views, *(catalog.objects_of_linking() if etrecord or program else ())]
+    if program:
+        from etq.storing_programs import program_tables
+
+        needed += program_tables()
     needed += catalog.objects_of_values() if debug_buffer else ()
     # The database is made beside the reading: it leaves the interpreter alone.
     making = Beside(lambda: _made(needed))
@@ -45,19 +50,22 @@ def look_at(
     warehouse = Warehouse(connection, None)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
+    if program is not None:
+        _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
     if etrecord is not None:
-        from etq.storing_records import link_many
-
-        # Without rollups, which are for questions across captures.
-        record = warehouse.ingest_record(etrecord)
-        schema.in_transaction(
-            connection, lambda: link_many(connection, [capture.capture_id], "record_id", record.record_id)
-        )
+        _link(connection, capture, "record_id", warehouse.ingest_record(etrecord).record_id)
     if buffer is not None:
         from etq.storing_values import find_in_values
 
         find_in_values(connection, capture.capture_id, buffer)
     return warehouse, capture
+
+
+def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
+    """Link a capture, without rollups, which are for questions across captures."""
+    from etq.storing_records import link_many
+
+    schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
 
 
 def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:

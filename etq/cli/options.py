@@ -91,6 +91,7 @@ class FileOptions:
     clock_bits: str | None = None
     etrecord: str | None = None
     debug_buffer: str | None = None
+    pte: str | None = None
 
 
 def file_options(command: Command) -> Command:
@@ -120,6 +121,7 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
         clock_bits=None if said.clock_bits is None else int(said.clock_bits),  # type: ignore[arg-type]
         etrecord=said.etrecord,
         debug_buffer=said.debug_buffer,
+        program=said.pte,
     )
     tell_findings(warehouse, capture.capture_id)
     return warehouse, capture

@@ -50,10 +50,7 @@ CREATE MACRO _advice_runs(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    later_runs := 3,  -- number of later runs that make up for a first one that is left out
-    times_median := 3,  -- how many times the median of its block, of as many runs, makes a run an outlier: noise does not do that
-    outliers_share := 0.1  -- share of a block's runs, beyond one, that outliers are at most
+    phase  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
@@ -72,51 +69,6 @@ logged AS (
         AND s.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL
     GROUP BY t.run_index
-),
-taxed AS (
-    SELECT
-        r.run_index,
-        r.block_index,
-        t.execute,
-        t.tax,
-        t.tax_percent,
-        l.events,
-        r.iteration = 0 AND count(*) FILTER (WHERE r.iteration > 0)
-            OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
-        t.unit
-    FROM framework_tax(
-        capture,
-        unit := unit,
-        skip_first := skip_first,
-        wait := wait,
-        warmup := warmup,
-        active := active,
-        repeat := repeat,
-        skip_first_wait := skip_first_wait,
-        phase := phase
-    ) AS t
-    CROSS JOIN asked AS a
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    JOIN logged AS l ON l.run_index = r.run_index
-    WHERE a.profiling_level IS DISTINCT FROM 'debug'
-),
-blocks AS (
-    SELECT t.block_index, median(t.execute) AS middle, count(*) AS runs
-    FROM taxed AS t
-    WHERE NOT t.is_first
-    GROUP BY t.block_index
-),
-judged AS (
-    SELECT
-        t.*,
-        b.middle,
-        b.runs,
-        NOT t.is_first
-        AND b.runs >= later_runs
-        AND coalesce(t.execute > times_median * b.middle, true) AS is_long
-    FROM taxed AS t
-    JOIN blocks AS b ON b.block_index = t.block_index
 )
 SELECT
     j.run_index,
@@ -124,15 +76,18 @@ SELECT
     j.execute,
     j.tax,
     j.tax_percent,
-    j.events,
+    l.events,
     j.is_first,
-    j.is_long AND count(*) FILTER (WHERE j.is_long)
-        OVER (PARTITION BY j.block_index) <= greatest(1, outliers_share * j.runs)
-        AS is_outlier,
-    NOT j.is_first AND NOT is_outlier AS is_steady,
+    j.is_outlier,
+    NOT j.is_first AND NOT j.is_outlier AS is_steady,
     j.middle,
     j.unit
-FROM judged AS j;
+FROM _judged_runs(
+    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+) AS j
+CROSS JOIN asked AS a
+JOIN logged AS l ON l.run_index = j.run_index
+WHERE a.profiling_level IS DISTINCT FROM 'debug';
 
 -- Evidence: the own times of each event of a capture's blocks within its
 -- executes, as `op_totals` and `module_totals` add them up, over steady runs.

@@ -26,6 +26,7 @@ PARAMETERS = {
     "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth",
+    "keep_last", "runs", "bins",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -62,6 +63,7 @@ THEMES = [
     "values",
     "traces",
     "advice",
+    "pictures",
     "compare",
     "trends",
 ]

@@ -1,0 +1,23 @@
+// What to do about it: findings, the worst first, each with its evidence, its cost and a remedy.
+
+etq.section("advice", (parent, { advice }) => {
+  const list = etq.element("ol", { class: "advice" });
+  for (const row of advice.rows()) {
+    const get = (name) => advice.get(row, name);
+    const stake = get("time_at_stake");
+    const cost = stake === null ? "" : `${etq.quantity(stake, get("unit"))} an execute${get("share_percent") === null ? "" : ` (${etq.percent(get("share_percent"))})`}`;
+    list.append(
+      etq.element("li", { "data-rule": get("rule") },
+        etq.element("div", {},
+          get("severity") === null ? null : etq.element("span", { class: `severity ${get("severity")}`, text: get("severity") }),
+          etq.element("strong", { text: get("rule") }),
+          etq.element("span", { class: "muted", text: cost }),
+        ),
+        etq.element("p", { text: get("finding") }),
+        get("evidence") === null ? null : etq.element("p", { class: "muted", text: `Evidence: ${get("evidence")}` }),
+        get("remedy") === null ? null : etq.element("p", { text: get("remedy") }),
+      ),
+    );
+  }
+  parent.append(list);
+});

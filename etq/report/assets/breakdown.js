@@ -1,0 +1,148 @@
+// Where the time went: an icicle from the model through its modules to ops, as wide as they took; what belongs to no op
+// stands apart, grey, on the right.
+
+etq.section("breakdown", (parent, tables, facts) => {
+  const nodes = tree(tables.leaves, facts.separator);
+  const unit = tables.leaves.get(0, "unit");
+  const whole = nodes[0]?.total ?? 0;
+  if (!whole) {
+    parent.append(etq.element("p", { class: "muted", text: "No event took any time." }));
+    return;
+  }
+  const chosen = etq.element("div", { class: "detail" });
+  const describe = (id) => [
+    ["time", `${etq.quantity(nodes[id].total, unit)} (${etq.percent((100 * nodes[id].total) / whole)})`],
+    ["of its own", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
+    ["calls", nodes[id].calls ? etq.number(nodes[id].calls) : ""],
+    ["module", nodes[id].path],
+    ["kind", nodes[id].kind],
+  ];
+  const top = etq.element("div");
+  parent.append(top);
+  const spans = new etq.Spans(parent, {
+    title: `Icicle of ${facts.what} by module and op`,
+    colour: (id) => nodes[id].colour,
+    label: (id) => nodes[id].name,
+    describe,
+    room: 0,
+    choose: (id) => {
+      if (id < 0) return;
+      spans.move(nodes[id].start, nodes[id].start + nodes[id].total);
+      chosen.replaceChildren(...etq.details(nodes[id].name, describe(id)));
+    },
+  });
+  etq.icicle = spans;
+  const told = (ids) => {
+    const outer = ids.filter((id) => !hasMarked(nodes, id, new Set(ids)));
+    const sum = outer.reduce((total, id) => total + nodes[id].total, 0);
+    return `${etq.number(ids.length)} found, ${etq.quantity(sum, unit)} (${etq.percent((100 * sum) / whole)})`;
+  };
+  etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}`.toLowerCase(), told);
+  const byStart = nodes.map((_, id) => id).sort((one, other) => nodes[one].start - nodes[other].start || nodes[one].depth - nodes[other].depth);
+  const rows = etq.spanRows(
+    byStart.length,
+    (at) => nodes[byStart[at]].start,
+    (at) => nodes[byStart[at]].start + nodes[byStart[at]].total,
+    (at) => nodes[byStart[at]].depth,
+  );
+  for (const row of rows) row.ids = row.ids.map((at) => byStart[at]);
+  spans.show(rows, [nodes[0].start, nodes[0].start + whole]);
+  parent.append(chosen);
+  etq.legend(parent, [
+    ["module", "modules"],
+    ["kernel", facts.leaves],
+    ["delegate", "within delegates"],
+    ["call", "calls of delegates, beside what is within"],
+    ["framework", "framework, and what no event covers"],
+  ].filter(([colour]) => nodes.some((node, id) => id > 0 && node.colour === colour)));
+  if (tables.parts?.length) {
+    parent.append(etq.element("h3", { text: "What an execute is made of" }));
+    etq.table(parent, tables.parts, [
+      { name: "component" },
+      { name: "per_execute", title: "an execute", unit, numeric: true },
+      { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
+      { name: "total", unit, numeric: true },
+      { name: "calls", numeric: true },
+      { name: "instruction_id", title: "instruction", numeric: true },
+    ], { name: "parts", search: false });
+  }
+});
+
+function hasMarked(nodes, id, marked) {
+  for (let at = nodes[id].parent; at >= 0; at = nodes[at].parent) if (marked.has(at)) return true;
+  return false;
+}
+
+// Nodes with their place: the root first, then each module's parts, the largest first, what is in parentheses last.
+function tree(leaves, separator) {
+  const root = node("all", "", "", 0);
+  for (const row of leaves.rows()) {
+    const own = Math.max(leaves.get(row, "own") ?? 0, 0);
+    const path = leaves.get(row, "module_path") ?? "";
+    const [op, kind] = [leaves.get(row, "op"), leaves.get(row, "kind")];
+    const isApart = path.startsWith("(");
+    let at = root;
+    const parts = path === "" ? [] : isApart ? [path] : path.split(separator);
+    parts.forEach((part, level) => {
+      at = child(at, part, isApart ? "" : parts.slice(0, level + 1).join(separator), isApart ? "framework" : "module");
+    });
+    if (isApart && op === path) {
+      at.calls += leaves.get(row, "calls") ?? 0;
+      at.isLeaf = true;
+      at.own += own;
+    } else {
+      at = child(at, op, path, isApart || kind === "framework" ? "framework" : colourOf(kind), kind);
+      at.calls += leaves.get(row, "calls") ?? 0;
+      at.isLeaf = true;
+      at.own += own;
+    }
+  }
+  root.name = "(all)";
+  root.colour = "module";
+  const nodes = [];
+  place(root, 0, 0, -1, nodes);
+  return nodes;
+}
+
+function colourOf(kind) {
+  return { delegate: "delegate", delegate_call: "call", framework: "framework" }[kind] ?? "kernel";
+}
+
+function node(name, path, colour, depth) {
+  return { name, path, colour, depth, own: 0, total: 0, calls: 0, kind: "", isLeaf: false, children: new Map() };
+}
+
+function child(parent, name, path, colour, kind = "") {
+  const key = `${kind}\n${name}`;
+  if (!parent.children.has(key)) parent.children.set(key, Object.assign(node(name, path, colour, parent.depth + 1), { kind }));
+  return parent.children.get(key);
+}
+
+function total(at) {
+  at.total = at.own;
+  for (const each of at.children.values()) at.total += total(each);
+  return at.total;
+}
+
+function place(at, start, depth, parent, nodes) {
+  if (parent < 0) total(at);
+  const id = nodes.length;
+  nodes.push(Object.assign(at, { start, depth, parent }));
+  const children = [...at.children.values()].filter((each) => each.total > 0);
+  children.sort((one, other) => (one.colour === "framework") - (other.colour === "framework") || other.total - one.total);
+  let next = start;
+  for (const each of children) {
+    place(each, next, depth + 1, id, nodes);
+    next += each.total;
+  }
+}
+
+etq.legend = (parent, entries) => {
+  const list = etq.element("p", { class: "legend" });
+  for (const [colour, text] of entries) {
+    const swatch = etq.element("i");
+    swatch.style.background = `var(--${colour})`;
+    list.append(etq.element("span", {}, swatch, etq.printable(text)));
+  }
+  parent.append(list);
+};

@@ -1,0 +1,78 @@
+// What every view uses: sections by kind, elements, tables as columns. Names in the data come from files and may be
+// hostile: they are shown by text nodes alone, never as markup.
+
+globalThis.etq = {
+  drawers: new Map(),
+  redraws: new Set(),
+
+  // Registers what draws the sections of a kind: draw(parent, tables, facts, section).
+  section(kind, draw) {
+    etq.drawers.set(kind, draw);
+  },
+
+  // An element with attributes ("text" is its text; on… are listeners) and children, which are nodes or texts.
+  element(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "text") made.textContent = etq.printable(etq.short(value, 2000));
+      else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children.filter((child) => child !== null && child !== undefined));
+    return made;
+  },
+
+  // A text with what would be obeyed and not shown (controls, changes of direction) written out.
+  printable(text) {
+    return String(text).replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (letter) => {
+      const code = letter.charCodeAt(0).toString(16);
+      return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+    });
+  },
+
+  // What there is room for of a text.
+  short(value, most = 200) {
+    const text = String(value);
+    return text.length > most ? `${text.slice(0, most)}…` : text;
+  },
+
+  // Draws again when the theme changes, and for paper.
+  onRedraw(draw) {
+    etq.redraws.add(draw);
+  },
+
+  redraw() {
+    for (const draw of etq.redraws) draw();
+  },
+};
+
+// A table as the page's data has it: by columns, texts once each.
+etq.Table = class {
+  constructor({ names, columns, length }) {
+    this.length = length;
+    this.columns = new Map(names.map((name, at) => [name, columns[at]]));
+  }
+
+  has(name) {
+    const column = this.columns.get(name);
+    if (!column) return false;
+    return column.texts ? column.at.some((at) => at >= 0) : column.some((value) => value !== null);
+  }
+
+  get(row, name) {
+    const column = this.columns.get(name);
+    if (!column) return null;
+    if (column.texts) return column.at[row] < 0 ? null : column.texts[column.at[row]];
+    return column[row];
+  }
+
+  // All values of a column.
+  list(name) {
+    return Array.from({ length: this.length }, (_, row) => this.get(row, name));
+  }
+
+  rows() {
+    return Array.from({ length: this.length }, (_, row) => row);
+  }
+};

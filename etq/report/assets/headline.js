@@ -1,0 +1,119 @@
+// The numbers to know first, and what the capture is.
+
+etq.section("headline", (parent, tables, facts) => {
+  const cards = etq.element("div", { class: "cards" });
+  const { numbers, capture, labels, metrics, findings, coverage } = tables;
+  const names = numbers.list("number");
+  for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1));
+  if (coverage) coveredCard(cards, coverage);
+  if (tables.steps) for (const row of tables.steps.rows()) cards.append(stepCard(tables.steps, row));
+  if (!cards.children.length) {
+    cards.append(
+      etq.element("p", {
+        class: "muted whole",
+        text: facts.is_trace
+          ? "A trace of PyTorch's profiler: its ops and calls are below."
+          : "Nothing was executed in this capture, so that it has no execute, load or framework tax.",
+      }),
+    );
+  }
+  parent.append(cards, described(capture, labels));
+  if (tables.devices?.length) {
+    parent.append(etq.element("h3", { text: "Devices" }));
+    const percent = (name, title) => ({ name, title, numeric: true, as: etq.percent });
+    etq.table(parent, tables.devices, [
+      { name: "device" },
+      { name: "kernels", numeric: true },
+      percent("utilization_percent", "busy"),
+      percent("sm_efficiency_percent", "SM efficiency"),
+      percent("occupancy_percent", "occupancy"),
+      percent("tensor_cores_percent", "tensor cores"),
+    ], { name: "devices" });
+  }
+  if (metrics.length) {
+    parent.append(etq.element("h3", { text: "Metrics" }));
+    etq.table(parent, metrics, [
+      { name: "name", title: "metric" },
+      { name: "value", numeric: true },
+      { name: "unit" },
+      { name: "run_index", title: "run", numeric: true },
+      { name: "meaning" },
+    ], { name: "metrics" });
+  }
+  if (findings.length) {
+    parent.append(etq.element("h3", { text: "To know about the file" }));
+    parent.append(
+      etq.element("ul", { class: "findings" }, ...findings.rows().map((row) =>
+        etq.element("li", {}, etq.element("strong", { text: findings.get(row, "rule") }), etq.element("span", { text: `: ${findings.get(row, "detail")}` })),
+      )),
+    );
+  }
+});
+
+const NAMES = { "first run excess": "first run, on top" };
+const MEANINGS = {
+  execute: "Method::execute, median of the runs without the one that warms up",
+  load: "Program::load_method",
+  "first run excess": "what the first run takes more than the median of the others",
+  "framework tax": "part of execute beside the work of kernels and delegates, median",
+  "delegated time": "part of execute within delegates, median",
+};
+
+function card(numbers, row, hasParts) {
+  const [name, unit, part] = ["number", "unit", "part"].map((column) => numbers.get(row, column));
+  const [low, high, runs] = ["low", "high", "runs"].map((column) => numbers.get(row, column));
+  const show = (value) => (unit === "percent" ? etq.percent(value) : etq.quantity(value, unit));
+  const notes = [];
+  if (low !== null && runs > 2 && low < high) notes.push(`p10–p90 ${bare(low, unit)}–${show(high)}`);
+  if (runs > 1) notes.push(`${etq.number(runs)} ${name === "load" ? "loads" : "runs"}`);
+  if (numbers.get(row, "note")) notes.push(numbers.get(row, "note"));
+  const title = (NAMES[name] ?? name) + (hasParts && part ? ` · ${part}` : "");
+  return made(title, show(numbers.get(row, "value")), notes.join(" · "), MEANINGS[name], name);
+}
+
+function bare(value, unit) {
+  return unit === "percent" ? etq.number(+value.toFixed(2)) : etq.number(value);
+}
+
+function coveredCard(cards, coverage) {
+  const [taken, left] = [coverage.get(0, "delegated"), coverage.get(0, "not_delegated")];
+  if (taken === null || taken + left === 0) return;
+  const text = `${etq.number(taken)} of ${etq.number(taken + left)}`;
+  cards.append(made("ops in delegates", text, "nodes of the program's graph", "Nodes that delegates run, of all", "delegate coverage"));
+}
+
+// What the average step of a trace is spent on.
+function stepCard(steps, row) {
+  const get = (name) => steps.get(row, name);
+  const note = `${etq.percent(get("share_percent"))} of a step · ${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
+  return made(get("category") === "Step" ? "average step" : get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
+}
+
+function made(title, value, note, meaning, name) {
+  return etq.element(
+    "div",
+    { class: "card", title: meaning, "data-number": name },
+    etq.element("div", { class: "name", text: title }),
+    etq.element("div", { class: "value", text: value }),
+    etq.element("div", { class: "muted", text: note }),
+  );
+}
+
+function described(capture, labels) {
+  const get = (name) => capture.get(0, name);
+  const list = etq.element("dl", { class: "facts" });
+  const say = (name, value) => {
+    if (value === null || value === "") return;
+    list.append(etq.element("div", {}, etq.element("dt", { text: etq.short(name) }), etq.element("dd", { text: etq.short(value) })));
+  };
+  say("format", get("format"));
+  say("runs", etq.number(get("runs")));
+  say("events", etq.number(get("events")));
+  say("profiling level", get("profiling_level"));
+  say("clock", get("time_scale") === null ? null : `1 tick = 1 ${get("time_scale")}`);
+  say("captured", get("captured_at") === null ? "time unknown" : `${get("captured_at")} UTC`);
+  say("file", `${get("uri") ?? "bytes"} (${etq.bytes(get("byte_size"))})`);
+  say("sha256", get("sha256"));
+  for (const row of labels.rows()) say(labels.get(row, "key"), labels.get(row, "value"));
+  return list;
+}

@@ -1,0 +1,396 @@
+// Spans side by side and one below the other, on a canvas: what an icicle and a timeline are drawn with. Of spans that are
+// narrower than a pixel one is drawn per pixel, and the next one is found by halving: a picture costs as much as its
+// pixels, whatever lies in it.
+
+const ROW = 19;
+const AXIS = 22;
+const HIGHEST = 560;
+
+function firstAbove(sorted, value, from = 0) {
+  let [low, high] = [from, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] > value) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+// Rows of spans that don't overlap, of spans sorted by start; each keeps its depth unless something is there already.
+etq.spanRows = (count, start, end, depth) => {
+  const rows = [];
+  const lowest = new Float64Array(count);
+  for (let id = 0; id < count; id += 1) {
+    let at = depth(id);
+    while (rows[at] && rows[at].last > start(id) + 1e-9) at += 1;
+    while (rows.length <= at) rows.push({ ids: [], last: -Infinity });
+    rows[at].ids.push(id);
+    rows[at].last = end(id);
+    lowest[id] = at;
+  }
+  return rows.map((row) => ({
+    ids: Int32Array.from(row.ids),
+    starts: Float64Array.from(row.ids, start),
+    ends: Float64Array.from(row.ids, end),
+  }));
+};
+
+etq.Spans = class {
+  // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), axis
+  constructor(parent, options) {
+    this.options = options;
+    this.rows = [];
+    this.extent = [0, 1];
+    this.view = [0, 1];
+    this.top = 0;
+    this.hits = null;
+    this.canvas = etq.element("canvas", { tabindex: 0, role: "img", "aria-label": options.title });
+    this.box = etq.element("div", { class: "canvas" }, this.canvas);
+    parent.append(this.box);
+    this.pen = this.canvas.getContext("2d");
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.box);
+    etq.onRedraw(() => this.drawNow());
+  }
+
+  // rows: [{starts, ends, ids, heading}], spans of a row sorted and apart
+  show(rows, extent) {
+    this.rows = rows;
+    this.extent = extent[1] > extent[0] ? extent : [extent[0], extent[0] + 1];
+    this.view = [...this.extent];
+    this.top = 0;
+    this.hits = null;
+    this.drawNow();
+  }
+
+  get width() {
+    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
+  }
+
+  get height() {
+    return Math.min(HIGHEST, this.full);
+  }
+
+  get full() {
+    return this.axis + this.rows.length * ROW;
+  }
+
+  get axis() {
+    return this.options.unit ? AXIS : 0;
+  }
+
+  move(from, to) {
+    const whole = this.extent[1] - this.extent[0];
+    const span = Math.min(Math.max(to - from, whole * 1e-7), whole);
+    const start = Math.min(Math.max(from, this.extent[0]), this.extent[1] - span);
+    this.view = [start, start + span];
+    this.draw();
+  }
+
+  // Zooms by a factor, with what is at a place (0 … 1) staying there.
+  zoom(factor, at = 0.5) {
+    const [from, to] = this.view;
+    const fixed = from + (to - from) * at;
+    this.move(fixed - (fixed - from) / factor, fixed + (to - fixed) / factor);
+  }
+
+  pan(share) {
+    const span = this.view[1] - this.view[0];
+    this.move(this.view[0] + span * share, this.view[1] + span * share);
+  }
+
+  scroll(by) {
+    this.top = Math.min(Math.max(this.top + by, 0), this.full - this.height);
+    this.draw();
+  }
+
+  reset() {
+    this.top = 0;
+    this.move(...this.extent);
+  }
+
+  // Brings a span into view, with room on both sides.
+  reveal(id) {
+    this.rows.forEach((row, at) => {
+      const index = row.ids.indexOf(id);
+      if (index < 0) return;
+      const length = Math.max(row.ends[index] - row.starts[index], (this.extent[1] - this.extent[0]) * 1e-6);
+      const room = length * (this.options.room ?? 4);
+      this.top = Math.min(Math.max(at * ROW - this.height / 2, 0), Math.max(this.full - this.height, 0));
+      this.move(row.starts[index] - room, row.ends[index] + room);
+    });
+  }
+
+  // Marks the spans that matches(id) says; all, without one. Returns their ids in order of start.
+  mark(matches) {
+    this.hits = null;
+    const found = [];
+    if (matches) {
+      this.hits = this.rows.map((row) => {
+        const kept = row.ids.reduce((list, id, at) => (matches(id) ? [...pushed(list, at)] : list), []);
+        for (const at of kept) found.push([row.starts[at], row.ids[at]]);
+        const pick = (values) => Float64Array.from(kept, (at) => values[at]);
+        return { ids: Int32Array.from(kept, (at) => row.ids[at]), starts: pick(row.starts), ends: pick(row.ends) };
+      });
+    }
+    this.draw();
+    return found.sort((one, other) => one[0] - other[0]).map((each) => each[1]);
+  }
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = 0;
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const [width, height] = [this.width, this.height];
+    if (!width) return;
+    const sharp = Math.min(devicePixelRatio || 1, 2);
+    if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {
+      this.canvas.width = Math.round(width * sharp);
+      this.canvas.height = Math.round(height * sharp);
+      this.canvas.style.height = `${height}px`;
+    }
+    const pen = this.pen;
+    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    this.drawn = 0;
+    const first = Math.floor(this.top / ROW);
+    const last = Math.min(this.rows.length, first + Math.ceil((height - this.axis) / ROW) + 1);
+    for (let at = first; at < last; at += 1) {
+      const y = this.axis + at * ROW - this.top;
+      if (this.rows[at].heading) this.drawHeading(this.rows[at].heading, y, width);
+      else {
+        this.drawRow(this.rows[at], y, width, this.hits !== null);
+        if (this.hits) this.drawRow(this.hits[at], y, width, false);
+      }
+    }
+    if (this.axis) this.drawAxis(width);
+    Object.assign(this.canvas.dataset, { drawn: this.drawn, from: this.view[0], to: this.view[1] });
+  }
+
+  drawHeading(text, y, width) {
+    this.pen.fillStyle = etq.colour("muted");
+    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(text)), width - 8), 4, y + ROW / 2);
+  }
+
+  drawRow({ starts, ends, ids }, y, width, isFaint) {
+    const pen = this.pen;
+    const [from, to] = this.view;
+    const scale = width / (to - from);
+    pen.globalAlpha = isFaint ? 0.25 : 1;
+    let at = firstAbove(ends, from);
+    while (at < ids.length && starts[at] < to) {
+      const left = (starts[at] - from) * scale;
+      const right = (ends[at] - from) * scale;
+      pen.fillStyle = etq.shades.get(this.options.colour(ids[at]));
+      this.drawn += 1;
+      if (right - left >= 1) {
+        const [x, end] = [Math.max(left, 0), Math.min(right, width)];
+        pen.fillRect(x, y, Math.max(end - x - (end - x > 3 ? 1 : 0), 0.5), ROW - 1);
+        if (end - x > 30 && !isFaint) this.drawLabel(ids[at], x, end - x, y);
+        at += 1;
+      } else {
+        const pixel = Math.floor(left);
+        pen.fillRect(pixel, y, 1, ROW - 1);
+        at = Math.max(at + 1, firstAbove(ends, from + (pixel + 1) / scale, at + 1));
+      }
+    }
+    pen.globalAlpha = 1;
+  }
+
+  drawLabel(id, x, room, y) {
+    this.pen.fillStyle = etq.shades.get(`${this.options.colour(id)}-text`) || etq.shades.get("on-span");
+    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(this.options.label(id))), room - 8), x + 4, y + ROW / 2 - 0.5);
+  }
+
+  drawAxis(width) {
+    const pen = this.pen;
+    const [from, to] = this.view;
+    pen.fillStyle = etq.colour("back");
+    pen.fillRect(0, 0, width, AXIS);
+    const step = niceStep((to - from) / Math.max(width / 110, 1));
+    pen.fillStyle = etq.colour("muted");
+    for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+      const x = ((at - from) / (to - from)) * width;
+      pen.fillRect(x, AXIS - 6, 1, 5);
+      const text = `${etq.number(+at.toPrecision(9))} ${etq.unit(this.options.unit)}`;
+      if (x + 4 + pen.measureText(text).width < width) pen.fillText(text, x + 4, AXIS / 2);
+    }
+    pen.fillStyle = etq.colour("line");
+    pen.fillRect(0, AXIS - 1, width, 1);
+  }
+
+  // The span at a place of the canvas, or -1.
+  at(x, y) {
+    const row = Math.floor((y - this.axis + this.top) / ROW);
+    if (y < this.axis || !this.rows[row] || this.rows[row].heading) return -1;
+    const { starts, ends, ids } = this.rows[row];
+    const [from, to] = this.view;
+    const time = from + ((to - from) * x) / this.width;
+    const pixel = (to - from) / this.width;
+    const index = firstAbove(ends, time - pixel / 2);
+    return index < ids.length && starts[index] <= time + pixel / 2 ? ids[index] : -1;
+  }
+
+  listen() {
+    const canvas = this.canvas;
+    const fingers = new Map();
+    let moved = 0;
+    canvas.addEventListener("wheel", (event) => {
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        this.zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) / 120), event.offsetX / this.width);
+      } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        event.preventDefault();
+        this.pan((event.deltaX || event.deltaY) / this.width);
+      } else if (this.full > this.height) {
+        const before = this.top;
+        this.scroll(event.deltaY);
+        if (this.top !== before) event.preventDefault();
+      }
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
+      moved = 0;
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!fingers.has(event.pointerId)) return this.tell(event);
+      const [x, y] = fingers.get(event.pointerId);
+      const across = event.offsetX - x;
+      moved += Math.abs(across) + Math.abs(event.offsetY - y);
+      if (fingers.size === 1) {
+        this.pan(-across / this.width);
+        this.scroll(y - event.offsetY);
+      } else if (fingers.size === 2) {
+        const [other] = [...fingers].filter(([finger]) => finger !== event.pointerId).map((each) => each[1]);
+        const factor = Math.abs(event.offsetX - other[0]) / Math.max(Math.abs(x - other[0]), 1);
+        this.zoom(Math.min(Math.max(factor, 0.5), 2), other[0] / this.width);
+      }
+      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
+      etq.hideTip();
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      fingers.delete(event.pointerId);
+      const id = this.at(event.offsetX, event.offsetY);
+      if (moved < 6) this.options.choose?.(id);
+    });
+    canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
+    canvas.addEventListener("pointerleave", () => etq.hideTip());
+    canvas.addEventListener("dblclick", () => this.reset());
+    canvas.addEventListener("keydown", (event) => {
+      const keys = {
+        "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), 0: () => this.reset(),
+        ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
+        ArrowUp: () => this.scroll(-ROW), ArrowDown: () => this.scroll(ROW),
+      };
+      if (event.ctrlKey || event.metaKey || !keys[event.key]) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+  }
+
+  tell(event) {
+    const id = this.at(event.offsetX, event.offsetY);
+    this.canvas.style.cursor = id < 0 ? "grab" : "pointer";
+    if (id < 0) etq.hideTip();
+    else etq.showTip(event, this.options.label(id), this.options.describe(id));
+  }
+};
+
+function pushed(list, value) {
+  list.push(value);
+  return list;
+}
+
+// As much of a text as there is room for.
+function fitted(pen, text, room) {
+  const width = pen.measureText(text).width;
+  if (width <= room) return text;
+  const letters = Math.floor((text.length * room) / width) - 1;
+  return letters < 2 ? "" : `${text.slice(0, letters)}…`;
+}
+
+function niceStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
+}
+
+// Colours of the palette, read once a theme.
+const shades = new Map();
+etq.onRedraw(() => shades.clear());
+etq.shades = {
+  get(name) {
+    if (!shades.has(name)) shades.set(name, etq.colour(name));
+    return shades.get(name);
+  },
+};
+
+// What is told of the span below the pointer: a title, and names with values.
+const tip = etq.element("div", { class: "tip", hidden: true });
+document.body.append(tip);
+
+etq.details = (title, pairs) => {
+  const list = etq.element("dl");
+  for (const [name, value] of pairs) {
+    if (value === null || value === undefined || value === "") continue;
+    list.append(etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value, 300) }));
+  }
+  return [etq.element("strong", { text: etq.short(title, 300) }), list];
+};
+
+etq.showTip = (event, title, pairs) => {
+  tip.replaceChildren(...etq.details(title, pairs));
+  tip.hidden = false;
+  const { offsetWidth: width, offsetHeight: height } = tip;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+  tip.style.top = `${event.clientY + 18 + height < innerHeight ? event.clientY + 18 : Math.max(4, event.clientY - height - 12)}px`;
+};
+
+etq.hideTip = () => {
+  tip.hidden = true;
+};
+
+// Search, and buttons for those without a wheel. text(id) is what is searched; told(ids) what is said of what was found.
+etq.spanTools = (parent, spans, text, told, ...before) => {
+  const input = etq.element("input", { type: "search", placeholder: "Search", "aria-label": "Search" });
+  const said = etq.element("output", { class: "muted" });
+  let found = [];
+  let at = -1;
+  const step = (by) => {
+    if (!found.length) return;
+    at = (at + by + found.length) % found.length;
+    spans.reveal(found[at]);
+    said.textContent = `${at + 1} of ${told(found)}`;
+  };
+  const search = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    found = spans.mark(words.length ? (id) => words.every((word) => text(id).includes(word)) : null);
+    at = -1;
+    said.textContent = words.length ? told(found) : "";
+  };
+  input.addEventListener("input", search);
+  input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
+  const button = (label, title, act) => etq.element("button", { type: "button", title, "aria-label": title, text: label, onclick: act });
+  parent.append(
+    etq.element(
+      "div",
+      { class: "bar" },
+      ...before,
+      input,
+      button("‹", "Previous match", () => step(-1)),
+      button("›", "Next match", () => step(1)),
+      button("+", "Zoom in", () => spans.zoom(1.6)),
+      button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
+      button("Reset", "Show all", () => spans.reset()),
+      said,
+    ),
+  );
+  return { search };
+};

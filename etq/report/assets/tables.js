@@ -1,0 +1,126 @@
+// Sections that are a table: the columns of each, with titles and units.
+
+const share = (name = "share_percent") => ({ name, title: "share", numeric: true, share: true, as: etq.percent });
+const times = (unit, ...names) => names.map(([name, title, meaning]) => ({ name, title: title ?? name, unit, numeric: true, meaning }));
+const unitOf = (rows) => rows.list("unit").find((unit) => unit !== null) ?? null;
+
+etq.section("ops", (parent, { rows, instances }) => {
+  const columns = (table, ...more) => [
+    { name: "op" },
+    ...more,
+    ...times(unitOf(table), ["total", "total", "own time over all runs"]),
+    share(),
+    { name: "calls", numeric: true },
+    ...times(unitOf(table), ["avg", "mean"], ["min"], ["max"]),
+    { name: "kind" },
+  ];
+  etq.table(parent, rows, columns(rows), { sort: ["total"], name: "ops" });
+  parent.append(etq.element("h3", { text: "Op by op" }));
+  const instruction = { name: "instruction_id", title: "instruction", numeric: true };
+  etq.table(parent, instances, columns(instances, instruction), { sort: ["total"], name: "instances" });
+});
+
+etq.section("calls", (parent, { rows }) => {
+  const unit = unitOf(rows);
+  etq.table(parent, rows, [
+    { name: "name" },
+    ...times(unit, ["self_cpu_time", "own, host"]),
+    share("self_cpu_percent"),
+    { name: "shapes", class: "code" },
+    { name: "calls", numeric: true },
+    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"], ["self_device_time", "own, device"], ["device_time_total", "total, device"]),
+    { name: "self_cpu_memory", title: "own memory", numeric: true, as: etq.bytes },
+  ], { sort: ["self_cpu_time"], name: "calls" });
+});
+
+etq.section("kernels", (parent, { rows }) => {
+  const unit = unitOf(rows);
+  etq.table(parent, rows, [
+    { name: "kernel" },
+    ...times(unit, ["total"]),
+    { name: "calls", numeric: true },
+    ...times(unit, ["mean"], ["avg", "mean"], ["min"], ["max"]),
+  ], { sort: ["total"], name: "kernels" });
+});
+
+etq.section("modules", (parent, { rows }) => {
+  const unit = unitOf(rows);
+  etq.table(parent, rows, [
+    { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
+    ...times(unit, ["total", "with modules within"]),
+    share(),
+    ...times(unit, ["own", "own"]),
+    { name: "calls", numeric: true },
+    { name: "module_class", title: "class" },
+    { name: "mapping" },
+  ], { sort: ["total"], name: "modules" });
+});
+
+etq.section("module_calls", (parent, { rows }) => {
+  const unit = unitOf(rows);
+  etq.table(parent, rows, [
+    { name: "module_path", title: "module" },
+    ...times(unit, ["host_total_time", "total, host"], ["host_self_time", "own, host"], ["device_total_time", "total, device"], ["device_self_time", "own, device"], ["mean_time", "mean"]),
+    { name: "calls", numeric: true },
+    { name: "operators", title: "ops", numeric: true },
+  ], { sort: ["host_total_time"], name: "module_calls" });
+});
+
+etq.section("sources", (parent, { rows }) => {
+  etq.table(parent, rows, [
+    { name: "source", title: "line" },
+    ...times(unitOf(rows), ["total"]),
+    share(),
+    { name: "calls", numeric: true },
+  ], { sort: ["total"], name: "sources" });
+});
+
+etq.section("coverage", (parent, { rows, calls }) => {
+  if (rows) drawCoverage(parent, rows);
+  if (!calls) return;
+  parent.append(etq.element("h3", { text: "Calls of delegates" }));
+  const unit = unitOf(calls);
+  etq.table(parent, calls, [
+    { name: "backend" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    ...times(unit, ["total"]),
+    share(),
+    ...times(unit, ["ops", "ops within"], ["copies"], ["layout"], ["unaccounted"], ["avg", "mean"]),
+    { name: "calls", numeric: true },
+    { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
+  ], { name: "delegates" });
+});
+
+function drawCoverage(parent, rows) {
+  const sum = (name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0);
+  const [taken, left] = [sum("delegated"), sum("not_delegated")];
+  const bar = etq.element("div", { class: "split", role: "img", "aria-label": `${taken} nodes in delegates, ${left} in kernels` });
+  for (const [count, name, text] of [[taken, "delegate", "in delegates"], [left, "kernel", "left to kernels"]]) {
+    if (!count) continue;
+    const part = etq.element("span", { text: `${etq.number(count)} ${text}` });
+    part.style.flexGrow = count;
+    part.style.background = `var(--${name})`;
+    part.style.color = `var(--on-span)`;
+    bar.append(part);
+  }
+  parent.append(bar);
+  etq.table(parent, rows, [
+    { name: "op_type", title: "op" },
+    { name: "delegated", title: "nodes in delegates", numeric: true },
+    { name: "not_delegated", title: "nodes left", numeric: true },
+    ...times(unitOf(rows), ["total", "time of these"]),
+    share(),
+    { name: "calls", title: "kernels run", numeric: true },
+    { name: "worst_source", title: "mostly from line" },
+    { name: "worst_module", title: "mostly in module" },
+  ], { sort: ["total"], name: "coverage" });
+}
+
+etq.section("steps", (parent, { steps }) => {
+  etq.table(parent, steps, [
+    { name: "step", numeric: true },
+    { name: "category" },
+    ...times(unitOf(steps), ["time"]),
+    share(),
+  ], { name: "steps" });
+});

@@ -1,0 +1,41 @@
+// Light and dark: as the system says, until someone chooses. Paper is always light.
+
+const root = document.documentElement;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const names = ["auto", "light", "dark"];
+let chosen = "auto";
+
+function apply(theme) {
+  root.dataset.theme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
+  etq.redraw();
+}
+
+// The palette's colours, for what is drawn on a canvas.
+etq.colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+
+etq.themeButton = () => {
+  const button = etq.element("button", { type: "button", class: "quiet", id: "theme", title: "Light or dark" });
+  const tell = () => {
+    button.textContent = `Theme: ${chosen}`;
+  };
+  button.addEventListener("click", () => {
+    chosen = names[(names.indexOf(chosen) + 1) % names.length];
+    tell();
+    apply(chosen);
+  });
+  tell();
+  return button;
+};
+
+dark.addEventListener("change", () => apply(chosen));
+// Before it is laid out anew, the page can't tell how wide paper is: a sheet of A4 or Letter bears this many pixels.
+const PAPER = 680;
+addEventListener("beforeprint", () => {
+  etq.paper = PAPER;
+  apply("light");
+});
+addEventListener("afterprint", () => {
+  etq.paper = null;
+  apply(chosen);
+});
+apply(chosen);

@@ -1,0 +1,64 @@
+"""A query's answer on its way into a page: by columns, texts once each, as compressed text that no markup can be in."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as columns. A column of texts is {"texts": distinct ones, "at": each row's place among them, -1 for none};
+    any other is the list of its values.
+    """
+
+    names: list[str]
+    columns: list[Any]
+    length: int
+
+    def as_data(self) -> dict[str, Any]:
+        return {"names": self.names, "columns": self.columns, "length": self.length}
+
+
+def ask(warehouse: Warehouse, query: str, **parameters: Any) -> Table:
+    """The answer to a query. Raises `QueryError` as `Warehouse.rows` does."""
+    names, rows = warehouse.rows(query, **parameters)
+    return table(names, rows)
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Rows as columns. NaN and infinities, which JSON has no word for, become null."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return Table(list(names), [_column(column) for column in columns], len(rows))
+
+
+def _column(values: Sequence[Any]) -> Any:
+    if any(isinstance(value, str) for value in values):
+        places: dict[str, int] = {}
+        at = [-1 if value is None else places.setdefault(str(value), len(places)) for value in values]
+        return {"texts": list(places), "at": at}
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    return str(value)
+
+
+def packed(data: Any) -> str:
+    """JSON, compressed by gzip, in base64: of letters, digits, + / and = alone, whatever is in it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
+    # Half a character of UTF-16, as a damaged name may have, has no UTF-8.
+    compressed = compressor.compress(text.encode("utf-8", "replace")) + compressor.flush()
+    return base64.b64encode(compressed).decode("ascii")

@@ -1,0 +1,124 @@
+"""A page made of a report's sections: one HTML file that needs nothing else.
+
+What the page may do is said in it, by a content security policy: run this one script and use this one style, told by
+their hashes, and nothing else: no network, no inline handlers, no eval.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Final
+
+import etq
+from etq.output import printable
+from etq.report.columns import Table, packed
+
+# In this order: what a file uses stands before it. Each is a block of its own in one strict script.
+SCRIPTS: Final = (
+    "core.js",
+    "numbers.js",
+    "theme.js",
+    "table.js",
+    "spans.js",
+    "plots.js",
+    "headline.js",
+    "breakdown.js",
+    "timeline.js",
+    "tables.js",
+    "runs.js",
+    "events.js",
+    "memory.js",
+    "advice.js",
+    "main.js",
+)
+VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
+VENDORED_STYLES: Final = ("uPlot.min.css",)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a page. Data only: what draws it is registered in the page's script under `kind`.
+
+    kind     what draws it
+    title    its heading; names from files are not in it
+    tables   its data by name
+    facts    single values beside them
+    note     what the reader must know of it: a cap, a sample, an estimate
+    missing  why there is nothing to draw, and what would help
+    """
+
+    kind: str
+    title: str
+    tables: dict[str, Table] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    note: str | None = None
+    missing: str | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        tables = {name: each.as_data() for name, each in self.tables.items()}
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "tables": tables,
+            "facts": self.facts,
+            "note": self.note,
+            "missing": self.missing,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page shows: a kind of report (a single capture, so far), its title, and its sections in order."""
+
+    kind: str
+    title: str
+    sections: Sequence[Section]
+
+
+def assemble(report: Report) -> str:
+    """The page as text."""
+    data = {
+        "kind": report.kind,
+        "title": report.title,
+        "made_by": f"etq {etq.__version__}",
+        "sections": [section.as_data() for section in report.sections],
+    }
+    script = _script()
+    style = "\n".join([*(_read("vendor", name) for name in VENDORED_STYLES), _read("assets", "page.css")])
+    policy = (
+        f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(printable(report.title)),
+        "style": style,
+        "data": packed(data),
+        "script": script,
+    }
+    page = _read("assets", "page.html")
+    # Split first, so that no part is looked through for the next one's place.
+    pieces = page.split("{{")
+    filled = [pieces[0]]
+    for piece in pieces[1:]:
+        name, rest = piece.split("}}", 1)
+        filled += [parts[name.strip()], rest]
+    return "".join(filled)
+
+
+def _script() -> str:
+    blocks = [f"// {name}\n{{\n{_read('assets', name)}}}" for name in SCRIPTS]
+    return "\n".join(['"use strict";', *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
+
+
+def _read(folder: str, name: str) -> str:
+    return (files("etq.report") / folder / name).read_text(encoding="utf-8")
+
+
+def _hash_of(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

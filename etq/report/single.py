@@ -1,0 +1,360 @@
+"""The report of one capture: what is asked of the views, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.report.columns import Table, ask
+from etq.report.page import Report, Section
+from etq.report.timeline import timeline_section
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse
+
+# What a file's warehouse in memory must have for all that is asked here.
+VIEWS: Final = (
+    "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
+    "device_events", "event_histogram", "execute_breakdown", "findings", "framework_tax", "gpu_utilization",
+    "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
+    "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
+    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",
+    "timeline", "trace_recommendations",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
+
+    warehouse: Warehouse
+    capture: str
+    unit: str | None
+    name: str
+    format: str
+    record: str | None
+    has_record: bool
+    has_program: bool
+    has_executes: bool
+    has_devices: bool
+
+    @property
+    def is_trace(self) -> bool:
+        return self.format == "torch_trace"
+
+    def table(self, query: str, **parameters: Any) -> Table:
+        """The answer to a query about $capture; `$unit` is the unit asked for."""
+        given: dict[str, Any] = {"capture": self.capture, **parameters}
+        if "$unit" in query:
+            given["unit"] = self.unit
+        return ask(self.warehouse, query, **given)
+
+
+def report_of(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> Report:
+    """The report of one capture. Raises `QueryError` where there is no such capture or unit."""
+    asked = _asked(warehouse, capture, unit)
+    sections = [section for make in SECTIONS if (section := make(asked)) is not None]
+    return Report("capture", asked.name, sections)
+
+
+def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> Asked:
+    found = warehouse.capture(capture) if isinstance(capture, str) else capture
+    query = """
+        SELECT
+            c.name,
+            c.format,
+            r.name AS record,
+            coalesce(r.is_complete, false) AS has_record,
+            c.program_id IS NOT NULL AS has_program,
+            EXISTS (
+                FROM event_ticks AS t WHERE t.capture_id = c.capture_id AND t.execute_index IS NOT NULL
+            ) AS has_executes,
+            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices
+        FROM captures AS c
+        LEFT JOIN records AS r ON r.record_id = c.record_id
+        WHERE c.capture_id = $capture_id
+    """
+    [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
+    return Asked(warehouse, found.sha256, unit, *row)
+
+
+def _headline(asked: Asked) -> Section:
+    of_capture = "capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture)"
+    tables = {
+        "numbers": asked.table("FROM headline($capture, unit := $unit)"),
+        "capture": asked.table("FROM capture_summary AS s WHERE s.sha256 = $capture[:12]"),
+        "labels": asked.table(f"SELECT l.key, l.value FROM labels AS l WHERE l.{of_capture} ORDER BY l.key"),
+        "metrics": asked.table(
+            "SELECT m.name, m.value, m.unit, m.meaning, m.run_index, m.sample FROM metric_values($capture) AS m"
+        ),
+        "findings": asked.table(f"SELECT f.rule, f.detail FROM findings AS f WHERE f.{of_capture} ORDER BY ALL"),
+    }
+    if asked.has_record and asked.has_executes:
+        tables["coverage"] = asked.table(
+            """
+            SELECT sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated
+            FROM delegate_coverage($capture) AS d
+            """
+        )
+    if asked.is_trace:
+        tables["steps"] = asked.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
+    if asked.has_devices:
+        tables["devices"] = asked.table("FROM gpu_utilization($capture)")
+    return Section("headline", "Overview", tables, {"name": asked.name, "is_trace": asked.is_trace})
+
+
+def _advice(asked: Asked) -> Section:
+    query = "FROM trace_recommendations($capture)" if asked.is_trace else "FROM advice($capture, unit := $unit)"
+    found = asked.table(query)
+    return Section(
+        "advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say."
+    )
+
+
+def _breakdown(asked: Asked) -> Section | None:
+    """Where the time goes, by module and op."""
+    if asked.is_trace:
+        leaves = asked.table(
+            """
+            SELECT
+                coalesce(k.module, '') AS module_path, k.name AS op, 'slice' AS kind, k.calls,
+                k.self_cpu_time AS own, k.self_cpu_percent AS share_percent, k.unit
+            FROM key_averages($capture, by := 'module', unit := $unit) AS k
+            WHERE k.self_cpu_time > 0
+            """
+        )
+        facts = {"separator": "/", "what": "own time on the host", "leaves": "ops"}
+        return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
+    if not asked.has_executes:
+        missing = "Nothing was executed in this capture, so that there is no time to tell apart."
+        return Section("breakdown", "Where the time goes", missing=missing)
+    note = None
+    if asked.has_record:
+        leaves = asked.table("FROM module_ops($capture, unit := $unit)")
+    else:
+        leaves = asked.table(
+            """
+            SELECT
+                CASE WHEN starts_with(o.op, '(') THEN o.op ELSE '' END AS module_path,
+                o.op, o.kind, o.calls, o.total AS own, o.share_percent, o.unit
+            FROM op_totals($capture, unit := $unit) AS o
+            WHERE o.share_percent IS NOT NULL
+            """
+        )
+        note = _without_record(asked, "which modules its ops belong to")
+    parts = asked.table(
+        """
+        SELECT b.component, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
+        FROM execute_breakdown($capture, unit := $unit) AS b
+        """
+    )
+    facts = {"separator": ".", "what": "own time within the executes", "leaves": "kernels"}
+    return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
+
+
+def _runs(asked: Asked) -> Section | None:
+    if asked.is_trace:
+        steps = asked.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
+        return Section("steps", "Steps", {"steps": steps}) if steps.length else None
+    runs = asked.table(RUNS, most=MOST_RUNS)
+    if not runs.length:
+        return None
+    all_runs = runs.columns[runs.names.index("all_runs")][0]
+    note = None
+    if runs.length < all_runs:
+        note = (
+            f"The page has {runs.length:,} of {all_runs:,} runs: one in so many, and all that warm up or are outliers."
+        )
+    return Section("runs", "Run to run", {"runs": runs}, note=note)
+
+
+# How many runs the plot from run to run has, about: more points than pixels.
+MOST_RUNS: Final = 20_000
+RUNS: Final = """
+    SELECT
+        t.run_index, t.execute, t.is_warm_up, t.is_outlier, t.block_median, t.unit, count(*) OVER () AS all_runs
+    FROM run_times($capture, unit := $unit) AS t
+    QUALIFY
+        t.is_warm_up
+        OR t.is_outlier
+        OR row_number() OVER (ORDER BY t.run_index) % ceil(all_runs / $most) = 0
+    ORDER BY t.run_index
+"""
+
+
+def _ops(asked: Asked) -> Section | None:
+    if asked.is_trace:
+        ops = asked.table(
+            """
+            SELECT
+                k.name, k.shapes, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total, k.cpu_time_avg,
+                k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
+            FROM key_averages($capture, by := 'shape', unit := $unit) AS k
+            """
+        )
+        return Section("calls", "Ops", {"rows": ops}) if ops.length else None
+    ops = asked.table(
+        """
+        SELECT o.op, o.kind, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        FROM op_totals($capture, by := 'instance', unit := $unit) AS o
+        """
+    )
+    families = asked.table(
+        """
+        SELECT o.op, o.kind, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        FROM op_totals($capture, unit := $unit) AS o
+        """
+    )
+    return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
+
+
+def _kernels(asked: Asked) -> Section | None:
+    if not asked.has_devices:
+        return None
+    kernels = asked.table("FROM kernel_table($capture, unit := $unit)")
+    return Section("kernels", "Kernels of devices", {"rows": kernels}) if kernels.length else None
+
+
+def _modules(asked: Asked) -> Section | None:
+    if asked.is_trace:
+        modules = asked.table("FROM module_tree($capture, unit := $unit)")
+        missing = "The trace tells no modules: profile with with_modules=True, or with_stack=True."
+        return Section("module_calls", "Modules", {"rows": modules}, missing=None if modules.length else missing)
+    if not asked.has_executes:
+        return None
+    if not asked.has_record:
+        return Section("modules", "Modules", missing=_without_record(asked, "which module an op belongs to"))
+    return Section("modules", "Modules", {"rows": asked.table("FROM module_totals($capture, unit := $unit)")})
+
+
+def _sources(asked: Asked) -> Section | None:
+    if asked.is_trace or not asked.has_executes:
+        return None
+    if not asked.has_record:
+        return Section("sources", "Source lines", missing=_without_record(asked, "which line an op comes from"))
+    return Section("sources", "Source lines", {"rows": asked.table("FROM source_totals($capture, unit := $unit)")})
+
+
+def _events(asked: Asked) -> Section | None:
+    """Percentiles and histogram of each event, where there are runs to compare."""
+    if asked.is_trace:
+        return None
+    events = asked.table(
+        """
+        SELECT
+            p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, s.kind,
+            CASE WHEN s.chain_index <> -1 THEN p.instruction_id END AS instruction_id, p.runs,
+            max(p.value) FILTER (WHERE p.quantile = 0.05) AS p5,
+            max(p.value) FILTER (WHERE p.quantile = 0.25) AS p25,
+            max(p.value) FILTER (WHERE p.quantile = 0.5) AS p50,
+            max(p.value) FILTER (WHERE p.quantile = 0.75) AS p75,
+            max(p.value) FILTER (WHERE p.quantile = 0.95) AS p95,
+            max(p.value) FILTER (WHERE p.quantile = 0.99) AS p99,
+            p.unit
+        FROM percentiles($capture, quantiles := [0.05, 0.25, 0.5, 0.75, 0.95, 0.99], unit := $unit) AS p
+        JOIN captures AS c ON c.sha256 = $capture
+        JOIN signatures AS s ON s.capture_id = c.capture_id AND s.block_index = p.block_index AND s.slot = p.slot
+        GROUP BY ALL
+        ORDER BY p50 DESC NULLS LAST, p.block_index, p.slot, p.occurrence
+        LIMIT $most
+        """,
+        most=MOST_EVENTS,
+    )
+    if not events.length:
+        return None
+    bars = asked.table(
+        "SELECT h.* EXCLUDE (unit) FROM event_histogram($capture, unit := $unit) AS h LIMIT $most",
+        most=MOST_EVENTS * 25,
+    )
+    note = f"The {MOST_EVENTS:,} longest events." if events.length == MOST_EVENTS else None
+    return Section("events", "Events over runs", {"events": events, "bars": bars}, note=note)
+
+
+# How many distinct events a page has: a program of more is better asked in SQL.
+MOST_EVENTS: Final = 5000
+
+
+# Calls of delegates, with the backend where a record names it.
+DELEGATE_CALLS: Final = """
+    SELECT
+        d.block_index, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops, d.copies,
+        d.layout, d.unaccounted, d.share_percent, d.unit
+    FROM delegate_totals($capture, unit := $unit) AS d
+    JOIN captures AS c ON c.sha256 = $capture
+    LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index
+    LEFT JOIN delegates AS g
+        ON g.record_id = c.record_id AND g.method = r.method AND g.instruction_id = d.instruction_id
+    GROUP BY ALL
+    ORDER BY d.total DESC, d.block_index, d.instruction_id
+"""
+
+
+def _coverage(asked: Asked) -> Section | None:
+    if asked.is_trace or not asked.has_executes:
+        return None
+    calls = asked.table(DELEGATE_CALLS)
+    tables = {"calls": calls} if calls.length else {}
+    if not asked.has_record:
+        missing = _without_record(asked, "what delegates took, and what fell back")
+        return Section("coverage", "Delegate coverage", tables, missing=missing)
+    tables["rows"] = asked.table("FROM delegate_coverage($capture, unit := $unit)")
+    return Section("coverage", "Delegate coverage", tables)
+
+
+def _memory(asked: Asked) -> Section | None:
+    if asked.is_trace:
+        timeline = asked.table("FROM memory_timeline($capture, unit := $unit)")
+        return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
+    tables = {}
+    totals = asked.table("FROM memory_totals($capture)")
+    if totals.length:
+        tables["allocators"] = totals
+    missing = None
+    if asked.has_program:
+        tables["planned"] = asked.table(
+            """
+            SELECT m.*, v.scalar_type, v.sizes::VARCHAR AS sizes
+            FROM captures AS c
+            JOIN programs AS g ON g.program_id = c.program_id,
+                LATERAL (FROM planned_memory(g.sha256)) AS m
+            JOIN program_values AS v
+                ON v.program_id = g.program_id AND v.method = m.method AND v.value_index = m.value_index
+            WHERE c.sha256 = $capture
+            ORDER BY m.method, m.memory_id, m.memory_offset, m.value_index
+            """
+        )
+    else:
+        missing = (
+            "Without its program the capture tells no planned memory, as its tensors' places and lives are in the "
+            f"program's file: etq link {asked.name} PROGRAM.pte, or --pte for a file."
+        )
+    return Section("memory", "Planned memory", tables, missing=missing)
+
+
+def _without_record(asked: Asked, what: str) -> str:
+    if asked.record is not None:
+        return f"The capture doesn't tell {what}, as its ETRecord {asked.record} is half-written."
+    return (
+        f"Without its ETRecord the capture doesn't tell {what}: etq link {asked.name} RECORD, or --etrecord for a file."
+    )
+
+
+def _timeline(asked: Asked) -> Section | None:
+    return timeline_section(asked.table, asked.is_trace)
+
+
+SECTIONS: Final[tuple[Callable[[Asked], Section | None], ...]] = (
+    _headline,
+    _advice,
+    _breakdown,
+    _timeline,
+    _runs,
+    _ops,
+    _kernels,
+    _modules,
+    _sources,
+    _events,
+    _coverage,
+    _memory,
+)

@@ -1,0 +1,105 @@
+"""The timeline of a report: as many events as a page bears, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from etq.report.columns import Table
+from etq.report.page import Section
+
+# The most events a page has: about 2 MB of it, drawn at once.
+MOST_EVENTS: Final = 200_000
+
+# The runs whose events fit: of each block the first runs, those nearest to the median, the slowest and the fastest. One
+# run is there in any case.
+RUNS: Final = """
+    WITH
+    counted AS (
+        SELECT r.run_index, r.name, r.method, r.block_index, r.iteration, count(*) AS events
+        FROM captures AS c
+        JOIN runs AS r ON r.capture_id = c.capture_id
+        JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
+        WHERE c.sha256 = $capture
+        GROUP BY ALL
+    ),
+    timed AS (
+        SELECT n.*, x.execute, x.is_warm_up, x.is_outlier, x.unit, abs(x.execute - x.block_median) AS off
+        FROM counted AS n
+        LEFT JOIN run_times($capture, unit := $unit) AS x ON x.run_index = n.run_index
+    ),
+    placed AS (
+        SELECT
+            t.*,
+            least(
+                row_number() OVER (PARTITION BY t.block_index ORDER BY t.run_index),
+                row_number() OVER (PARTITION BY t.block_index ORDER BY t.off, t.run_index),
+                row_number() OVER (PARTITION BY t.block_index ORDER BY t.execute DESC NULLS LAST, t.run_index),
+                row_number() OVER (PARTITION BY t.block_index ORDER BY t.execute NULLS LAST, t.run_index)
+            ) AS place
+        FROM timed AS t
+    )
+    SELECT
+        p.run_index, p.name, p.method, p.block_index, p.iteration, p.events, p.execute, p.is_warm_up, p.is_outlier,
+        p.unit, count(*) OVER () AS all_runs
+    FROM placed AS p
+    QUALIFY
+        sum(p.events) OVER (ORDER BY p.place, p.run_index) <= $most
+        OR row_number() OVER (ORDER BY p.place, p.run_index) = 1
+    ORDER BY p.run_index
+"""
+
+EVENTS: Final = """
+    SELECT
+        t.run_index, t.signature_index, t.lane, t.depth, t.start, t.duration, t.exclusive, t.is_estimated, t.value,
+        t.value_unit{more}
+    FROM (FROM timeline($capture, runs := $runs, unit := $unit) AS t {kept}) AS t{joined}
+    ORDER BY t.run_index, t.lane, t.depth, t.start
+"""
+
+# What a trace says of each call.
+CALLS: Final = """
+    LEFT JOIN captures AS c ON c.sha256 = $capture
+    LEFT JOIN op_arguments AS a
+        ON a.capture_id = c.capture_id AND a.run_index = t.run_index AND a.event_index = t.event_index"""
+
+SIGNATURES: Final = """
+    SELECT
+        s.signature_index, s.kind, s.category, s.label, s.family,
+        CASE WHEN s.chain_index <> -1 THEN s.instruction_id END AS instruction_id, o.op_type,
+        array_to_string(o.op_types, ', ') AS op_types, o.output_shape, o.module_path, o.source_file, o.source_line,
+        o.lines, o.mapping, o.backend
+    FROM captures AS c
+    JOIN signatures AS s ON s.capture_id = c.capture_id
+    LEFT JOIN signature_ops AS o ON o.capture_id = s.capture_id AND o.signature_index = s.signature_index
+    WHERE c.sha256 = $capture
+    ORDER BY s.signature_index
+"""
+
+
+def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST_EVENTS) -> Section | None:
+    """The section; None where the capture has no events. `most` is the number of events it has at most."""
+    runs = ask(RUNS, most=most)
+    if not runs.length:
+        return None
+    chosen = _column(runs, "run_index")
+    events, all_runs = _column(runs, "events")[0], _column(runs, "all_runs")[0]
+    notes = []
+    kept = ""
+    if len(chosen) < all_runs:
+        notes.append(
+            f"The page has {len(chosen):,} of {all_runs:,} runs: of runs that are alike the first, the slowest, the "
+            "fastest and the most usual."
+        )
+    if len(chosen) == 1 and events > most:
+        kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
+        notes.append(f"Of run {chosen[0]} it has the {most:,} longest events, of {events:,}.")
+    more, joined = (", a.shapes", CALLS) if is_trace else ("", "")
+    lain = ask(EVENTS.format(more=more, joined=joined, kept=kept), runs=chosen)
+    tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
+    return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
+
+
+def _column(table: Table, name: str) -> list[int]:
+    found: list[int] = table.columns[table.names.index(name)]
+    return found

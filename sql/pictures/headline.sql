@@ -1,0 +1,77 @@
+-- One number that says what a capture is about. What it doesn't tell has no row:
+-- unknown is never zero. Times and the tax are medians over runs, with the tenth
+-- and ninetieth percentile where there are several; runs that warm up are left out
+-- of all but the first run's excess.
+-- Columns:
+--   number: execute; load; first run excess; framework tax; delegated time
+--   part: the method, or the name of the runs where no method is known
+--   value: the number
+--   low: its tenth percentile over runs; NULL for a single value
+--   high: its ninetieth percentile over runs; NULL for a single value
+--   runs: number of runs it is taken from
+--   unit: unit of value, low and high; percent
+--   note: what is to be known of it; NULL where there is nothing
+CREATE MACRO headline(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+executes AS (
+    SELECT
+        coalesce(j.method, j.name) AS part,
+        j.execute,
+        t.tax_percent,
+        100 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
+        t.note,
+        j.unit
+    FROM run_times(capture, unit := unit) AS j
+    JOIN framework_tax(capture, unit := unit) AS t ON t.run_index = j.run_index
+    WHERE NOT j.is_warm_up
+),
+loads AS (
+    SELECT
+        l.component,
+        coalesce(r.method, r.name) AS part,
+        l.total,
+        l.unit
+    FROM load_breakdown(capture, unit := unit) AS l
+    CROSS JOIN _capture(capture, unit) AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
+    WHERE l.component IN ('Program::load_method', 'first run excess')
+    -- What is first in a later block may log other events, but is warm already.
+    QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
+        PARTITION BY l.component, coalesce(r.method, r.name) ORDER BY l.run_index
+    ) = 1
+),
+measured AS (
+    SELECT
+        1 AS place, 'execute' AS number, x.part, x.execute AS value, x.unit,
+        NULL AS note
+    FROM executes AS x
+    UNION ALL
+    SELECT
+        CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
+        CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END,
+        l.part, l.total, l.unit, NULL
+    FROM loads AS l
+    UNION ALL
+    SELECT 4, 'framework tax', x.part, x.tax_percent, 'percent', x.note
+    FROM executes AS x
+    UNION ALL
+    SELECT 5, 'delegated time', x.part, x.delegated_percent, 'percent', NULL
+    FROM executes AS x
+    WHERE x.note IS DISTINCT FROM 'no operators traced'
+)
+SELECT
+    m.number,
+    m.part,
+    median(m.value) AS value,
+    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
+    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high,
+    count(*) AS runs,
+    any_value(m.unit) AS unit,
+    max(m.note) AS note
+FROM measured AS m
+WHERE m.value IS NOT NULL
+GROUP BY m.place, m.number, m.part
+ORDER BY m.place, m.part;

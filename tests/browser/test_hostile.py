@@ -1,0 +1,177 @@
+"""Names in files are hostile: a page shows them as text, and nothing in them is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.browser.pages import cells, complaints, opened, written
+from tests.builders import dump, execute, framework, kernel, operator_call, run
+from tests.trace_builders import event, trace
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.common.exceptions import NoAlertPresentException
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+
+CANARY = "window.canary=1"
+HOSTILE = {
+    "script": f"<script>{CANARY};alert(1)</script>",
+    "end of script": f"</script><script>{CANARY};alert(1)</script>",
+    "end of comment": f"--></style></title><!-- <script>{CANARY}</script>",
+    "image": f'"><img src=x onerror="{CANARY};alert(1)">',
+    "handler": f"' onmouseover='{CANARY}' x='",
+    "svg": f"<svg/onload={CANARY}>",
+    "template": "${" + CANARY + "}{{" + CANARY + "}}{{data}}",
+    "url": f"javascript:{CANARY}",
+    "prototype": "__proto__",
+    "constructor": "constructor",
+    "lines": "a\u2028b\u2029c\nd\re\x00",
+    "terminal": "\x1b[31mred\x1b[0m\x07\x9b1m",
+    "direction": "\u202egnp.exe\u202c",
+    "quotes": '"\'`\\\\\\" &amp; &#x3c;',
+    "long": "x" * 30_000,
+    "words": "\U0001f4a3 пример 例",
+}
+# A capture's name holds no =.
+NAME = "</title></script><script>alert(1)</script><!-- \"'&lt;"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """A capture whose events, runs, labels, metrics, modules, lines, findings and name are all hostile."""
+    names = list(HOSTILE.values())
+    runs = []
+    for _ in range(4):
+        events = []
+        for number, name in enumerate(names):
+            # A file's string ends where a zero byte is.
+            events += [
+                kernel(name.replace("\x00", ""), 10 * number + 1, 10 * number + 8, number),
+                operator_call(10 * number, 10 * number + 9, number),
+            ]
+        runs.append(run(HOSTILE["script"], *events, execute(0, 10 * len(names))))
+    loading = run("Default", framework("Program::load_method", 0, 50))
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(dump(loading, *runs), name=NAME)
+        for name in names:
+            # Put there by hand: etq itself would refuse some.
+            warehouse.connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture.capture_id, name, name])
+        warehouse.link(capture, warehouse.ingest_record(_record()))
+        warehouse.metric(capture, "m<b>", 4, unit="<b>")
+        warehouse.metric(capture, "m", 4, unit="constructor")
+        for name in names:
+            warehouse.connection.execute(
+                "INSERT INTO findings VALUES (?, ?, ?)", [capture.capture_id, name[:100], name[:100]]
+            )
+        # What a record says, as a hostile one would.
+        update = """
+            UPDATE signature_ops SET module_path = $name, source_file = $name, source_line = 1, lines = 1,
+                op_type = $name, op_types = [$name], output_shape = $name, backend = $name, method = $name,
+                mapping = 'exact'
+            WHERE signature_index % $count = $number
+        """
+        for number, name in enumerate(names):
+            warehouse.connection.execute(update, {"name": name, "count": len(names), "number": number})
+        yield warehouse
+
+
+def _record() -> Path:
+    from tests.conftest import CAPTURES
+
+    return CAPTURES / "mlp" / "mlp.etrecord"
+
+
+def check(browser: WebDriver) -> None:
+    """Nothing was executed, loaded or complained of, and no element came from a name."""
+    assert browser.execute_script("return window.canary") is None
+    with pytest.raises(NoAlertPresentException):
+        browser.switch_to.alert.dismiss()
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    strange = (
+        "img, svg, iframe, object, embed, form, b, [onerror], [onload], [onmouseover], body script ~ script ~ script"
+    )
+    assert browser.find_elements(By.CSS_SELECTOR, strange) == []
+    assert complaints(browser) == []
+
+
+def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    opened(browser, written(lab, "@latest", tmp_path))
+    check(browser)
+    assert browser.find_element(By.TAG_NAME, "h1").text == NAME
+    assert browser.title == NAME
+    shown = {row[0] for row in cells(browser, "instances")}
+    for name in ("script", "end of script", "image", "svg", "handler", "prototype", "constructor", "quotes", "words"):
+        assert f"native_call_{HOSTILE[name]}.out" in shown, name
+    # What would be obeyed and not shown is written out.
+    assert "native_call_a\\u2028b\\u2029c\\x0ad\\x0de.out" in shown
+    assert "native_call_\\x1b[31mred\\x1b[0m\\x07\\x9b1m.out" in shown
+    assert "native_call_\\u202egnp.exe\\u202c.out" in shown
+    assert [row[2] for row in cells(browser, "metrics")] == ["constructor", "<b>"]
+    wide, screen = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert wide <= screen
+
+
+def test_what_is_told_of_hostile_events_is_text(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    """Every event of the timeline and every part of the icicle is described, every option and search tried."""
+    opened(browser, written(lab, "@latest", tmp_path))
+    script = """
+        for (const spans of [etq.timeline, etq.icicle]) {
+          for (const row of spans.rows) {
+            for (const id of row.ids) {
+              etq.showTip({ clientX: 5, clientY: 5 }, spans.options.label(id), spans.options.describe(id));
+              spans.options.choose(id);
+              spans.drawNow();
+            }
+          }
+        }
+        for (const input of document.querySelectorAll('input[type="search"]')) {
+          for (const text of arguments[0]) {
+            input.value = text;
+            input.dispatchEvent(new Event("input"));
+          }
+        }
+        for (const row of document.querySelectorAll("tr[tabindex]")) row.click();
+        for (const button of document.querySelectorAll("th button, .more")) button.click();
+    """
+    browser.execute_script(script, [name[:200] for name in HOSTILE.values()])
+    check(browser)
+
+
+def test_a_hostile_trace_does_nothing(browser: WebDriver, tmp_path: Path) -> None:
+    events = [event("user_annotation", "ProfilerStep#1", 0, 1000)]
+    for number, name in enumerate(HOSTILE.values()):
+        at = 10 * number + 1
+        events.append(event("cpu_op", name, at, at + 8, external=number + 1, shapes=[[1, 2]]))
+        events.append(event("python_function", f"nn.Module: {name}", at, at + 9, **{"Python id": number + 1}))
+    with etq.open() as warehouse:
+        warehouse.ingest(trace(*events), name=NAME)
+        opened(browser, written(warehouse, "@latest", tmp_path))
+    check(browser)
+    shown = {row[0] for row in cells(browser, "calls")}
+    assert {HOSTILE["script"], HOSTILE["image"]} <= shown
+
+
+def test_the_policy_lets_nothing_else_run(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    """Even markup that got into the page would be dead: no inline handler, no script, no image, no request."""
+    opened(browser, written(lab, "@latest", tmp_path))
+    script = """
+        const box = document.createElement("div");
+        document.body.append(box);
+        box.innerHTML = '<img src="x.png" onerror="window.canary=1"><p onclick="window.canary=1" id="trap">x</p>';
+        document.getElementById("trap").click();
+        const added = document.createElement("script");
+        added.textContent = "window.canary=1";
+        document.body.append(added);
+        const done = arguments[0];
+        fetch("https://example.invalid/").then(() => done("sent"), (error) => done(error.name));
+    """
+    assert browser.execute_async_script(script) == "TypeError"
+    assert browser.execute_script("return window.canary") is None
+    refused = complaints(browser)
+    assert len(refused) >= 4 and all("Content Security Policy" in each for each in refused), refused

@@ -1,0 +1,140 @@
+"""Reports of other kinds of captures in a browser: delegates, traces, and what has neither record nor program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.builders import delegate_call, delegated, dump, execute, run
+from tests.conftest import CAPTURES
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+
+Show = Callable[[str], WebDriver]
+
+
+@pytest.fixture
+def show(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> Iterator[Show]:
+    """Opens the report of a capture of the warehouse; nothing may be complained of by the test's end."""
+
+    def shown(capture: str) -> WebDriver:
+        opened(browser, written(warehouse, capture, tmp_path))
+        return browser
+
+    yield shown
+    assert complaints(browser) == []
+
+
+def test_a_delegated_model(show: Show, warehouse: Warehouse) -> None:
+    folder = CAPTURES / "convnet_xnn"
+    capture = warehouse.ingest(folder / "convnet_xnn_100runs.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(folder / "convnet_xnn.etrecord"))
+    page = show("run")
+    card = page.find_element(By.CSS_SELECTOR, '[data-number="delegate coverage"] .value')
+    assert card.text == "15 of 15"
+    query = """
+        SELECT instruction_id, total, share_percent, ops, copies, layout, unaccounted, avg, calls, block_index
+        FROM delegate_totals('run')
+    """
+    [row] = cells(page, "delegates")
+    assert row[0] == "XnnpackBackend"
+    assert [number(text) for text in row[1:]] == [near(value) for value in warehouse.sql(query).fetchall()[0]]
+    # Nothing is left to kernels, so that no share of them is drawn.
+    assert page.find_element(By.CSS_SELECTOR, "#coverage .split").text == "15 in delegates"
+    assert "without its program" in page.find_element(By.CSS_SELECTOR, "#memory .missing").text.lower()
+
+
+def test_a_bare_capture_says_what_is_missing(show: Show, warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run")
+    page = show("run")
+    missing = {
+        each.get_dom_attribute("id"): each.find_element(By.CLASS_NAME, "missing").text
+        for each in page.find_elements(By.CSS_SELECTOR, "section:has(.missing)")
+    }
+    assert missing.keys() == {"modules", "sources", "coverage", "memory"}
+    for section, text in missing.items():
+        assert ("etq link run PROGRAM.pte" if section == "memory" else "etq link run RECORD") in text
+    assert page.find_elements(By.CSS_SELECTOR, '[data-number="delegate coverage"]') == []
+
+
+def test_a_capture_in_which_nothing_ran(show: Show, warehouse: Warehouse) -> None:
+    """It has a load, and neither an execute of zero nor a tax."""
+    warehouse.ingest(CAPTURES / "mlp/mlp_0runs.etdp", name="run")
+    page = show("run")
+    cards = page.find_elements(By.CLASS_NAME, "card")
+    assert [each.get_dom_attribute("data-number") for each in cards] == ["load"]
+    assert "Nothing was executed" in page.find_element(By.ID, "breakdown").text
+
+
+def test_a_trace(show: Show, warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="run")
+    page = show("run")
+    query = "SELECT module_path, host_total_time, calls FROM module_tree('run') ORDER BY host_total_time DESC"
+    shown = [(row[0], number(row[1])) for row in cells(page, "module_calls")]
+    assert shown == [(path, near(time)) for path, time, _ in warehouse.sql(query).fetchall()]
+    query = "SELECT name, self_cpu_time FROM key_averages('run', by := 'shape')"
+    rows = sorted(warehouse.sql(query).fetchall(), key=lambda row: -row[1])
+    assert [(row[0], number(row[1])) for row in cells(page, "calls")] == [(name, near(time)) for name, time in rows]
+    [(total,)] = warehouse.sql("SELECT sum(self_cpu_time) FROM key_averages('run', by := 'module')").fetchall()
+    assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(total)
+    events = page.execute_script("return etq.timeline.rows.reduce((sum, row) => sum + row.ids.length, 0)")
+    assert events == warehouse.sql("SELECT count(*) FROM event_times('run')").fetchall()[0][0] == 868
+
+
+def test_memory_of_a_trace_over_time(show: Show, warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="run")
+    page = show("run")
+    times, allocated, _ = page.execute_script("return document.querySelector('#memory_timeline .plot').plot.data")
+    rows = warehouse.sql("SELECT time, allocated_bytes FROM memory_timeline('run')").fetchall()
+    assert list(zip(times, allocated, strict=True)) == [tuple(map(pytest.approx, row)) for row in rows]
+
+
+def test_events_on_a_clock_of_their_own_are_said_to_be_estimated(show: Show, warehouse: Warehouse) -> None:
+    one = run(
+        "Execute",
+        delegated("conv", start=5000, end=5020),
+        delegated("relu", start=5030, end=5040),
+        delegate_call(start=10, end=40),
+        execute(start=0, end=50),
+    )
+    warehouse.ingest(dump(one), name="run")
+    page = show("run")
+    script = """
+        const spans = etq.timeline, row = spans.rows[2];
+        return [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], Object.fromEntries(spans.options.describe(id))]);
+    """
+    (first, start, told), _ = page.execute_script(script)
+    assert (first, start) == ("conv", pytest.approx(0.01))
+    assert "estimated" in told["place"]
+
+
+def test_a_run_is_chosen_by_its_name(show: Show, warehouse: Warehouse) -> None:
+    """Runs of several methods are told apart, and each shows its own events."""
+    folder = CAPTURES / "multimethod"
+    capture = warehouse.ingest(folder / "multimethod.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(folder / "multimethod.etrecord"))
+    page = show("run")
+    options = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#timeline select option")]
+    rows = warehouse.sql("SELECT run_index, method, name FROM runs ORDER BY run_index").fetchall()
+    assert [option.split(" · ")[:2] for option in options] == [
+        [f"run {run}", method or name] for run, method, name in rows
+    ]
+    for number_of, _, _ in rows:
+        page.execute_script(
+            "const select = document.querySelector('#timeline select'); select.value = arguments[0];"
+            "select.dispatchEvent(new Event('change'));",
+            number_of,
+        )
+        drawn(page)
+        labels = page.execute_script(
+            "return etq.timeline.rows.flatMap((row) => [...row.ids].map((id) => etq.timeline.options.label(id))).sort()"
+        )
+        query = "SELECT event_name FROM event_times('run') WHERE run_index = $run"
+        assert labels == sorted(row[0] for row in warehouse.sql(query, run=number_of).fetchall())

@@ -1,0 +1,423 @@
+"""The report of a capture in a real browser: what it shows is what the warehouse says."""
+
+from __future__ import annotations
+
+import base64
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.conftest import CAPTURES
+
+selenium = pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
+
+FOLDER = CAPTURES / "transformer"
+CAPTURE = "transformer_100runs"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """The transformer's 100 runs, with its record and its program."""
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(FOLDER / f"{CAPTURE}.etdp", labels={"device": "pixel8"})
+        warehouse.metric(CAPTURE, "temperature", 41)
+        warehouse.link(capture, warehouse.ingest_record(FOLDER / "transformer.etrecord"))
+        warehouse.link(capture, warehouse.ingest_program(FOLDER / "transformer.pte"))
+        yield warehouse
+
+
+@pytest.fixture(scope="module")
+def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(lab, CAPTURE, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture
+def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
+    """The report, freshly opened; nothing may have been complained of when the test is over."""
+    opened(browser, path)
+    yield browser
+    assert complaints(browser) == []
+
+
+def test_it_needs_nothing_else(page: WebDriver) -> None:
+    assert page.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)") == []
+    assert page.find_element(By.TAG_NAME, "h1").text == CAPTURE
+
+
+def test_every_section_is_there(page: WebDriver) -> None:
+    titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
+    assert titles == [
+        "Overview", "Advice", "Where the time goes", "Timeline", "Run to run", "Ops", "Modules", "Source lines",
+        "Events over runs", "Delegate coverage", "Planned memory",
+    ]  # fmt: skip
+    assert page.find_elements(By.CSS_SELECTOR, ".missing") == []
+
+
+def test_headline(page: WebDriver, lab: Warehouse) -> None:
+    shown = {
+        each.get_dom_attribute("data-number"): each.find_element(By.CLASS_NAME, "value").text
+        for each in page.find_elements(By.CLASS_NAME, "card")
+    }
+    later = [
+        row[1:]
+        for row in lab.sql("SELECT run_index, execute, tax_percent FROM framework_tax($c)", c=CAPTURE).fetchall()
+        if row[0] != 1
+    ]
+    assert shown["execute"].endswith("µs")
+    assert float(shown["execute"].split()[0]) == near(statistics.median(row[0] for row in later))
+    assert float(shown["framework tax"].split()[0]) == near(statistics.median(row[1] for row in later))
+    assert shown["load"] == "61.17 µs"  # 61171 ticks of a nanosecond
+    # Of the graph's 93 nodes that a kernel or a delegate runs, no delegate took one.
+    assert shown["delegate coverage"] == "0 of 93"
+
+
+def test_what_is_said_of_it(page: WebDriver) -> None:
+    text = page.find_element(By.ID, "headline").text
+    assert "device pixel8" in text.replace("\n", " ")
+    assert cells(page, "metrics")[0][:2] == ["temperature", "41"]
+
+
+TABLES = {
+    "ops": (
+        "SELECT op, total, share_percent, calls, avg, min, max, kind FROM op_totals($c)",
+        "calls total avg min max share_percent",
+    ),
+    "instances": (
+        "SELECT op, instruction_id, total, share_percent, calls, avg, min, max, kind "
+        "FROM op_totals($c, by := 'instance')",
+        "instruction_id calls total avg min max share_percent",
+    ),
+    "modules": (
+        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, total, share_percent, own, calls, "
+        "module_class, mapping FROM module_totals($c)",
+        "calls own total share_percent",
+    ),
+    "sources": (
+        "SELECT source, total, share_percent, calls FROM source_totals($c)",
+        "calls total share_percent",
+    ),
+    "parts": (
+        "SELECT component, per_execute, share_percent, total, calls FROM execute_breakdown($c)",
+        "calls per_execute total share_percent",
+    ),
+    "coverage": (
+        "SELECT op_type, delegated, not_delegated, total, share_percent, calls, worst_source, worst_module "
+        "FROM delegate_coverage($c)",
+        "delegated not_delegated calls total share_percent",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: str) -> None:
+    query, numbers = TABLES[name]
+    relation = lab.sql(query, c=CAPTURE)
+    is_number = [column in numbers.split() for column in relation.columns]
+    rows = relation.fetchall()
+    if name != "parts":  # shown as they come
+        # The longest first, equally long ones as they come.
+        rows.sort(key=lambda row: -row[relation.columns.index("total")])
+    expected = [
+        [near(value) if numeric else (value or "") for value, numeric in zip(row, is_number, strict=True)]
+        for row in rows
+    ]
+    shown = [
+        [number(text) if numeric else text for text, numeric in zip(row, is_number, strict=True)]
+        for row in cells(page, name)
+    ]
+    assert shown == expected
+
+
+def test_percentiles_are_those_of_the_inspector_view(page: WebDriver, lab: Warehouse) -> None:
+    """p50 of each event, which another view has too."""
+    query = "SELECT event_name, p50 FROM inspector_events($c, unit := 'us')"
+    expected = sorted(row[1] for row in lab.sql(query, c=CAPTURE).fetchall())
+    headings = [each.text.split(",")[0] for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="events"] th')]
+    shown = sorted(number(row[headings.index("p50")]) or 0 for row in cells(page, "events"))
+    assert shown == [near(value) for value in expected]
+
+
+def test_histogram_of_the_event_that_is_chosen(page: WebDriver, lab: Warehouse) -> None:
+    rows = page.find_elements(By.CSS_SELECTOR, 'table[data-name="events"] tbody tr')
+    chosen = next(row for row in rows if row.text.startswith("native_call_addmm.out"))
+    chosen.click()
+    drawn(page)
+    script = "const plot = document.querySelector('#events .plot').plot; return [plot.data[0], plot.data[1]];"
+    edges, counts = page.execute_script(script)
+    note = page.find_element(By.CSS_SELECTOR, "#events .plot + p").text
+    instruction = int(chosen.find_elements(By.TAG_NAME, "td")[1].text)
+    query = """
+        SELECT e.inclusive FROM event_times($c) AS e
+        WHERE e.event_name = 'native_call_addmm.out' AND e.instruction_id = $i
+    """
+    times = [row[0] for row in lab.sql(query, c=CAPTURE, i=instruction).fetchall()]
+    beyond = [time for time in times if time > edges[-1] + 1e-9]
+    assert sum(counts) + len(beyond) == len(times) == 100
+    assert note.startswith(f"100 runs, {len(beyond)} of them beyond") or (note == "100 runs" and not beyond)
+    width = edges[1] - edges[0]
+    for edge, count in zip(edges, counts, strict=True):
+        # A value on an edge itself may be on either side, as numbers are rounded.
+        inside = [time for time in times if edge + 1e-9 < time < edge + width - 1e-9]
+        on_edge = [time for time in times if min(abs(time - edge), abs(time - edge - width)) <= 1e-9]
+        assert len(inside) <= count <= len(inside) + len(on_edge)
+
+
+def test_runs_with_warm_up_and_outliers(page: WebDriver, lab: Warehouse) -> None:
+    at, usual, warm, odd, _ = page.execute_script("return document.querySelector('#runs .plot').plot.data")
+    expected = dict(lab.sql("SELECT run_index, execute FROM framework_tax($c)", c=CAPTURE).fetchall())
+    shown = {run: next(x for x in values if x is not None) for run, *values in zip(at, usual, warm, odd, strict=True)}
+    assert shown == expected
+    middle = statistics.median(time for run, time in expected.items() if run != 1)
+    assert [run for run, time in zip(at, warm, strict=True) if time is not None] == [1]
+    assert [run for run, time in zip(at, odd, strict=True) if time is not None] == [
+        run for run, time in expected.items() if time > 3 * middle and run != 1
+    ]
+
+
+def test_a_run_clicked_is_shown_in_the_timeline(page: WebDriver) -> None:
+    overlay = page.find_element(By.CSS_SELECTOR, "#runs .u-over")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", overlay)
+    place = page.execute_script(
+        "const plot = document.querySelector('#runs .plot').plot; return plot.valToPos(58, 'x') - plot.over.clientWidth / 2;"
+    )
+    ActionChains(page).move_to_element_with_offset(overlay, round(place), 0).click().perform()
+    drawn(page)
+    assert page.find_element(By.CSS_SELECTOR, "#timeline select").get_property("value") == "58"
+
+
+def test_icicle_adds_up(page: WebDriver, lab: Warehouse) -> None:
+    """As wide as all executes together; what is framework lies apart, on the right."""
+    [(total,)] = lab.sql("SELECT sum(execute) FROM framework_tax($c)", c=CAPTURE).fetchall()
+    assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(total)
+    script = """
+        const spans = etq.icicle, row = spans.rows[1];
+        return [...row.ids].map((id, at) => [spans.options.label(id), row.ends[at] - row.starts[at]]);
+    """
+    level = page.execute_script(script)
+    expected = dict(lab.sql("SELECT module_path, total FROM module_totals($c)", c=CAPTURE).fetchall())
+    assert level[-2:] == [
+        ["(framework)", pytest.approx(expected["(framework)"])],
+        ["(unattributed)", pytest.approx(expected["(unattributed)"])],
+    ]
+    assert dict(level)["layers"] == pytest.approx(expected["layers.0"] + expected["layers.1"])
+
+
+def test_timeline_has_the_events_of_the_run(page: WebDriver, lab: Warehouse) -> None:
+    select = page.find_element(By.CSS_SELECTOR, "#timeline select")
+    run = int(str(select.get_property("value")))
+    script = """
+        const spans = etq.timeline;
+        return spans.rows.flatMap((row) => [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], row.ends[at] - row.starts[at]]));
+    """
+    query = "SELECT event_name, start, inclusive FROM event_times($c) WHERE run_index = $run"
+    expected = sorted(lab.sql(query, c=CAPTURE, run=run).fetchall())
+    assert [tuple(each) for each in sorted(page.execute_script(script))] == [
+        (name, pytest.approx(start, abs=1e-6), pytest.approx(length, abs=1e-6)) for name, start, length in expected
+    ]
+    assert len(select.find_elements(By.TAG_NAME, "option")) == 101
+
+
+def test_timeline_tells_what_is_below_the_pointer(page: WebDriver) -> None:
+    canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    script = """
+        const spans = etq.timeline, row = spans.rows[2];
+        const at = [...row.ids].findIndex((id) => spans.options.label(id) === "native_call_addmm.out");
+        spans.reveal(row.ids[at]);
+        const [from, to] = spans.view;
+        return ((row.starts[at] + row.ends[at]) / 2 - from) / (to - from) - 0.5;
+    """
+    place = page.execute_script(script)
+    drawn(page)
+    across, low = round(place * canvas.size["width"]), -canvas.size["height"] // 2
+    ActionChains(page).move_to_element_with_offset(canvas, across, low + 22 + 2 * 19 + 9).perform()
+    text = page.find_element(By.CLASS_NAME, "tip").text
+    assert text.startswith("native_call_addmm.out")
+    for word in ("aten.addmm.default", "layers.0.attn.qkv", "export_models.py:60", "[16, 96]"):
+        assert word in text
+    ActionChains(page).click().perform()
+    assert "layers.0.attn.qkv" in page.find_element(By.CSS_SELECTOR, "#timeline .detail").text
+
+
+def view(page: WebDriver, section: str = "timeline") -> tuple[float, float]:
+    drawn(page)
+    canvas = page.find_element(By.CSS_SELECTOR, f"#{section} canvas")
+    return tuple(float(canvas.get_dom_attribute(f"data-{each}")) for each in ("from", "to"))  # type: ignore[return-value]
+
+
+def turn_wheel(page: WebDriver, canvas: WebElement, by: int) -> None:
+    """With Control held, over the middle of a canvas."""
+    box = page.execute_script(
+        "const box = arguments[0].getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]",
+        canvas,
+    )
+    wheel = {"type": "mouseWheel", "x": box[0], "y": box[1], "deltaX": 0, "deltaY": by, "modifiers": 2}
+    page.execute_cdp_cmd("Input.dispatchMouseEvent", wheel)
+
+
+def test_timeline_zooms_and_pans(page: WebDriver) -> None:
+    canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    whole = view(page)
+    turn_wheel(page, canvas, -120)
+    closer = view(page)
+    assert whole[0] < closer[0] < closer[1] < whole[1]
+    # What was below the pointer, in the middle, stays there.
+    assert sum(closer) == pytest.approx(sum(whole), rel=0.02)
+    ActionChains(page).drag_and_drop_by_offset(canvas, 100, 0).perform()
+    moved = view(page)
+    assert moved[0] < closer[0] and moved[1] - moved[0] == pytest.approx(closer[1] - closer[0])
+    ActionChains(page).double_click(canvas).perform()
+    assert view(page) == whole
+    canvas.send_keys("+")
+    assert view(page)[1] - view(page)[0] < whole[1] - whole[0]
+    canvas.send_keys("0")
+    assert view(page) == whole
+
+
+def test_timeline_is_searched(page: WebDriver, lab: Warehouse) -> None:
+    run = int(str(page.find_element(By.CSS_SELECTOR, "#timeline select").get_property("value")))
+    field = page.find_element(By.CSS_SELECTOR, '#timeline input[type="search"]')
+    field.send_keys("layers.1.ffn native_call")
+    query = """
+        SELECT count(*), sum(e.exclusive) FROM event_times($c) AS e
+        JOIN event_ops($c) AS o ON o.event_name = e.event_name AND o.instruction_id = e.instruction_id
+        WHERE e.run_index = $run AND o.module_path LIKE 'layers.1.ffn%' AND e.event_name LIKE 'native_call%'
+    """
+    [(count, total)] = lab.sql(query, c=CAPTURE, run=run).fetchall()
+    said = page.find_element(By.CSS_SELECTOR, "#timeline output")
+    assert said.text.startswith(f"{count} events, ")
+    assert float(said.text.split(", ")[1].split()[0]) == near(total)
+    whole = view(page)
+    field.send_keys(Keys.ENTER)
+    assert said.text.startswith(f"1 of {count} events")
+    assert view(page)[1] - view(page)[0] < whole[1] - whole[0]
+
+
+def test_icicle_zooms_to_what_is_clicked(page: WebDriver) -> None:
+    canvas = page.find_element(By.CSS_SELECTOR, "#breakdown canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    whole = view(page, "breakdown")
+    left, top = -canvas.size["width"] // 2, -canvas.size["height"] // 2
+    ActionChains(page).move_to_element_with_offset(canvas, left + 60, top + 2 * 19 + 9).click().perform()
+    inside = view(page, "breakdown")
+    assert inside[1] - inside[0] < 0.6 * (whole[1] - whole[0])
+    assert "layers.1" in page.find_element(By.CSS_SELECTOR, "#breakdown .detail").text
+    ActionChains(page).move_to_element_with_offset(canvas, left + 60, top + 9).click().perform()
+    assert view(page, "breakdown") == whole
+
+
+def test_tables_sort_both_ways(page: WebDriver) -> None:
+    heading = page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="calls"]')
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", heading)
+    for direction, is_down in (("descending", True), ("ascending", False)):
+        heading.find_element(By.TAG_NAME, "button").click()
+        calls = [number(row[3]) or 0 for row in cells(page, "ops")]
+        assert heading.get_dom_attribute("aria-sort") == direction
+        assert calls == sorted(calls, reverse=is_down) and len(set(calls)) > 3
+    name = page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="op"] button')
+    name.click()
+    names = [row[0] for row in cells(page, "ops")]
+    assert names == page.execute_script("return [...arguments[0]].sort((a, b) => a.localeCompare(b))", names)
+
+
+def test_tables_are_searched(page: WebDriver, lab: Warehouse) -> None:
+    field = page.find_element(By.CSS_SELECTOR, '#modules input[type="search"]')
+    field.send_keys("attn LINEAR")
+    query = "SELECT module_path FROM module_totals($c) WHERE module_path LIKE '%attn%' AND module_class LIKE '%Linear%'"
+    expected = {row[0] for row in lab.sql(query, c=CAPTURE).fetchall()}
+    assert {row[0] for row in cells(page, "modules")} == expected and len(expected) == 4
+    assert f"{len(expected)} of " in page.find_element(By.CSS_SELECTOR, "#modules .count").text
+
+
+def test_planned_memory(page: WebDriver, lab: Warehouse) -> None:
+    query = "SELECT value_index, memory_offset, first_instruction, last_instruction FROM planned_memory('transformer')"
+    expected = sorted(tuple(map(float, row)) for row in lab.sql(query).fetchall())
+    headings = [
+        each.get_dom_attribute("data-column")
+        for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="planned"] th')
+    ]
+    at = [headings.index(name) for name in ("value_index", "memory_offset", "first_instruction", "last_instruction")]
+    assert sorted(tuple(number(row[place]) for place in at) for row in cells(page, "planned")) == expected
+    assert "22 KiB of 26 KiB" in page.find_element(By.ID, "memory").text  # 22,528 of 26,624 bytes
+    assert page.execute_script("const axis = document.querySelector('#memory .plot').plot.scales; return [axis.x.max, axis.y.max]") == [
+        max(row[3] for row in expected) + 1, 26624,
+    ]  # fmt: skip
+
+
+def test_advice(page: WebDriver, lab: Warehouse) -> None:
+    rows = lab.sql("SELECT rule, severity, finding, evidence, remedy FROM advice($c)", c=CAPTURE).fetchall()
+    shown = page.find_elements(By.CSS_SELECTOR, "#advice li")
+    assert [each.get_dom_attribute("data-rule") for each in shown] == [row[0] for row in rows]
+    for item, row in zip(shown, rows, strict=True):
+        for text in row:
+            assert text in item.text
+
+
+def test_light_and_dark(page: WebDriver) -> None:
+    def colours() -> tuple[str, list[int]]:
+        drawn(page)
+        body = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        pixel = page.execute_script(
+            "const shown = document.querySelector('#breakdown canvas'), pen = document.createElement('canvas').getContext('2d');"
+            "pen.drawImage(shown, 0, 0); return [...pen.getImageData(200, 4, 1, 1).data]"
+        )
+        return body, pixel
+
+    button = page.find_element(By.ID, "theme")
+    assert button.text == "Theme: auto"
+    light = colours()
+    assert light[0] == "rgb(255, 255, 255)"
+    try:
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
+        dark = colours()
+        assert dark[0] != light[0] and dark[1] != light[1]
+        button.click()
+        assert (button.text, colours()) == ("Theme: light", light)
+        button.click()
+        assert (button.text, colours()) == ("Theme: dark", dark)
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_on_a_phone_nothing_lies_beside_the_screen(page: WebDriver) -> None:
+    size = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+    try:
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        drawn(page)
+        wide, screen = page.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        assert wide <= screen == 360
+        assert all(canvas.size["width"] <= 360 for canvas in page.find_elements(By.TAG_NAME, "canvas"))
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_it_prints_light(page: WebDriver) -> None:
+    page.execute_script(
+        "addEventListener('beforeprint', () => { window.printedAs = ["
+        "document.documentElement.dataset.theme, "
+        "Math.max(...[...document.querySelectorAll('.uplot')].map((each) => each.clientWidth))]; })"
+    )
+    page.find_element(By.ID, "theme").click()
+    page.find_element(By.ID, "theme").click()
+    assert page.execute_script("return document.documentElement.dataset.theme") == "dark"
+    printed = base64.b64decode(page.print_page())
+    assert printed.startswith(b"%PDF-") and printed.rstrip().endswith(b"%%EOF")
+    assert page.execute_script("return [...window.printedAs, document.documentElement.dataset.theme]") == [
+        "light",
+        680,
+        "dark",
+    ]

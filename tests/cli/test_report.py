@@ -1,0 +1,109 @@
+"""`etq report` as a user meets it; what the page shows is tested in a browser."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from tests.cli.test_cli import etq_says
+from tests.conftest import CAPTURES
+
+FOLDER = CAPTURES / "convnet"
+
+
+def data_of(page: str) -> dict[str, Any]:
+    [packed] = re.findall(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>', page)
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return found
+
+
+def kinds(page: str) -> dict[str, bool]:
+    """The sections, and whether each has something to show."""
+    return {section["kind"]: section["missing"] is None for section in data_of(page)["sections"]}
+
+
+def test_a_capture_stored_and_a_file_read_are_alike(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    file, record = str(FOLDER / "convnet.etdp"), str(FOLDER / "convnet.etrecord")
+    with etq.open(db) as warehouse:
+        warehouse.link(warehouse.ingest(file, name="run"), warehouse.ingest_record(record))
+    stored, read = str(tmp_path / "stored.html"), str(tmp_path / "read.html")
+    result = etq_says("report", "run", "-o", stored, "--db", db)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{stored}: the report of run\n"
+    assert etq_says("report", file, "--etrecord", record, "-o", read).exit_code == 0
+    one, other = (data_of(Path(path).read_text()) for path in (stored, read))
+    assert [section["kind"] for section in one["sections"]] == [section["kind"] for section in other["sections"]]
+    for here, there in zip(one["sections"][1:], other["sections"][1:], strict=True):
+        assert here["tables"] == there["tables"], here["kind"]
+
+
+def test_all_kinds_of_captures(tmp_path: Path) -> None:
+    """What can't be told is said, not left out or zero."""
+    always = {"headline": True, "advice": True}
+    expected = {
+        CAPTURES / "mlp/mlp_0runs.etdp": {"breakdown": False, "memory": False, "timeline": True, "events": True},
+        CAPTURES / "mlp/mlp_method_only.etdp": {"modules": False, "coverage": False, "runs": True},
+        CAPTURES / "prof_result/iterations.prof_result.bin": {"runs": True, "ops": True, "sources": False},
+        CAPTURES / "torch/pair_mlp.pt.trace.json.gz": {"calls": True, "module_calls": True, "steps": True},
+        CAPTURES / "torch/mlp_train.pt.trace.json.gz": {"module_calls": False, "memory_timeline": True},
+        CAPTURES / "convnet_xnn/convnet_xnn_debug.etdp": {"timeline": True, "ops": True},
+    }
+    for path, sections in expected.items():
+        result = etq_says("report", str(path), "-o", "-")
+        assert result.exit_code == 0, result.stderr
+        found = kinds(result.stdout)
+        assert (always | sections).items() <= found.items(), path
+
+
+def test_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default as the capture, in the current folder, whatever the capture is called."""
+    monkeypatch.chdir(tmp_path)
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        warehouse.ingest(FOLDER / "convnet.etdp", name="../x/\x1b[31m<b>")
+    assert etq_says("report", "@latest", "--db", db).exit_code == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["_x___31m_b_.html", "lab.duckdb"]
+    again = etq_says("report", "@latest", "--db", db)
+    assert (again.exit_code, again.stderr) == (1, "Error: _x___31m_b_.html: exists; overwrite it with --force\n")
+    assert etq_says("report", "@latest", "--db", db, "--force").exit_code == 0
+
+
+def test_times_are_in_the_unit_asked_for() -> None:
+    page = etq_says("report", str(FOLDER / "convnet.etdp"), "-o", "-", "--unit", "ms").stdout
+    for section in data_of(page)["sections"]:
+        for table in section["tables"].values():
+            if "unit" in table["names"] and section["kind"] in ("runs", "ops", "events"):
+                assert table["columns"][table["names"].index("unit")]["texts"] == ["ms"]
+
+
+def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        warehouse.ingest(FOLDER / "convnet.etdp", name="run")
+    for arguments, message in (
+        (["rum"], "no capture matches rum; the nearest are run"),
+        (["run", "run"], "a report is of one capture, not of 2"),
+        (["nowhere.etdp"], "nowhere.etdp"),
+        (["run", "-o", str(tmp_path / "no/folder.html")], "folder.html: can't be written: no such file or directory"),
+        (["run", "--etrecord", str(FOLDER / "convnet.etrecord")], "is no file"),
+    ):
+        result = etq_says("report", *arguments, "--db", db)
+        assert (result.exit_code, result.stdout) == (1, ""), arguments
+        assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    assert etq_says("report", "--db", db).exit_code == 2
+
+
+def test_a_page_that_is_not_written_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("kept")
+    assert etq_says("report", "nowhere.etdp", "-o", str(path), "--force").exit_code == 1
+    assert path.read_text() == "kept" and os.listdir(tmp_path) == ["report.html"]

@@ -1,0 +1,178 @@
+"""A page as a file: what it is put together of, without a browser."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html.parser
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import etq
+import etq.report
+from etq.errors import EtqError
+from etq.report import columns, page
+from etq.report.page import Report, Section
+from etq.report.timeline import timeline_section
+from etq.warehouse import Warehouse
+from tests.builders import dump, execute, framework, kernel, run
+
+ROOT = Path(etq.report.__file__).parent
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags of a page with their attributes, and the texts of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] in ("script", "style", "title"):
+            self.texts.append(data)
+
+
+def an_assembled(title: str = "run", **facts: object) -> str:
+    return page.assemble(Report("capture", title, [Section("headline", "Overview", {}, dict(facts))]))
+
+
+def test_columns() -> None:
+    """Texts stand once; NaN and infinities, which JSON has no word for, are null; other types are texts."""
+    import datetime
+
+    rows = [("a", 1, 0.5, True, None), (None, 2, float("nan"), False, None), ("a", None, float("inf"), None, None)]
+    made = columns.table(["name", "n", "x", "flag", "nothing"], rows)
+    assert made.as_data() == {
+        "names": ["name", "n", "x", "flag", "nothing"],
+        "columns": [
+            {"texts": ["a"], "at": [0, -1, 0]},
+            [1, 2, None],
+            [0.5, None, None],
+            [True, False, None],
+            [None, None, None],
+        ],
+        "length": 3,
+    }
+    assert columns.table(["at"], [(datetime.date(2026, 5, 1),)]).columns == [["2026-05-01"]]
+    assert columns.table(["a", "b"], []).as_data() == {"names": ["a", "b"], "columns": [[], []], "length": 0}
+
+
+@pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "\u2028", "\ud800", "<!--", "x" * 10_000, "😀"])
+def test_packed_data_is_letters_alone(text: str) -> None:
+    packed = columns.packed({"text": text})
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed)
+    read = json.loads(gzip.decompress(base64.b64decode(packed)))["text"]
+    assert read == text.encode("utf-8", "replace").decode()
+
+
+def test_the_policy_names_this_script_and_this_style() -> None:
+    """And nothing else: what the page has of each is what the policy's hashes are of."""
+    parsed = Tags(an_assembled())
+    [policy] = [
+        attributes["content"] for tag, attributes in parsed.tags if tag == "meta" and "http-equiv" in attributes
+    ]
+    rules = dict(rule.strip().split(" ", 1) for rule in (policy or "").split(";"))
+    assert rules.keys() == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    text = an_assembled()
+    for tag, rule in (("script", "script-src"), ("style", "style-src")):
+        [inside] = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        hashed = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{hashed}'"
+
+
+def test_nothing_is_asked_of_a_network() -> None:
+    parsed = Tags(an_assembled())
+    assert not [tag for tag, attributes in parsed.tags if {"src", "href", "action", "style"} & attributes.keys()]
+    assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
+
+
+def test_our_scripts_make_no_markup_of_texts() -> None:
+    """Names from files get into the page by text nodes alone; uPlot, which knows no data of ours but numbers, is apart."""
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|DOMParser|srcdoc"
+    )
+    for path in (ROOT / "assets").glob("*.js"):
+        assert forbidden.search(path.read_text()) is None, path.name
+
+
+def test_every_asset_is_used() -> None:
+    assert sorted(page.SCRIPTS) == sorted(path.name for path in (ROOT / "assets").glob("*.js"))
+    vendored = {*page.VENDORED_SCRIPTS, *page.VENDORED_STYLES}
+    assert vendored == {path.name for path in (ROOT / "vendor").iterdir() if path.suffix in (".js", ".css")}
+
+
+def test_vendored_files_are_as_they_were_published() -> None:
+    """Their versions are those of the note beside them, and a licence is there."""
+    note = (ROOT / "vendor/README.md").read_text()
+    [version] = re.findall(r"uPlot \(v([\d.]+)\)", (ROOT / "vendor/uPlot.iife.min.js").read_text())
+    assert f"| {version} |" in note
+    assert "MIT License" in (ROOT / "vendor/uPlot-LICENSE").read_text()
+
+
+def test_a_title_is_text() -> None:
+    text = an_assembled('</title><script>alert(1)</script>"\x1b[31m{{data}}')
+    parsed = Tags(text)
+    assert [tag for tag, _ in parsed.tags].count("script") == 2
+    assert text.count("</title>") == 1 and "\x1b" not in text
+
+
+def test_a_page_is_alike_each_time(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
+    assert etq.report.page_of(warehouse, ["run"]) == etq.report.page_of(warehouse, [warehouse.capture("run")])
+
+
+def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
+    etq.report.write(warehouse, ["run"], tmp_path / "run.html")
+    assert (tmp_path / "run.html").read_text() == etq.report.page_of(warehouse, ["run"])
+    with pytest.raises(EtqError, match="a report is of one capture, not of 2"):
+        etq.report.page_of(warehouse, ["run", "run"])
+    with pytest.raises(etq.QueryError, match="no capture matches none"):
+        etq.report.page_of(warehouse, ["none"])
+    with pytest.raises(EtqError, match="can't be written"):
+        etq.report.write(warehouse, ["run"], tmp_path / "none/run.html")
+
+
+def test_runs_that_do_not_fit_are_left_out_and_that_is_said(warehouse: Warehouse) -> None:
+    """Of 9 runs of 2 events and one of one, 9 events are 5 runs: each block's first, the slowest, the fastest, and one of the two next to the median of 14.5."""
+    lengths = [50, 11, 30, 12, 13, 14, 15, 16, 99]
+    runs = [run("Execute", kernel("add", 1, length - 1), execute(0, length)) for length in lengths]
+    capture = warehouse.ingest(dump(run("Default", framework("Method::init", 0, 5)), *runs), name="run")
+
+    def ask(query: str, **parameters: object) -> columns.Table:
+        given = {"capture": capture.sha256, **({"unit": "ns"} if "$unit" in query else {}), **parameters}
+        return columns.ask(warehouse, query, **given)
+
+    section = timeline_section(ask, False, most=9)
+    assert section is not None
+    assert section.facts["runs"] == [0, 1, 2, 6, 9]
+    assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: of runs that are alike")
+    events = section.tables["events"]
+    assert set(events.columns[events.names.index("run_index")]) == {0, 1, 2, 6, 9}
+    whole = timeline_section(ask, False, most=19)
+    assert whole is not None and whole.note is None and whole.facts["runs"] == list(range(10))
+
+
+def test_many_runs_are_thinned_but_for_those_that_stand_out(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 30 runs, 10 points: every third, the first, which warms up, and the one outlier."""
+    from etq.report import single
+
+    monkeypatch.setattr(single, "MOST_RUNS", 10)
+    lengths = [50, *[10] * 15, 90, *[10] * 13]
+    warehouse.ingest(dump(*(run("Execute", execute(0, length)) for length in lengths)), name="run")
+    [section] = [each for each in single.report_of(warehouse, "run", None).sections if each.kind == "runs"]
+    runs = section.tables["runs"]
+    assert runs.columns[runs.names.index("run_index")] == [0, 2, 5, 8, 11, 14, 16, 17, 20, 23, 26, 29]
+    assert section.note == "The page has 12 of 30 runs: one in so many, and all that warm up or are outliers."
