@@ -442,6 +442,19 @@ class Views:
         unit: str | None = ...,
         categories: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def timeline(
+        self,
+        capture: str | Capture,
+        run: str | None = ...,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def trace_memory_stats(
         self,
         capture: str | Capture,
