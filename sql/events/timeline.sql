@@ -4,7 +4,8 @@
 -- Those that one DELEGATE_CALL contains and that count the same are laid from the
 -- call's start on: with a clock of their own, as they lie to each other; bare
 -- values one behind the other. Where they would take longer than the call, they
--- are shrunk to it; what is no unit of time (cycles, unknown) fills it.
+-- are shrunk to it; what is no unit of time (cycles, unknown) fills it; bytes and
+-- counts are moments at the call's start.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
@@ -19,8 +20,8 @@
 --   parent_run_index: run of the event that contains it; NULL where none does
 --   parent_index: event_index of that event; NULL where none does
 --   run_start: start of its run's first event, from that of the first run asked for of the same dump; NULL where the run has nothing on the host's clock
---   start: from the start of its run's first event; NULL where nobody can tell: of bytes and counts, and of other clocks outside of calls
---   duration: from start to end; NULL where there is no start and where the times are impossible
+--   start: from the start of its run's first event; NULL for what is on another clock and in no call
+--   duration: from start to end; NULL where there is no start, for bytes and counts, and where the times are impossible
 --   unit: unit of run_start, start and duration
 --   is_estimated: whether start and duration are an estimate
 --   logged: its duration as the file has it, in logged_unit; NULL where the times are impossible
@@ -97,6 +98,7 @@ others AS (
         c.duration_ticks::DOUBLE AS call_duration,
         _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
         CASE
+            WHEN t.written_unit IN ('bytes', 'count') THEN 0
             WHEN t.clock = 'synthetic'
                 THEN sum(t.duration_ticks::DOUBLE) OVER (
                     one_clock ORDER BY t.event_index ROWS UNBOUNDED PRECEDING
@@ -109,9 +111,7 @@ others AS (
     CROSS JOIN asked AS a
     JOIN containers AS c
         ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
-    WHERE NOT t.is_added
-        AND c.is_added
-        AND t.written_unit NOT IN ('bytes', 'count')
+    WHERE NOT t.is_added AND c.is_added
     WINDOW one_clock AS (
         PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
     )
@@ -208,7 +208,8 @@ SELECT
     END * a.multiplier / a.divisor AS start,
     CASE
         WHEN NOT t.is_impossible THEN CASE
-            WHEN t.is_added THEN t.duration_ticks::DOUBLE ELSE e.duration * e.scale
+            WHEN t.is_added THEN t.duration_ticks::DOUBLE
+            WHEN t.written_unit NOT IN ('bytes', 'count') THEN e.duration * e.scale
         END * a.multiplier / a.divisor
     END AS duration,
     a.unit,

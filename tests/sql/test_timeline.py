@@ -84,7 +84,7 @@ def test_what_took_longer_than_its_call_is_shrunk_to_it() -> None:
 
 
 def test_bare_values_lie_one_behind_the_other() -> None:
-    # 300 and 100 cycles fill the call of 40; 2 us are more than it has, unknown ones fill it; bytes are no time.
+    # 300 and 100 cycles fill the call of 40; 2 us are more than it has, unknown ones fill it; bytes take no time.
     assert_query(
         f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index",
         """
@@ -93,7 +93,7 @@ def test_bare_values_lie_one_behind_the_other() -> None:
         relu (cycles),"delegate, cycles",2,0.0,40.0,10.0,True,100,cycles
         Execute (us),"delegate, us",2,0.0,10.0,40.0,True,2,us
         Mystery,"delegate, unknown",2,0.0,10.0,40.0,True,3,unknown
-        Read (bytes),"delegate, bytes",2,0.0,,,False,4096,bytes
+        Read (bytes),"delegate, bytes",2,0.0,10.0,,True,4096,bytes
         """,
         run(
             "Execute",
