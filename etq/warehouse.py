@@ -20,6 +20,7 @@ import duckdb
 from etq import schema
 from etq.connecting import connect
 from etq.errors import QueryError, WarehouseError, message_of
+from etq.exporting import Exporting
 from etq.house import Keeping
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     return Warehouse(connection, path, read_only=read_only)
 
 
-class Warehouse(Keeping):
+class Warehouse(Keeping, Exporting):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,

@@ -77,6 +77,7 @@ def run() -> NoReturn:
 # The commands add themselves to the group above.
 from etq.cli import (  # noqa: E402
     compare,  # noqa: F401
+    export,  # noqa: F401
     files,  # noqa: F401
     gate,  # noqa: F401
     house,  # noqa: F401

@@ -1,3 +1,27 @@
+-- The runs of a capture that are asked for.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the run
+CREATE MACRO _chosen_runs(
+    capture,  -- as everywhere
+    run := NULL,  -- as in `timeline`
+    skip_first := 0,  -- as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- as everywhere
+) AS TABLE
+SELECT r.capture_id, r.run_index
+FROM (SELECT _capture_id(capture) AS capture_id) AS a
+JOIN runs AS r ON r.capture_id = a.capture_id
+WHERE (run IS NULL OR r.run_index = run)
+    AND _is_recorded(
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    );
+
 -- One event of one run, where it lies in time: what a flame chart needs. Events
 -- of delegates that are not in ticks of the host's clock are estimated: nobody
 -- knows when they were, as their clock has nothing in common with the host's.
