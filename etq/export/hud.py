@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import QueryError
-from etq.export.rows import about, arguments, encoded, stated
+from etq.export.rows import about, arguments, encoded, stated, unit_of
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
@@ -33,11 +33,12 @@ def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterat
     if "by" in given:
         query = f"""
             SELECT o.op, o.kind, o.avg, o.calls, o.share_percent, o.unit
-            FROM op_totals($capture{arguments(given)}) AS o
+            FROM op_totals($capture, unit := $unit{arguments(given)}) AS o
         """
+        asked = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
         found += [
             _metric(op, [mean], unit, {"op": op, "kind": kind, "calls": calls, "share_percent": share})
-            for op, kind, mean, calls, share, unit in warehouse.rows(query, capture=capture.sha256, **given)[1]
+            for op, kind, mean, calls, share, unit in warehouse.rows(query, **asked, **given)[1]
             if mean is not None
         ]
     if not found:
