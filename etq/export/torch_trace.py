@@ -144,8 +144,8 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
     for row in rows.to_pylist():
         known = {name: row[column] for column, name in OF_MEMORY.items()}
         args = encoded(stated({**known, "Addr": None if row["address"] is None else int(row["address"])}))
-        when = f'"ts":{microseconds(row["at_ticks"])}'
-        yield f'{{"ph":"i","s":"t","name":"[memory]",{threads[row["thread_index"]]}{when},"args":{args}}}'
+        place = f'{threads[row["thread_index"]]}"ts":{microseconds(row["at_ticks"])}'
+        yield f'{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"args":{args}}}'
 
 
 def _names(warehouse: Warehouse, capture: Capture) -> dict[int, str]:

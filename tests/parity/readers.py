@@ -63,6 +63,7 @@ class Perfetto:
 
         answer = self._rpc.execute_query(sql)
         assert not answer.error, answer.error
+        assert len(set(answer.column_names)) == len(answer.column_names), "rows are by name"
         return [
             tuple(getattr(row, name) for name in answer.column_names)
             for row in QueryResultIterator(answer.column_names, answer.batch)
