@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.export.rows import Lanes, about, arguments, blocks, encoded, microseconds, stated, unit_of
+from etq.export.rows import Lanes, about, arguments, blocks, encoded, microseconds, stated, unit_of, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,13 +60,9 @@ class _Trace:
         self._separator = ""
 
     def of(self, rows: pa.RecordBatch) -> Iterator[str]:
-        import numpy as np
-
         columns = rows.to_pydict()
-        start = np.rint(rows.column("start").to_numpy(zero_copy_only=False)).astype(np.int64).tolist()
-        stops = rows.column("stop").to_numpy(zero_copy_only=False)
-        is_bar = np.isfinite(stops).tolist()
-        stop = np.rint(np.nan_to_num(stops)).astype(np.int64).tolist()
+        start, stop = whole(rows, "start"), whole(rows, "stop")
+        is_bar = rows.column("stop").is_valid().to_pylist()
         for at, (run, event, signature, track, is_estimated, logged, logged_unit) in enumerate(
             zip(*(columns[name] for name in _COLUMNS), strict=True)
         ):
@@ -82,7 +78,7 @@ class _Trace:
             tail = f'"args":{{{static}{dynamic}}}}}'
             dump = self._runs[run][0]
             if is_bar[at]:
-                yield from self._bar(head, tail, dump, track, start[at], stop[at])
+                yield self._bar(head, tail, dump, track, start[at], stop[at])
             else:
                 place = _at(dump, self._thread(dump, track, 0), start[at])
                 yield self._one(f'{{"ph":"i","s":"t",{head}{place},{tail}')
@@ -98,24 +94,23 @@ class _Trace:
             yield self._named("thread_name", dump, thread, {"name": track + beside})
             yield self._named("thread_sort_index", dump, thread, {"sort_index": thread})
 
-    def _bar(self, head: str, tail: str, dump: int, track: str, start: int, stop: int) -> Iterator[str]:
+    def _bar(self, head: str, tail: str, dump: int, track: str, start: int, stop: int) -> str:
         thread = self._thread(dump, track, 0)
         lane = self._lanes.place(thread, start, stop)
         if lane:
             thread = self._thread(dump, track, lane)
         if lane is not None:
-            yield self._one(f'{{"ph":"X",{head}{_at(dump, thread, start)},"dur":{microseconds(stop - start)},{tail}')
-            return
+            return self._one(f'{{"ph":"X",{head}{_at(dump, thread, start)},"dur":{microseconds(stop - start)},{tail}')
         self._apart += 1
         thread, number = self._thread(dump, track, None), f',"id":{self._apart},'
-        yield self._one(f'{{"ph":"b",{head}{_at(dump, thread, start)}{number}{tail}')
-        yield self._one(f'{{"ph":"e",{head}{_at(dump, thread, stop)}{number}"args":{{}}}}')
+        begin = self._one(f'{{"ph":"b",{head}{_at(dump, thread, start)}{number}{tail}')
+        return begin + self._one(f'{{"ph":"e",{head}{_at(dump, thread, stop)}{number}"args":{{}}}}')
 
     def _begin_of_run(self, run: int) -> Iterator[str]:
         """The run as an event around its events of the host, before all of these."""
         if run in self._spans:
             dump, head, args = self._runs[run]
-            yield from self._bar(head, f'"args":{args}}}', dump, HOST, *self._spans[run])
+            yield self._bar(head, f'"args":{args}}}', dump, HOST, *self._spans[run])
 
     def _thread(self, dump: int, track: str, lane: int | None) -> int:
         return self._threads.setdefault((dump, track, lane), len(self._threads) + 1)

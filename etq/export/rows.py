@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Rows at a time: what of a capture is held in Python at once.
 AT_ONCE: Final = 65536
+# The longest time in nanoseconds: some 290 years.
+LONGEST: Final = 9.2e18
 # How many rows of bars beside each other a track may have before what doesn't nest stands apart.
 LANES: Final = 8
 
@@ -52,10 +54,20 @@ def stated(pairs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in pairs.items() if value is not None and value != []}
 
 
+def whole(rows: pa.RecordBatch, column: str) -> list[int]:
+    """A column of times as whole numbers; 0 for NULL, and no more than 64 bits hold."""
+    import numpy as np
+
+    times = np.nan_to_num(rows.column(column).to_numpy(zero_copy_only=False))
+    found: list[int] = np.rint(np.clip(times, -LONGEST, LONGEST)).astype(np.int64).tolist()
+    return found
+
+
 def microseconds(nanoseconds: int) -> str:
     """Whole nanoseconds as microseconds, exactly."""
-    whole, part = divmod(abs(nanoseconds), 1000)
-    return f"{'-' if nanoseconds < 0 else ''}{whole}.{part:03d}"
+    if nanoseconds < 0:
+        return f"-{microseconds(-nanoseconds)}"
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
 def about(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:

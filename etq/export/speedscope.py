@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import QueryError
-from etq.export.rows import LANES, arguments, blocks, encoded, unit_of
+from etq.export.rows import LANES, arguments, blocks, encoded, unit_of, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,13 +97,8 @@ class _Profiles:
         self.count = 0
 
     def of(self, rows: pa.RecordBatch) -> Iterator[str]:
-        import numpy as np
-
         columns = rows.to_pydict()
-        start, stop = (
-            np.rint(rows.column(name).to_numpy(zero_copy_only=False)).astype(np.int64).tolist()
-            for name in ("start", "stop")
-        )
+        start, stop = whole(rows, "start"), whole(rows, "stop")
         for at, (run, event, signature, track, kind, parent_run, parent) in enumerate(
             zip(*(columns[name] for name in _COLUMNS), strict=True)
         ):

@@ -18,7 +18,7 @@ from etq.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer
-from tests.parity.readers import opened_in_speedscope, perfetto, speedscope_package
+from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
 GPU_TRACES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
@@ -140,6 +140,27 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     with perfetto(text) as viewer:
         assert viewer.query(COMPLAINTS) == []
         assert sorted(viewer.query(SLICES), key=str) == given
+
+
+@pytest.mark.parametrize("name", ["mlp_xnn", "cond"])
+def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
+    seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
+    assert seen["warnings"] == []
+    query = """
+        SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, p.label
+        FROM events AS e
+        LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.run_index
+            AND p.event_index = e.parent_index
+        WHERE e.capture_id = _capture_id($c) AND e.duration_ticks > 0
+    """
+    logged = captures.sql(query, c=name).fetchall()
+    shown = [slice for slice in seen["slices"] if slice[4] > 0 and not re.match(r"(Default|Execute) #", slice[2])]
+    assert sorted((label, round(start * 1e6), round(duration * 1e6)) for _, _, label, start, duration, _ in shown) == (
+        sorted(row[:3] for row in logged)
+    )
+    on_host = [(label, parent) for _, track, label, _, _, parent in shown if track == "host"]
+    known = [(row[0], row[3]) for row in logged if row[3] is not None and "#" not in row[0]]
+    assert sorted(pair for pair in on_host if not str(pair[1]).startswith(("Default #", "Execute #"))) == sorted(known)
 
 
 # What is stored of a trace; positions in the file's list are told by their order, as what isn't stored has none.

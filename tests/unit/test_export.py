@@ -122,6 +122,19 @@ def test_chrome_of_cycles_and_of_several_dumps() -> None:
     assert names == ["two, dump 0", "two, dump 1"]
 
 
+def test_times_beyond_64_bits() -> None:
+    """A wrong time scale makes times that no viewer holds: they end where these do."""
+    with etq.open() as warehouse:
+        runs = run("Execute", kernel("add", 5, 2**62), execute(start=1, end=2**62 + 1))
+        warehouse.ingest(dump(runs), name="test", time_scale="s")
+        written = checked(exported(warehouse, "test", "chrome"))
+        assert [(each[2], each[4]) for each in bars(written)][1:] == [
+            ("Method::execute", 9.2e15), ("native_call_add.out", 9.2e15 - 4e6),
+        ]  # fmt: skip
+        [profile] = json.loads(exported(warehouse, "test", "speedscope"))["profiles"]
+        assert check_profile(profile) == 2 and profile["endValue"] == 9_200_000_000_000_000_000
+
+
 def test_chosen_runs() -> None:
     runs = [run("Execute", execute(start=100 * at, end=100 * at + 10)) for at in range(4)]
     assert [each[2] for each in bars(of_runs("chrome", *runs, skip_first=3))] == ["Execute #3", "Method::execute"]
