@@ -8,16 +8,12 @@ model-explorer  node data for Model Explorer: times over the graph of the model
 
 from __future__ import annotations
 
-import gzip
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
-
-import duckdb
 
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 
@@ -56,6 +52,8 @@ def parts(warehouse: Warehouse, capture: str | Capture, to: str, **options: Any)
     given = {name: value for name, value in options.items() if value is not None}
     if unknown := sorted(set(given) - set(OPTIONS[to])):
         raise QueryError(f"{to} takes no {unknown[0]}; what it takes is {', '.join(OPTIONS[to])}")
+    import duckdb
+
     found = warehouse.capture(capture) if isinstance(capture, str) else capture
     try:
         yield from _writer(to, found.format)(warehouse, found, given)
@@ -92,6 +90,8 @@ def to_file(text: Iterator[str], path: str | None) -> None:
         for part in text:
             sys.stdout.write(part)
         return
+    import secrets
+
     fresh = f"{path}.{secrets.token_hex(4)}"
     try:
         with _opened(fresh, path.endswith(GZIP)) as file:
@@ -107,6 +107,8 @@ def to_file(text: Iterator[str], path: str | None) -> None:
 
 def _opened(path: str, is_packed: bool) -> IO[str]:
     if is_packed:
+        import gzip
+
         # Without the time and the name: the same capture gives the same bytes.
         return gzip.open(path, "wt", encoding="utf-8", newline="\n", compresslevel=6)
     return Path(path).open("w", encoding="utf-8", newline="\n")

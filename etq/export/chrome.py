@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
 
 HOST: Final = "host"
+# To readers of PyTorch's traces a kernel is what a GPU runs.
+CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 
 
@@ -180,5 +182,8 @@ def _events(warehouse: Warehouse, capture: Capture) -> dict[int, tuple[str, str]
             "mapping": mapping,
         }
         static = encoded(stated(known))[1:-1]
-        found[index] = (f'"name":{encoded(label)},"cat":{encoded(kind)},', static and static + ",")
+        found[index] = (
+            f'"name":{encoded(label)},"cat":{encoded(CATEGORIES.get(kind, kind))},',
+            static and static + ",",
+        )
     return found

@@ -96,6 +96,25 @@ def test_chrome_of_delegates() -> None:
     assert (read["ph"], float(read["ts"]), read["args"]["logged"]) == ("i", 0.01, 4096)
 
 
+def test_etq_reads_its_own_traces() -> None:
+    """What was a capture of ExecuTorch is then one of slices, with the same times and within the same events."""
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(DELEGATED), name="test")
+        warehouse.ingest(exported(warehouse, "test", "chrome").encode(), name="again")
+        found = warehouse.sql(
+            "SELECT event_name, depth, start, duration FROM timeline('again', unit := 'ns') ORDER BY start, depth"
+        ).fetchall()
+    assert found == [
+        ("Execute #0", 0, 0, 80),
+        ("Method::execute", 1, 0, 80),
+        ("DELEGATE_CALL", 2, 10, 40),
+        ("Convolution (NHWC, F32) IGEMM #1", 0, 15, 20),
+        ("Transpose (ND, X32) #1", 0, 35, 5),
+        ("OPERATOR_CALL", 2, 58, 16),
+        ("native_call_mul.out", 3, 60, 10),
+    ]
+
+
 def test_what_does_not_nest_stands_beside() -> None:
     """Two events of a delegate that overlap, and then more than there are lanes for."""
     overlapping = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
@@ -327,7 +346,7 @@ def test_hostile_names(to: str, warehouse: Warehouse) -> None:
     names = json.dumps(written, ensure_ascii=False, default=str)
     assert all(json.dumps(name, ensure_ascii=False)[1:-1] in names for name in HOSTILE[:1])
     if to == "chrome":
-        kernels = {each["name"] for each in written["traceEvents"] if each.get("cat") == "kernel"}
+        kernels = {each["name"] for each in written["traceEvents"] if each.get("cat") == "op_kernel"}
         assert kernels == {f"native_call_{name}.out" for name in HOSTILE}
 
 
