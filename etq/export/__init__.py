@@ -92,26 +92,31 @@ def to_file(text: Iterator[str], path: str | None) -> None:
         return
     import secrets
 
-    fresh = f"{path}.{secrets.token_hex(4)}"
+    # What is no file, as a pipe or /dev/null, must stay what it is; so must a link.
+    is_device = os.path.exists(path) and not os.path.isfile(path)
+    target = Path(path) if is_device else Path(os.path.realpath(path))
+    fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     try:
         with _opened(fresh, path.endswith(GZIP)) as file:
             for part in text:
                 file.write(part)
-        Path(fresh).replace(path)
+        if not is_device:
+            fresh.replace(target)
     except OSError as error:
         raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
     finally:
-        with suppress(OSError):
-            Path(fresh).unlink()
+        if not is_device:
+            with suppress(OSError):
+                fresh.unlink()
 
 
-def _opened(path: str, is_packed: bool) -> IO[str]:
+def _opened(path: Path, is_packed: bool) -> IO[str]:
     if is_packed:
         import gzip
 
         # Without the time and the name: the same capture gives the same bytes.
         return gzip.open(path, "wt", encoding="utf-8", newline="\n", compresslevel=6)
-    return Path(path).open("w", encoding="utf-8", newline="\n")
+    return path.open("w", encoding="utf-8", newline="\n")
 
 
 def refuse_existing(path: str | None, force: bool) -> None:

@@ -37,7 +37,7 @@ def speedscope(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) ->
         ORDER BY t.run_index, t.start, t.depth, t.event_index
     """
     name = encoded(capture.name)
-    yield f'{{"$schema":"{SCHEMA}","exporter":"etq {__version__}","name":{name},"activeProfileIndex":0,"profiles":[\n'
+    yield f'{{"$schema":"{SCHEMA}","exporter":"etq {__version__}","name":{name},"profiles":[\n'
     frames = ",\n".join(_frames(warehouse, capture))
     profiles = _Profiles(_runs(warehouse, capture), UNITS[unit])
     for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **given}):
@@ -45,7 +45,7 @@ def speedscope(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) ->
     yield from profiles.end_of_run()
     if not profiles.count:
         raise QueryError(f"{capture.name}: no event of the runs asked for has a time")
-    yield f'\n],"shared":{{"frames":[\n{frames}\n]}}}}\n'
+    yield f'\n],"activeProfileIndex":{profiles.first},"shared":{{"frames":[\n{frames}\n]}}}}\n'
 
 
 @dataclass
@@ -95,6 +95,9 @@ class _Profiles:
         self._run: int | None = None
         self._profiles: dict[tuple[str, int], _Profile] = {}
         self.count = 0
+        # What to show at first: the first of those with the most events, as loading has few.
+        self.first = 0
+        self._most = 0
 
     def of(self, rows: pa.RecordBatch) -> Iterator[str]:
         columns = rows.to_pydict()
@@ -143,6 +146,8 @@ class _Profiles:
             head = f'{{"type":"evented","name":{encoded(profile.name)},"unit":"{self._unit}","startValue":0,'
             separator = ",\n" if self.count else ""
             yield f'{separator}{head}"endValue":{profile.end},"events":[\n' + ",\n".join(profile.written) + "]}"
+            if len(profile.written) > self._most:
+                self.first, self._most = self.count, len(profile.written)
             self.count += 1
         self._profiles = {}
 
@@ -159,19 +164,19 @@ def _runs(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
 def _frames(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """A frame a signature, in the order of these: with the line of the model's source, where a record tells it."""
     query = """
-        SELECT s.signature_index, s.label, s.family, s.kind, o.own_op_type, o.module_path, o.source_file, o.source_line
+        SELECT s.signature_index, s.label, s.family, s.kind, o.module_path, o.source_file, o.source_line
         FROM signatures AS s
         LEFT JOIN event_ops($capture) AS o ON o.signature_index = s.signature_index
         WHERE s.capture_id = $id
         ORDER BY s.signature_index
     """
     rows = warehouse.rows(query, capture=capture.sha256, id=capture.capture_id)[1]
-    for place, (index, label, family, kind, op, module, file, line) in enumerate(rows):
+    for place, (index, label, family, kind, module, file, line) in enumerate(rows):
         assert index == place, "signatures are numbered from 0"
         name = family if kind == "kernel" else label
-        if kind == "kernel" and op is not None:
-            name = op
-        frame: dict[str, Any] = {"name": name + (f" [{module}]" if module else "")}
+        # Calls of operators are alike wherever they stand: their kernels tell where.
+        is_placed = module and kind != "operator_call"
+        frame: dict[str, Any] = {"name": f"{name} [{module}]" if is_placed else name}
         if file is not None:
             frame |= {"file": file} | ({} if line is None else {"line": line})
         yield encoded(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,12 @@ def test_speedscope_by_hand() -> None:
     ]
 
 
+def test_speedscope_begins_with_work() -> None:
+    """Not with loading, but with the first of the runs that have the most events."""
+    runs = [run("Default", execute(start=0, end=9)), *[TWO_OPERATORS] * 2, run("Execute", execute(start=0, end=9))]
+    assert of_runs("speedscope", *runs)["activeProfileIndex"] == 1
+
+
 def test_speedscope_of_what_overlaps() -> None:
     """Values that count different things each fill their call: one stands within it, the others beside."""
     written = of_runs(
@@ -381,6 +388,14 @@ def test_files(tmp_path: Path, warehouse: Warehouse) -> None:
     assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
     assert plain.read_text() == exported(warehouse, "test", "chrome")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.json.gz"]
+    link = tmp_path / "link.json"
+    link.symlink_to(plain)
+    warehouse.export("test", "speedscope", link)
+    assert link.is_symlink() and "profiles" in json.loads(plain.read_text()), "the file that a link leads to"
+    warehouse.export("test", "chrome", link)
+    link.unlink()
+    warehouse.export("test", "chrome", os.devnull)
+    assert not Path(os.devnull).is_file()
     with pytest.raises(WarehouseError, match=r"x\.json/y: can't be written: not a directory"):
         warehouse.export("test", "chrome", plain / "y")
     before = plain.read_bytes()
