@@ -93,7 +93,7 @@ def to_file(text: Iterator[str], path: str | None) -> None:
     import secrets
 
     # What is no file, as a pipe or /dev/null, must stay what it is; so must a link.
-    is_device = os.path.exists(path) and not os.path.isfile(path)
+    is_device = os.path.exists(path) and not Path(path).is_file()
     target = Path(path) if is_device else Path(os.path.realpath(path))
     fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     try:
