@@ -270,6 +270,14 @@ def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | No
 
 
 def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+    types = [str(each) for each in relation.types]
+    if "HUGEINT" in types:
+        # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
+        kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
+        names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+        relation = relation.project(
+            ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
+        )
     relation.write_parquet(path)
 
 

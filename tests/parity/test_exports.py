@@ -17,7 +17,7 @@ from etq.export import parts
 from etq.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
-from tests.parity.oracle import answer
+from tests.parity.oracle import answer, names
 from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
@@ -259,31 +259,33 @@ def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
     assert "&lt;/td&gt;&lt;script&gt;document.title" in page, "the profile's name, as text"
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "graph"),
-    [
-        ("convnet", "forward", "edge_dialect_exported_program"),
-        ("convnet", "forward", "exported_program"),
-        ("mlp_xnn", "forward", "edge_dialect_exported_program"),
-        ("mlp_xnn", "forward", "exported_program"),
-        ("transformer", "forward", "edge_dialect_exported_program"),
-        ("transformer", "forward", "exported_program"),
-        ("multimethod", "encode", "edge_dialect_exported_program"),
-        ("multimethod", "decode", "edge_dialect_exported_program"),
-    ],
-)
-def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
-    """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
-    known = answer(name, "model_explorer")[f"{graph}/{method}"]
+# Programs of which Model Explorer's adapter told the nodes, by record, stage and method.
+PROGRAMS = [
+    (name, *reversed(stage.split("/"))) for name in names("model_explorer") for stage in answer(name, "model_explorer")
+]
+
+
+def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
     with etq.open() as warehouse:
         capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name=name)
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
-        written = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))
-        [(graph_id, data)] = written.items()
-        assert graph_id == known["id"]
-        assert set(data["results"]) <= set(known["nodes"]) and len(data["results"]) >= 3
+        found: dict[str, Any] = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))
+        return found
+
+
+@pytest.mark.parametrize(("name", "method", "graph"), PROGRAMS)
+def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
+    """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
+    known = answer(name, "model_explorer")[f"{graph}/{method}"]
+    [(graph_id, data)] = _node_data(name, method, graph).items()
+    assert graph_id == known["id"]
+    assert set(data["results"]) <= set(known["nodes"]) and len(data["results"]) >= 3
+
+
+def test_model_explorer_reads_its_data() -> None:
     builder = pytest.importorskip("model_explorer", reason="Model Explorer is the package ai-edge-model-explorer")
     builder = builder.node_data_builder
+    [(graph_id, data)] = _node_data("transformer", "forward", "exported_program").items()
     given = json.loads(json.dumps(data))
     results = {node: builder.NodeDataResult(**result) for node, result in data.pop("results").items()}
     gradient = [builder.GradientItem(**item) for item in data.pop("gradient")]
