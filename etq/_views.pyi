@@ -525,6 +525,13 @@ class Views:
         capture: str | Capture,
         runs: str | None = ...,
         unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def trace_memory_stats(
         self,

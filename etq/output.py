@@ -1,4 +1,4 @@
-"""Results on their way out: as text tables for people, as CSV, TSV, JSON, Markdown and Parquet for all else."""
+"""Results on their way out: as text tables for people, as CSV, TSV, JSON, Markdown, Parquet and Arrow for all else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from datetime import date, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 
     from etq.warehouse import Warehouse
 
-FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
+FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
 # Of these, formats for people.
 TO_READ: Final = ("table", "markdown")
-SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
+SUFFIXES: Final = {
+    ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
+}  # fmt: skip
+# What is no text; an Arrow IPC file, which Feather is, too.
+BINARY: Final = frozenset({"parquet", "arrow"})
+# Whether texts that a spreadsheet would take for formulas get an apostrophe in CSV and TSV.
+escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 # What would move the cursor, colour or beep: names come from files, and files may be hostile.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_TEXT: Final = 12
@@ -54,12 +62,12 @@ def write(
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
 
-    Raises `EtqError` where the file exists and `force` is not set, or where Parquet would go to a terminal.
+    Raises `EtqError` where the file exists and `force` is not set, or where what is no text would go to a terminal.
     """
     _refuse_existing(path, force)
-    format = format or format_of(path)
-    if format == "parquet":
-        _write_parquet(warehouse.sql(query, **parameters), path)
+    format = _checked_format(format, path)
+    if format in BINARY:
+        _write_binary(warehouse.sql(query, **parameters), format, path)
     else:
         columns, rows = warehouse.rows(query, **parameters)
         if columns:
@@ -71,8 +79,8 @@ def write_rows(
 ) -> None:
     """Write rows of texts as `write` does a result."""
     _refuse_existing(path, force)
-    format = format or format_of(path)
-    if format != "parquet":
+    format = _checked_format(format, path)
+    if format not in BINARY:
         _write_text(columns, rows, format, path)
         return
     import duckdb
@@ -82,13 +90,20 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_parquet(connection.sql(f"SELECT {selected}", params=lists), path)
+        _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
 
 
 def write_text(text: str, path: str | None, *, force: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set."""
     _refuse_existing(path, force)
     _put(text, path)
+
+
+def _checked_format(format: str | None, path: str | None) -> str:
+    format = format or format_of(path)
+    if escaping_formulas.get() and format not in ("csv", "tsv"):
+        raise EtqError(f"formulas are escaped for spreadsheets, in csv and tsv; this is {format}")
+    return format
 
 
 def format_of(path: str | None) -> str:
@@ -117,6 +132,7 @@ def _put(text: str, path: str | None) -> None:
 def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
     """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
     stand beside shares where there is room; verdicts are coloured where colours are shown."""
+    columns = [printable(name) for name in columns]
     cells = [[shown(value) for value in row] for row in rows]
     is_number = [
         all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
@@ -226,14 +242,23 @@ def _tsv(columns: Sequence[str], rows: Rows, _: object) -> str:
 
 
 def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
-    import csv
-    import io
+    """Quoted as RFC 4180 says, lines ending in a newline: the csv module then leaves a text with a lone \\r bare."""
+    as_cell = _no_formula if escaping_formulas.get() else _plain
+    special = re.compile(f'[{delimiter}"\\r\\n]')
 
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_plain(value) for value in row] for row in rows)
-    return text.getvalue()
+    def cell(value: Any) -> str:
+        value = as_cell(value)
+        text = "" if value is None else str(value)
+        return '"' + text.replace('"', '""') + '"' if special.search(text) else text
+
+    # A row of one empty cell would be an empty line, which is no row.
+    return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
+
+
+def _no_formula(value: Any) -> Any:
+    """A value that a spreadsheet doesn't take for a formula, as names of files might make it."""
+    value = _plain(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _json(columns: Sequence[str], rows: Rows, _: object) -> str:
@@ -280,16 +305,40 @@ _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {
 }
 
 
-def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str | None) -> None:
+def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
     if path is not None:
-        relation.write_parquet(path)
+        _BINARY_WRITERS[format](relation, path)
         return
     if sys.stdout.isatty():
-        raise EtqError("Parquet is no text for a terminal; name a file with -o")
+        raise EtqError(f"{format.capitalize()} is no text for a terminal; name a file with -o")
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, "result.parquet")
-        relation.write_parquet(made)
+        made = os.path.join(folder, "result")
+        _BINARY_WRITERS[format](relation, made)
         stream: IO[bytes] = sys.stdout.buffer
         stream.write(Path(made).read_bytes())
+
+
+def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+    types = [str(each) for each in relation.types]
+    if "HUGEINT" in types:
+        # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
+        kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
+        names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+        relation = relation.project(
+            ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
+        )
+    relation.write_parquet(path)
+
+
+def _write_arrow(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+    import pyarrow as pa
+
+    rows = relation.to_arrow_reader()
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+
+
+_BINARY_WRITERS: Final = {"parquet": _write_parquet, "arrow": _write_arrow}

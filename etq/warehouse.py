@@ -21,6 +21,7 @@ import duckdb
 from etq import schema
 from etq.connecting import connect
 from etq.errors import QueryError, WarehouseError, message_of
+from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
 from etq.house import Keeping
 
@@ -73,7 +74,7 @@ def _open_lake(path: str) -> Warehouse:
     return Warehouse(connect(Path(path)), path, read_only=True)
 
 
-class Warehouse(Keeping):
+class Warehouse(Keeping, Exporting):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,

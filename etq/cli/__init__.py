@@ -89,6 +89,7 @@ def run() -> NoReturn:
 from etq.cli import (  # noqa: E402
     compare,  # noqa: F401
     costs,  # noqa: F401
+    export,  # noqa: F401
     files,  # noqa: F401
     flame,  # noqa: F401
     gate,  # noqa: F401

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from etq.errors import EtqError
-from etq.output import FORMATS, TO_READ, format_of, printable, write
+from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, printable, write
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, Warehouse
@@ -43,7 +43,15 @@ def warehouse_option(command: Command) -> Command:
     )(command)
 
 
+def _escape_formulas(_: click.Context, __: click.Parameter, given: bool) -> None:
+    escaping_formulas.set(given)
+
+
 def output_options(command: Command) -> Command:
+    text = "In CSV and TSV: texts that begin as formulas do get an apostrophe."
+    command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
+        command
+    )
     command = click.option("--force", is_flag=True, help="Overwrite the file of -o.")(command)
     command = click.option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")(command)
     text = "By default as the file of -o is called, else table."

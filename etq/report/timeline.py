@@ -49,12 +49,18 @@ RUNS: Final = """
     ORDER BY p.run_index
 """
 
+# What a backend ran is shown within its call; what has no place in time is left out.
 EVENTS: Final = """
     SELECT
-        t.run_index, t.signature_index, t.lane, t.depth, t.start, t.duration, t.exclusive, t.is_estimated, t.value,
-        t.value_unit{more}
-    FROM (FROM timeline($capture, runs := $runs, unit := $unit) AS t {kept}) AS t{joined}
-    ORDER BY t.run_index, t.lane, t.depth, t.start
+        t.run_index, t.signature_index, CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END AS lane,
+        t.depth, t.start, t.duration, x.exclusive, t.is_estimated, x.inclusive AS value, x.unit AS value_unit{more}
+    FROM (
+        FROM timeline($capture, runs := $runs, unit := $unit) AS t
+        WHERE t.start IS NOT NULL AND t.duration IS NOT NULL {kept}
+    ) AS t
+    JOIN event_times($capture, unit := $unit) AS x
+        ON x.run_index = t.run_index AND x.event_index = t.event_index{joined}
+    ORDER BY t.run_index, lane, t.depth, t.start
 """
 
 # What a trace says of each call.

@@ -73,6 +73,95 @@ FROM timed AS t
 LEFT JOIN within AS w
     ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
+-- The same with what it is, and its start on a clock that a run of a counter that
+-- passed zero doesn't turn back: such are counted from the run's last event,
+-- modulo the counter's range, as signed.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   signature_index: what event it is, in `signatures`
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
+--   label: what to call it
+--   family: label without serial numbers and wrappers
+--   instruction_id: the instruction; NULL where none is named
+--   clock: host, delegate, synthetic
+--   written_unit: what its duration counts: ns, us, ms, s, cycles, bytes, count, unknown
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   parent_run_index: that event's run
+--   duration_ticks: from start to end; 0 where the times are impossible
+--   self_ticks: duration_ticks less those of its children
+--   is_added: whether it is in ticks of the host's clock
+--   is_impossible: whether its times are impossible
+--   clock_ticks: its start
+--   origin_ticks: the start of the run's first event in ticks of the host's clock; NULL where there is none
+CREATE MACRO _clocked_times(
+    capture_key,  -- key of a capture
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase  -- as everywhere
+) AS TABLE
+WITH
+turned AS (
+    SELECT
+        t.*,
+        s.kind,
+        s.label,
+        s.family,
+        s.instruction_id,
+        s.clock,
+        _written_unit(s.value_unit, c.time_scale) AS written_unit,
+        CASE
+            WHEN c.clock_bits = 32
+                AND bool_or(e.elapsed_ticks < 0)
+                    OVER (PARTITION BY t.run_index)
+                THEN (
+                    t.start_ticks - last_value(t.start_ticks) OVER in_order
+                    + 10737418240
+                ) % 4294967296 - 2147483648
+                + last_value(t.start_ticks) OVER in_order
+            ELSE t.start_ticks
+        END AS clock_ticks
+    FROM _self_times(
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    JOIN captures AS c ON c.capture_id = capture_key
+    JOIN signatures AS s
+        ON s.capture_id = c.capture_id
+        AND s.signature_index = t.signature_index
+    JOIN event_ticks AS e
+        ON e.capture_id = c.capture_id
+        AND e.run_index = t.run_index
+        AND e.event_index = t.event_index
+    WINDOW in_order AS (
+        PARTITION BY t.run_index ORDER BY t.event_index
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+    )
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    t.signature_index,
+    t.kind,
+    t.label,
+    t.family,
+    t.instruction_id,
+    t.clock,
+    t.written_unit,
+    t.parent_index,
+    t.parent_run_index,
+    t.duration_ticks,
+    t.self_ticks,
+    t.is_added,
+    t.is_impossible,
+    t.clock_ticks,
+    min(t.clock_ticks) FILTER (WHERE t.is_added)
+        OVER (PARTITION BY t.run_index) AS origin_ticks
+FROM turned AS t;
+
 -- One event of one run: when, how long, and how long without the events
 -- within it. In the order of the file: of the events' ends in an ETDump, of their
 -- begins in a prof_result.
@@ -104,54 +193,15 @@ WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
-timed AS (
-    SELECT
-        t.*,
-        s.kind,
-        s.label,
-        s.family,
-        s.instruction_id,
-        s.clock,
-        a.unit,
-        _written_unit(s.value_unit, a.time_scale) AS written,
-        -- Of a counter that passed zero within the run: counted from the run's
-        -- last event, modulo its range, as signed.
-        CASE
-            WHEN c.clock_bits = 32
-                AND bool_or(e.elapsed_ticks < 0)
-                    OVER (PARTITION BY t.run_index)
-                THEN (
-                    t.start_ticks - last_value(t.start_ticks) OVER in_order
-                    + 10737418240
-                ) % 4294967296 - 2147483648
-            ELSE t.start_ticks
-        END AS clock_ticks
-    FROM _self_times(
+named AS (
+    SELECT t.*, a.unit
+    FROM _clocked_times(
         _capture_id(capture),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
     CROSS JOIN asked AS a
-    JOIN captures AS c ON c.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN event_ticks AS e
-        ON e.capture_id = a.capture_id
-        AND e.run_index = t.run_index
-        AND e.event_index = t.event_index
     -- The unit is checked here even where nobody looks at it.
     WHERE a.unit IS NOT NULL
-    WINDOW in_order AS (
-        PARTITION BY t.run_index ORDER BY t.event_index
-        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-    )
-),
-named AS (
-    SELECT
-        t.*,
-        min(t.clock_ticks) FILTER (WHERE t.is_added)
-            OVER (PARTITION BY t.run_index) AS origin
-    FROM timed AS t
 )
 SELECT
     n.run_index,
@@ -162,18 +212,18 @@ SELECT
     n.instruction_id,
     n.parent_index,
     CASE
-        WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin)
-            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+        WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin_ticks)
+            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
     END AS start,
     CASE
         WHEN NOT n.is_impossible THEN n.duration_ticks
-            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
     END AS inclusive,
     CASE
         WHEN NOT n.is_impossible THEN n.self_ticks
-            * _multiplier(n.written, n.unit) / _divisor(n.written, n.unit)
+            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
     END AS exclusive,
-    _shown_unit(n.written, n.unit) AS unit,
+    _shown_unit(n.written_unit, n.unit) AS unit,
     n.clock
 FROM named AS n
 ORDER BY n.run_index, n.event_index;

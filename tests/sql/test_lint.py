@@ -25,8 +25,7 @@ PARAMETERS = {
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
-    "keep_last", "peak_flops", "peak_bandwidth",
-    "keep_last", "runs", "bins",
+    "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {

@@ -9,10 +9,9 @@ import pytest
 
 import etq
 from etq.warehouse import Warehouse
-from tests.builders import Run, delegate_call, delegated, execute, framework, kernel, run
+from tests.builders import Run, execute, framework, kernel, run
 from tests.conftest import CAPTURES
-from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query
-from tests.trace_builders import event, trace
+from tests.sql.test_views import assert_error, assert_query
 
 
 def long_run(length: int) -> Run:
@@ -80,102 +79,6 @@ def test_headline_leaves_out_what_is_unknown() -> None:
         run("Execute", execute(start=0, end=10)),
     )
     assert_error("FROM headline('test', unit := 'hours')", "unit")
-
-
-def test_timeline() -> None:
-    """In the order of starts; a delegate's events and a kernel lie within their calls."""
-    assert_query(
-        """SELECT event_index, lane, depth, parent_index, kind, event_name, start, duration, exclusive, is_estimated, value,
-           value_unit FROM timeline('test', unit := 'ns')""",
-        """
-        event_index,lane,depth,parent_index,kind,event_name,start,duration,exclusive,is_estimated,value,value_unit
-        5,host,0,,framework,Method::execute,0.0,80.0,24.0,False,80.0,ns
-        2,host,1,5,delegate_call,DELEGATE_CALL,10.0,40.0,15.0,False,40.0,ns
-        0,host,2,2,delegate,"Convolution (NHWC, F32) IGEMM #1",15.0,20.0,20.0,False,20.0,ns
-        1,host,2,2,delegate,"Transpose (ND, X32) #1",35.0,5.0,5.0,False,5.0,ns
-        4,host,1,5,operator_call,OPERATOR_CALL,58.0,16.0,6.0,False,16.0,ns
-        3,host,2,4,kernel,native_call_mul.out,60.0,10.0,10.0,False,10.0,ns
-        """,
-        DELEGATED,
-    )
-
-
-def test_timeline_of_some_runs() -> None:
-    query = "SELECT DISTINCT t.run_index FROM timeline('test', runs := [1, 2, 9]) AS t ORDER BY t.run_index"
-    assert_query(query, "run_index\n1\n2\n", *[TWO_OPERATORS] * 4)
-
-
-def test_timeline_lays_what_is_on_another_clock_into_its_call() -> None:
-    """40 ns of a delegate's clock, of which the call's 30 are three quarters; and bare values one after the other."""
-    assert_query(
-        """SELECT event_name, depth, start, duration, is_estimated, value, value_unit
-           FROM timeline('test', unit := 'ns') WHERE event_name <> 'Method::execute'""",
-        """
-        event_name,depth,start,duration,is_estimated,value,value_unit
-        DELEGATE_CALL,1,10.0,30.0,False,30.0,ns
-        one,2,10.0,15.0,True,20.0,ns
-        two,2,32.5,7.5,True,10.0,ns
-        """,
-        run(
-            "Execute",
-            delegated("one", start=5000, end=5020),
-            delegated("two", start=5030, end=5040),
-            delegate_call(start=10, end=40),
-            execute(start=0, end=50),
-        ),
-    )
-    assert_query(
-        """SELECT event_name, start, duration, is_estimated, value, value_unit
-           FROM timeline('test', unit := 'ns') WHERE kind = 'delegate'""",
-        """
-        event_name,start,duration,is_estimated,value,value_unit
-        first (cycles),10.0,10.0,True,300.0,cycles
-        second (cycles),20.0,20.0,True,600.0,cycles
-        """,
-        run(
-            "Execute",
-            delegated("first (cycles)", start=0, end=300),
-            delegated("second (cycles)", start=0, end=600),
-            delegate_call(start=10, end=40),
-            execute(start=0, end=50),
-        ),
-    )
-
-
-def test_timeline_of_a_trace_has_a_lane_a_thread(warehouse: Warehouse) -> None:
-    """Steps, an op within one, a call on another thread, and a kernel on a stream of a device."""
-    events = [
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("cpu_op", "aten::add", 10, 40),
-        event("cpu_op", "aten::mul", 20, 30, thread=2),
-        event("kernel", "add_kernel", 50, 60, thread=7, device=0, stream=7),
-    ]
-    warehouse.ingest(trace(*events), name="traced")
-    rows = warehouse.sql("SELECT event_name, lane, depth, start, duration FROM timeline('traced')").fetchall()
-    assert rows == [
-        ("ProfilerStep#1", "thread 1", 0, 0.0, 100.0),
-        ("aten::add", "thread 1", 1, 10.0, 30.0),
-        ("aten::mul", "thread 2", 0, 20.0, 10.0),
-        ("add_kernel", "device 0 stream 7", 0, 50.0, 10.0),
-    ]
-
-
-@pytest.mark.parametrize("stem", ["transformer_100runs", "convnet_xnn_100runs", "cond_mixed", "maploop", "mlp_wrap32"])
-def test_timeline_of_real_captures_has_every_event_once(all_captures: Warehouse, stem: str) -> None:
-    """Where it is in time as the file says, and within what contains it."""
-    assert all_captures.sql(
-        "SELECT run_index, event_index, start, duration FROM timeline($c) ORDER BY ALL", c=stem
-    ).fetchall() == (
-        all_captures.sql(
-            "SELECT run_index, event_index, start, inclusive FROM event_times($c) ORDER BY ALL", c=stem
-        ).fetchall()
-    )
-    outside = """
-        SELECT count(*) FROM timeline($c) AS t JOIN timeline($c) AS p
-            ON p.run_index = t.run_index AND p.event_index = t.parent_index
-        WHERE t.depth <> p.depth + 1
-    """
-    assert all_captures.sql(outside, c=stem).fetchall() == [(0,)]
 
 
 def test_module_ops_add_up() -> None:

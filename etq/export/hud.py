@@ -1,0 +1,94 @@
+"""Records of PyTorch's benchmark database ("HUD"): a list of {benchmark, model, metric, runners}, one for each metric.
+
+Form: PyTorch's wiki on its benchmark infrastructure (schema v3) and what ExecuTorch's CI writes for its benchmark apps
+(.github/scripts/extract_benchmark_results.py): a metric's unit stands behind its name, as avg_inference_latency(ms),
+and extra_info holds texts. Labels say the rest: `model`, `model_type` and `backend` of the model, `device` and `os` of
+the runner, `benchmark` and `mode`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import QueryError
+from etq.export.rows import about, arguments, encoded, stated, unit_of
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse
+
+# What a benchmark is called, by the format of its captures.
+BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch_trace": "PyTorch"}
+
+
+def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+    """The text of the list. Raises `QueryError` where there is nothing to tell."""
+    schedule = {name: value for name, value in given.items() if name != "by"}
+    query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{arguments(schedule)}) AS m"
+    found = [
+        _metric(name, samples, unit, {"method": method, "run": run, "better": better})
+        for name, method, run, samples, unit, better in warehouse.rows(query, capture=capture.sha256, **schedule)[1]
+    ]
+    if "by" in given:
+        query = f"""
+            SELECT o.op, o.kind, o.avg, o.calls, o.share_percent, o.unit
+            FROM op_totals($capture, unit := $unit{arguments(given)}) AS o
+        """
+        asked = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
+        found += [
+            _metric(op, [mean], unit, {"op": op, "kind": kind, "calls": calls, "share_percent": share})
+            for op, kind, mean, calls, share, unit in warehouse.rows(query, **asked, **given)[1]
+            if mean is not None
+        ]
+    if not found:
+        raise QueryError(f"{capture.name}: no executes, loading or metrics to tell a benchmark database of")
+    shared = _subject(warehouse, capture)
+    yield "[\n" + ",\n".join(encoded({**shared, "metric": metric}) for metric in found)
+    yield "\n]\n"
+
+
+def _subject(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
+    """What was measured, by the labels of its capture."""
+    from etq import __version__
+
+    known = about(warehouse, capture)
+    labels: dict[str, str] = known.pop("labels", {})
+    runner = stated({"name": labels.get("device"), "type": labels.get("os")})
+    extra = {**known, "made_by": f"etq {__version__}", **{f"label_{key}": value for key, value in labels.items()}}
+    return {
+        "benchmark": {
+            "name": labels.get("benchmark", BENCHMARKS.get(capture.format, capture.format)),
+            "mode": labels.get("mode", "inference"),
+            "extra_info": extra,
+        },
+        "model": stated(
+            {
+                "name": labels.get("model", capture.name),
+                "type": labels.get("model_type"),
+                "backend": labels.get("backend") or _backends(warehouse, capture),
+            }
+        ),
+        "runners": [runner] if runner else [],
+    }
+
+
+def _metric(name: str, samples: list[float], unit: str | None, extra: dict[str, Any]) -> dict[str, Any]:
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in stated(extra).items()}
+    return {
+        "name": name if unit is None else f"{name}({unit})",
+        "benchmark_values": samples,
+        "target_value": None,
+        "extra_info": texts,
+    }
+
+
+def _backends(warehouse: Warehouse, capture: Capture) -> str | None:
+    """The delegates of its program, where a record tells them."""
+    query = """
+        SELECT string_agg(DISTINCT d.backend, '+' ORDER BY d.backend)
+        FROM captures AS c JOIN delegates AS d ON d.record_id = c.record_id
+        WHERE c.capture_id = $id
+    """
+    [(found,)] = warehouse.rows(query, id=capture.capture_id)[1]
+    return None if found is None else str(found)

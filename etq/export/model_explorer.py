@@ -1,0 +1,55 @@
+"""Node data for Model Explorer (https://github.com/google-ai-edge/model-explorer): times over the graph of a program.
+
+Form: its `node_data_builder`: {graph id: {name, results: {node id: {value}}, gradient}}. Its adapter of PyTorch's
+exported programs calls the graph `graph` and each node by its name, as the record does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import QueryError
+from etq.export.rows import arguments, encoded
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse
+
+GRAPH: Final = "graph"
+EDGE: Final = "edge_dialect_exported_program"
+# From the least time to the most.
+GRADIENT: Final = [
+    {"stop": 0, "bgColor": "#fff7ec", "textColor": "#000000"},
+    {"stop": 0.5, "bgColor": "#fc8d59", "textColor": "#000000"},
+    {"stop": 1, "bgColor": "#990000", "textColor": "#ffffff"},
+]
+
+
+def model_explorer(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+    """The text of the node data: own time of each node in an execute, on average.
+
+    Raises `QueryError` where no record is linked, no node has a time, or several methods ran and none is said.
+    """
+    asked = {"graph": EDGE, **{name: value for name, value in given.items() if name not in ("method", "graph")}}
+    asked["graph"] = given.get("graph", EDGE)
+    query = f"SELECT g.method, g.node_name, g.own, g.unit FROM _graph_times($capture, $graph{_behind(asked)}) AS g"
+    rows = warehouse.rows(query, capture=capture.sha256, **asked)[1]
+    methods = sorted({method for method, *_ in rows})
+    method = given.get("method") or (methods[0] if len(methods) == 1 else None)
+    if not methods:
+        raise QueryError(f"{capture.name}: no node of {asked['graph']} has a time")
+    if method is None:
+        raise QueryError(f"{capture.name} ran {', '.join(methods)}: which method's graph is meant is said with method")
+    if method not in methods:
+        raise QueryError(f"{capture.name}: no times of a method {method!r}; there are of {', '.join(methods)}")
+    chosen = [row for row in rows if row[0] == method]
+    data = {
+        "name": f"{capture.name}: own time ({chosen[0][3]})",
+        "results": {name: {"value": own} for _, name, own, _ in chosen},
+        "gradient": GRADIENT,
+    }
+    yield encoded({GRAPH: data}) + "\n"
+
+
+def _behind(asked: dict[str, Any]) -> str:
+    return arguments({name: value for name, value in asked.items() if name != "graph"})

@@ -1,0 +1,110 @@
+"""What the formats share: rows in blocks, JSON, times as text, lanes for what does not nest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from etq.warehouse import Capture, Warehouse
+
+# Rows at a time: what of a capture is held in Python at once.
+AT_ONCE: Final = 65536
+# The longest time in nanoseconds: some 290 years.
+LONGEST: Final = 9.2e18
+# How many rows of bars beside each other a track may have before what doesn't nest stands apart.
+LANES: Final = 8
+
+
+def blocks(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """A query's rows, some at a time and in order. They stream: nothing else may be asked until the last is read."""
+    yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
+
+
+def arguments(given: Mapping[str, Any]) -> str:
+    """The call of a macro with these parameters behind the capture."""
+    return "".join(f', "{name}" := ${name}' for name in given)
+
+
+def encoded(value: Any) -> str:
+    """A value as JSON in ASCII alone: whatever a name holds, no reader stumbles over it.
+
+    NaN and infinities have no JSON; null is what other tools write.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def stated(pairs: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known: without NULLs and empty lists."""
+    return {name: value for name, value in pairs.items() if value is not None and value != []}
+
+
+def whole(rows: pa.RecordBatch, column: str) -> list[int]:
+    """A column of times as whole numbers; 0 for NULL, and no more than 64 bits hold."""
+    import numpy as np
+
+    times = np.nan_to_num(rows.column(column).to_numpy(zero_copy_only=False))
+    found: list[int] = np.rint(np.clip(times, -LONGEST, LONGEST)).astype(np.int64).tolist()
+    return found
+
+
+def microseconds(nanoseconds: int) -> str:
+    """Whole nanoseconds as microseconds, exactly."""
+    if nanoseconds < 0:
+        return f"-{microseconds(-nanoseconds)}"
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+
+
+def about(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
+    """What a file should say of the capture it came from: name, hash, time scale, when, labels."""
+    _, [(scale, moment)] = warehouse.rows(
+        "SELECT c.time_scale, c.captured_at FROM captures AS c WHERE c.capture_id = $id", id=capture.capture_id
+    )
+    labels = dict(
+        warehouse.rows(
+            "SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $id ORDER BY l.key", id=capture.capture_id
+        )[1]
+    )
+    found = {"capture": capture.name, "sha256": capture.sha256, "format": capture.format, "time_scale": scale}
+    return stated({**found, "captured_at": moment and moment.isoformat(), "labels": labels or None})
+
+
+def unit_of(warehouse: Warehouse, capture: Capture) -> str:
+    """The unit to ask times in: nanoseconds, or cycles where ticks are cycles."""
+    return "cycles" if about(warehouse, capture)["time_scale"] == "cycles" else "ns"
+
+
+class Lanes:
+    """Bars of each track, by start, so that in each lane they stand within each other or side by side."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, list[list[int]]] = {}
+
+    def place(self, track: int, start: int, end: int) -> int | None:
+        """The lane that a bar fits into, from 0; None where none of the allowed ones has room."""
+        lanes = self._ends.setdefault(track, [])
+        for at, stack in enumerate(lanes):
+            while stack and stack[-1] <= start:
+                stack.pop()
+            if not stack or end <= stack[-1]:
+                stack.append(end)
+                return at
+        if len(lanes) == LANES:
+            return None
+        lanes.append([end])
+        return len(lanes) - 1

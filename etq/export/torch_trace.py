@@ -1,0 +1,192 @@
+"""A capture of a PyTorch Profiler trace as a trace again: what of it is stored, as Kineto writes it.
+
+Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace_json` reads them. Events
+stand in the file's order, with its processes, threads and clock. What etq doesn't store is not in it: flows, instants
+but `[memory]`, counters, metadata but names, and arguments that no view reads (Record function id, Ev Idx, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.export.rows import about, arguments, blocks, encoded, microseconds, stated
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from etq.warehouse import Capture, Warehouse
+
+# Arguments of all events, of ops (JSON as it was written), and of what a device ran, by column.
+OF_EVENTS: Final = {
+    "external_id": "External id",
+    "correlation_id": "correlation",
+    "sequence_number": "Sequence number",
+    "forward_thread": "Fwd thread id",
+    "call_stack": "Call stack",
+}
+OF_OPS: Final = {
+    "inputs": "Concrete Inputs",
+    "dtypes": "Input type",
+    "strides": "Input Strides",
+    "shapes": "Input Dims",
+}
+OF_DEVICES: Final = {
+    "device": "device",
+    "stream": "stream",
+    "registers_per_thread": "registers per thread",
+    "shared_memory_bytes": "shared memory",
+    "blocks_per_sm": "blocks per SM",
+    "warps_per_sm": "warps per SM",
+    "occupancy_percent": "est. achieved occupancy %",
+    "bandwidth_gb_per_s": "memory bandwidth (GB/s)",
+    "bytes": "bytes",
+}
+WRITTEN_OF_DEVICES: Final = {"grid": "grid", "block": "block"}
+OF_MEMORY: Final = {
+    "bytes": "Bytes",
+    "total_allocated": "Total Allocated",
+    "total_reserved": "Total Reserved",
+    "device_type": "Device Type",
+    "device": "Device Id",
+}
+PROPERTIES: Final = {
+    "device": "id",
+    "name": "name",
+    "memory_bytes": "totalGlobalMem",
+    "compute_major": "computeMajor",
+    "compute_minor": "computeMinor",
+    "multiprocessors": "numSms",
+}
+
+
+def torch_trace(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+    """The text of the trace. With options that choose among steps, it has the events of these alone."""
+    from etq import __version__
+
+    known = about(warehouse, capture)
+    head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {__version__}", **known}}
+    if (rank := known.get("labels", {}).get("rank", "")).isdecimal():
+        head["distributedInfo"] = {"rank": int(rank)}
+    if properties := _properties(warehouse, capture):
+        head["deviceProperties"] = properties
+    yield encoded(head)[:-1] + ',"traceEvents":[\n'
+    threads = _threads(warehouse, capture)
+    names = _names(warehouse, capture)
+    separator = ""
+    asked = {"capture": capture.sha256, **given}
+    for rows in blocks(warehouse, _slices(given), asked):
+        yield separator + ",\n".join(_of_slices(rows, names, threads))
+        separator = ",\n"
+    if not given:
+        for rows in blocks(warehouse, _MEMORY, asked):
+            yield separator + ",\n".join(_of_memory(rows, threads))
+            separator = ",\n"
+    if named := _thread_names(warehouse, capture):
+        yield separator + ",\n".join(named)
+    yield "\n]}\n"
+
+
+def _slices(given: dict[str, Any]) -> str:
+    columns = ", ".join(
+        [
+            *(f"e.{name}" for name in OF_EVENTS),
+            *(f"o.{name}" for name in OF_OPS),
+            *(f"d.{name}" for name in (*OF_DEVICES, *WRITTEN_OF_DEVICES)),
+        ]
+    )
+    return f"""
+        SELECT t.signature_index, e.thread_index, t.start_ticks, t.elapsed_ticks, {columns}
+        FROM _chosen_runs($capture{arguments(given)}) AS r
+        JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
+        JOIN trace_events AS e
+            ON e.capture_id = t.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
+        LEFT JOIN op_arguments AS o
+            ON o.capture_id = t.capture_id AND o.run_index = t.run_index AND o.event_index = t.event_index
+        LEFT JOIN device_events AS d
+            ON d.capture_id = t.capture_id AND d.run_index = t.run_index AND d.event_index = t.event_index
+        ORDER BY t.event_index
+    """
+
+
+_MEMORY: Final = f"""
+    SELECT m.thread_index, m.at_ticks, m.address, {", ".join(f"m.{name}" for name in OF_MEMORY)}
+    FROM (SELECT _capture_id($capture) AS capture_id) AS a
+    JOIN trace_memory AS m ON m.capture_id = a.capture_id
+    ORDER BY m.event_index
+"""
+
+
+def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, str]) -> Iterator[str]:
+    columns = rows.to_pydict()
+    said = [(f'"{name}":', columns[column]) for column, name in (OF_EVENTS | OF_DEVICES).items() if _any(rows, column)]
+    written = [
+        (f'"{name}":', columns[column]) for column, name in (OF_OPS | WRITTEN_OF_DEVICES).items() if _any(rows, column)
+    ]
+    for at, (signature, thread, start, elapsed) in enumerate(
+        zip(
+            *(columns[name] for name in ("signature_index", "thread_index", "start_ticks", "elapsed_ticks")),
+            strict=True,
+        )
+    ):
+        args = [name + encoded(values[at]) for name, values in said if values[at] is not None]
+        args += [name + values[at] for name, values in written if values[at] is not None]
+        when = f'"ts":{microseconds(start)},"dur":{microseconds(elapsed)}'
+        yield f'{{"ph":"X",{names[signature]}{threads[thread]}{when},"args":{{{",".join(args)}}}}}'
+
+
+def _any(rows: pa.RecordBatch, column: str) -> bool:
+    """Whether anything stands in a column."""
+    return bool(rows.column(column).null_count < rows.num_rows)
+
+
+def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
+    for row in rows.to_pylist():
+        known = {name: row[column] for column, name in OF_MEMORY.items()}
+        args = encoded(stated({**known, "Addr": None if row["address"] is None else int(row["address"])}))
+        place = f'{threads[row["thread_index"]]}"ts":{microseconds(row["at_ticks"])}'
+        yield f'{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"args":{args}}}'
+
+
+def _names(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
+    """Of each signature its category and name as JSON."""
+    query = "SELECT s.signature_index, s.category, s.label FROM signatures AS s WHERE s.capture_id = $id"
+    rows = warehouse.rows(query, id=capture.capture_id)[1]
+    return {index: f'"cat":{encoded(category or "")},"name":{encoded(name)},' for index, category, name in rows}
+
+
+def _threads(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
+    query = "SELECT t.thread_index, t.process, t.thread FROM threads AS t WHERE t.capture_id = $id"
+    rows = warehouse.rows(query, id=capture.capture_id)[1]
+    return {index: f'"pid":{_as_written(pid)},"tid":{_as_written(tid)},' for index, pid, tid in rows}
+
+
+def _thread_names(warehouse: Warehouse, capture: Capture) -> list[str]:
+    query = """
+        SELECT t.process, t.thread, t.process_name, t.thread_name
+        FROM threads AS t WHERE t.capture_id = $id ORDER BY t.thread_index
+    """
+    found: dict[str, None] = {}
+    for pid, tid, process, thread in warehouse.rows(query, id=capture.capture_id)[1]:
+        for what, name, of in (
+            ("process_name", process, f'"pid":{_as_written(pid)}'),
+            ("thread_name", thread, f'"pid":{_as_written(pid)},"tid":{_as_written(tid)}'),
+        ):
+            if name is not None:
+                found[f'{{"ph":"M","name":"{what}",{of},"ts":0,"args":{encoded({"name": name})}}}'] = None
+    return [*found]
+
+
+def _as_written(name: str) -> str:
+    """A process or thread: a number where it is spelled as one is."""
+    is_number = name.removeprefix("-").isascii() and name.removeprefix("-").isdecimal() and str(int(name)) == name
+    return name if is_number else encoded(name)
+
+
+def _properties(warehouse: Warehouse, capture: Capture) -> list[dict[str, Any]]:
+    query = f"""
+        SELECT {", ".join(f"d.{name}" for name in PROPERTIES)}
+        FROM trace_devices AS d WHERE d.capture_id = $id ORDER BY d.device
+    """
+    rows = warehouse.rows(query, id=capture.capture_id)[1]
+    return [stated(dict(zip(PROPERTIES.values(), row, strict=True))) for row in rows]

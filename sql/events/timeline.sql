@@ -1,0 +1,252 @@
+-- The runs of a capture that are asked for.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the run
+CREATE MACRO _chosen_runs(
+    capture,  -- as everywhere
+    runs := NULL,  -- as in `timeline`
+    skip_first := 0,  -- as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- as everywhere
+) AS TABLE
+SELECT r.capture_id, r.run_index
+FROM (SELECT _capture_id(capture) AS capture_id) AS a
+JOIN runs AS r ON r.capture_id = a.capture_id
+WHERE (runs IS NULL OR list_contains(runs, r.run_index))
+    AND _is_recorded(
+        r.iteration, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    );
+
+-- One event of one run, where it lies in time: what a flame chart needs. Events
+-- of delegates that are not in ticks of the host's clock are estimated: nobody
+-- knows when they were, as their clock has nothing in common with the host's.
+-- Those that one DELEGATE_CALL contains and that count the same are laid from the
+-- call's start on: with a clock of their own, as they lie to each other; bare
+-- values one behind the other. Where they would take longer than the call, they
+-- are shrunk to it; what is no unit of time (cycles, unknown) fills it; bytes and
+-- counts are moments at the call's start.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   signature_index: what event it is, in `signatures`
+--   track: what it stands with: host; for what a delegate ran, its backend where a record tells it, else delegate, and what it counts where that is no tick of the host's; in a trace its process and thread
+--   thread_index: its thread, in `threads`; NULL where it is of no trace
+--   depth: number of the events asked for that contain it
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
+--   event_name: the event's label
+--   family: label without serial numbers and wrappers
+--   instruction_id: the instruction; NULL where none is named
+--   parent_run_index: run of the event that contains it; NULL where none does
+--   parent_index: event_index of that event; NULL where none does
+--   run_start: start of its run's first event, from that of the first run asked for of the same dump; NULL where the run has nothing on the host's clock
+--   start: from the start of its run's first event; NULL for what is on another clock and in no call
+--   duration: from start to end; NULL where there is no start, for bytes and counts, and where the times are impossible
+--   unit: unit of run_start, start and duration
+--   is_estimated: whether start and duration are an estimate
+--   logged: its duration as the file has it, in logged_unit; NULL where the times are impossible
+--   logged_unit: ns, us, ms, s, cycles, bytes, count, unknown
+CREATE MACRO timeline(
+    capture,  -- name, hash prefix, @latest or selector
+    runs := NULL,  -- list of run_index: these runs alone; NULL: all
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+) AS TABLE
+WITH RECURSIVE
+asked AS (
+    SELECT
+        c.capture_id,
+        c.time_scale,
+        c.unit,
+        _multiplier(c.time_scale, c.unit) AS multiplier,
+        _divisor(c.time_scale, c.unit) AS divisor
+    FROM _capture(capture, unit) AS c
+),
+timed AS MATERIALIZED (
+    SELECT t.*
+    FROM _clocked_times(
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t
+    WHERE runs IS NULL OR list_contains(runs, t.run_index)
+),
+containers AS MATERIALIZED (
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.parent_run_index,
+        t.parent_index,
+        t.clock_ticks,
+        t.duration_ticks,
+        t.is_added,
+        o.backend
+    FROM timed AS t
+    CROSS JOIN asked AS a
+    LEFT JOIN signature_ops AS o
+        ON o.capture_id = a.capture_id AND o.signature_index = t.signature_index
+    SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
+        ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
+),
+levels AS (
+    SELECT c.run_index, c.event_index, c.backend, 1 AS depth
+    FROM containers AS c
+    ANTI JOIN containers AS p
+        ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
+    UNION ALL
+    SELECT c.run_index, c.event_index, c.backend, l.depth + 1
+    FROM levels AS l
+    JOIN containers AS c
+        ON c.parent_run_index = l.run_index AND c.parent_index = l.event_index
+),
+-- What is not in ticks of the host's clock, with the call that contains it.
+others AS (
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.parent_run_index,
+        t.parent_index,
+        t.clock,
+        t.written_unit,
+        t.duration_ticks::DOUBLE AS duration,
+        (c.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE AS call_start,
+        c.duration_ticks::DOUBLE AS call_duration,
+        _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
+        CASE
+            WHEN t.written_unit IN ('bytes', 'count') THEN 0
+            WHEN t.clock = 'synthetic'
+                THEN sum(t.duration_ticks::DOUBLE) OVER (
+                    one_clock ORDER BY t.event_index ROWS UNBOUNDED PRECEDING
+                ) - t.duration_ticks
+            ELSE (
+                t.clock_ticks::HUGEINT - min(t.clock_ticks) OVER one_clock
+            )::DOUBLE
+        END AS since
+    FROM timed AS t
+    CROSS JOIN asked AS a
+    JOIN containers AS c
+        ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
+    WHERE NOT t.is_added AND c.is_added
+    WINDOW one_clock AS (
+        PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
+    )
+),
+laid AS (
+    SELECT
+        o.run_index,
+        o.event_index,
+        o.call_start,
+        o.since,
+        o.duration,
+        coalesce(least(
+            o.ratio,
+            o.call_duration / nullif(max(o.since + o.duration) OVER (
+                PARTITION BY
+                    o.parent_run_index, o.parent_index, o.clock, o.written_unit
+            ), 0)
+        ), 0) AS scale
+    FROM others AS o
+),
+origins AS (
+    SELECT
+        r.run_index,
+        r.dump_index,
+        o.origin_ticks,
+        -- Where a run begins before the one in front of it, a counter passed zero.
+        4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
+            PARTITION BY r.dump_index ORDER BY r.run_index
+        ) AS turned_ticks
+    FROM asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN (
+        SELECT
+            i.run_index,
+            i.origin_ticks,
+            c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (
+                ORDER BY i.run_index
+            ) AS is_turned
+        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
+        CROSS JOIN asked AS a
+        JOIN captures AS c ON c.capture_id = a.capture_id
+    ) AS o ON o.run_index = r.run_index
+),
+begun AS (
+    SELECT
+        o.run_index,
+        (
+            o.origin_ticks::HUGEINT + o.turned_ticks
+            - min(o.origin_ticks::HUGEINT + o.turned_ticks)
+                OVER (PARTITION BY o.dump_index)
+        )::DOUBLE AS since_first
+    FROM origins AS o
+),
+-- Of a trace alone.
+threaded AS (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.thread_index,
+        coalesce(h.process_name || ' ', '') || h.process || ', '
+        || coalesce(h.thread_name, h.thread) AS track
+    FROM asked AS a
+    JOIN trace_events AS e ON e.capture_id = a.capture_id
+    JOIN threads AS h
+        ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    t.signature_index,
+    CASE
+        WHEN h.track IS NOT NULL THEN h.track
+        WHEN t.kind <> 'delegate' THEN 'host'
+        ELSE coalesce(l.backend, 'delegate') || CASE
+            WHEN t.is_added THEN ''
+            WHEN t.written_unit = a.time_scale THEN ', own clock'
+            ELSE ', ' || t.written_unit
+        END
+    END AS track,
+    h.thread_index,
+    coalesce(l.depth, 0) AS depth,
+    t.kind,
+    t.label AS event_name,
+    t.family,
+    t.instruction_id,
+    CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
+        AS parent_run_index,
+    t.parent_index,
+    b.since_first * a.multiplier / a.divisor AS run_start,
+    CASE
+        WHEN t.is_added
+            THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
+        ELSE e.call_start + e.since * e.scale
+    END * a.multiplier / a.divisor AS start,
+    CASE
+        WHEN NOT t.is_impossible THEN CASE
+            WHEN t.is_added THEN t.duration_ticks::DOUBLE
+            WHEN t.written_unit NOT IN ('bytes', 'count') THEN e.duration * e.scale
+        END * a.multiplier / a.divisor
+    END AS duration,
+    a.unit,
+    e.scale IS NOT NULL AS is_estimated,
+    CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
+    t.written_unit AS logged_unit
+FROM timed AS t
+CROSS JOIN asked AS a
+JOIN begun AS b ON b.run_index = t.run_index
+LEFT JOIN levels AS l
+    ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
+LEFT JOIN laid AS e
+    ON e.run_index = t.run_index AND e.event_index = t.event_index
+LEFT JOIN threaded AS h
+    ON h.run_index = t.run_index AND h.event_index = t.event_index
+ORDER BY t.run_index, start NULLS LAST, depth, t.event_index;

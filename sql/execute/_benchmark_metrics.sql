@@ -1,0 +1,98 @@
+-- What a database of benchmarks keeps of a capture: one metric, of the recorded
+-- runs, and the metrics that were measured beside events.
+-- Columns:
+--   position: order to show them in
+--   name: as in `known_metrics` where it is known: inference_latency, avg_inference_latency, model_load_time
+--   method: the method that it is about; NULL where that isn't known
+--   run_index: the run it is about; NULL for the capture as a whole
+--   samples: its values, in the order of the runs or samples
+--   unit: what they count; NULL where unknown
+--   better: lower or higher; NULL where unknown
+CREATE MACRO _benchmark_metrics(
+    capture,  -- as everywhere
+    skip_first := 0,  -- as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        c.capture_id,
+        CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
+    FROM _capture(capture, NULL) AS c
+),
+executes AS (
+    SELECT
+        r.method,
+        list(
+            e.execute_ticks * _multiplier(c.time_scale, a.unit)
+            / _divisor(c.time_scale, a.unit)
+            ORDER BY e.run_index
+        ) AS samples,
+        any_value(a.unit) AS unit
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS e
+    CROSS JOIN asked AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = e.run_index
+    WHERE e.execute_ticks IS NOT NULL
+    GROUP BY r.method
+),
+loads AS (
+    SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
+    FROM load_breakdown(
+        capture,
+        CASE (FROM asked AS a SELECT a.unit) WHEN 'ms' THEN 'ms' ELSE 'cycles' END
+    ) AS l
+    WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
+    HAVING count(*) > 0
+),
+measured AS (
+    SELECT
+        m.name,
+        m.run_index,
+        list(m.value ORDER BY m.source NULLS FIRST, m.sample) AS samples,
+        m.unit,
+        m.better
+    FROM asked AS a
+    JOIN metrics AS m ON m.capture_id = a.capture_id
+    GROUP BY m.name, m.run_index, m.unit, m.better
+),
+said AS (
+    SELECT
+        1 AS position,
+        'avg_inference_latency' AS name,
+        e.method,
+        NULL::INTEGER AS run_index,
+        [fsum(e.sample) / count(*)] AS samples,
+        any_value(e.unit) AS unit,
+        'lower' AS better
+    FROM (
+        SELECT x.method, unnest(x.samples) AS sample, x.unit FROM executes AS x
+    ) AS e
+    GROUP BY e.method
+    UNION ALL
+    SELECT 2, 'inference_latency', e.method, NULL, e.samples, e.unit, 'lower'
+    FROM executes AS e
+    UNION ALL
+    SELECT 3, 'model_load_time', NULL, NULL, l.samples, l.unit, 'lower'
+    FROM loads AS l
+    UNION ALL
+    SELECT 4, m.name, NULL, m.run_index, m.samples, m.unit, m.better
+    FROM measured AS m
+)
+SELECT
+    s.position,
+    s.name,
+    s.method,
+    s.run_index,
+    s.samples,
+    s.unit,
+    s.better
+FROM said AS s
+ORDER BY s.position, s.name, s.method, s.run_index NULLS FIRST, s.unit;

@@ -1,0 +1,128 @@
+-- One node of a program's graph, at one of the stages of its lowering, with the
+-- own time of what ran it, as `node_totals` has it. A node of the exported
+-- program has the time of all nodes of the edge graph that came from it, as their
+-- debug handles say; of several nodes of a handle the last has it. Nodes that
+-- nothing ran, or of which that isn't known, have no row; nor have those of nested
+-- graphs.
+-- Columns:
+--   method: the method
+--   node_name: the node's name; where the record names none, that of its first value
+--   own: own time of an execute of the method, on average
+--   calls: number of events
+--   unit: unit of own
+CREATE MACRO _graph_times(
+    capture,  -- as everywhere
+    graph,  -- exported_program or edge_dialect_exported_program
+    unit := NULL,  -- as everywhere
+    skip_first := 0,  -- as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL  -- as everywhere
+) AS TABLE
+WITH
+asked AS (
+    SELECT
+        c.capture_id,
+        CASE
+            WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
+                THEN graph
+            ELSE error(
+                'no graph ' || coalesce(graph, 'NULL') || '; known are '
+                || 'exported_program, edge_dialect_exported_program'
+            )
+        END AS stage
+    FROM (SELECT _capture_id(capture) AS capture_id) AS c
+),
+executes AS (
+    SELECT r.method, count(*) AS number
+    FROM asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN _self_times(
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS t ON t.run_index = r.run_index
+    WHERE t.event_index = t.execute_index
+    GROUP BY r.method
+),
+edge_nodes AS (
+    SELECT
+        n.record_id,
+        n.graph_id,
+        n.node_index,
+        g.method,
+        n.own / e.number AS own,
+        n.calls,
+        n.unit
+    FROM node_totals(
+        capture, unit,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    ) AS n
+    JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
+    JOIN executes AS e ON e.method = g.method
+    WHERE n.calls > 0
+),
+handles AS (
+    SELECT
+        h.record_id,
+        g.stage,
+        g.method,
+        h.debug_handle,
+        -- Of an edge node's handles the first.
+        min(h.debug_handle) OVER (
+            PARTITION BY h.record_id, h.graph_id, h.node_index
+        ) AS first_handle,
+        h.graph_id,
+        h.node_index
+    FROM node_debug_handles AS h
+    JOIN graphs AS g ON g.record_id = h.record_id AND g.graph_id = h.graph_id
+    WHERE h.record_id IN (SELECT e.record_id FROM edge_nodes AS e)
+),
+origins AS (
+    FROM handles AS h
+    WHERE h.stage = 'exported_program'
+    QUALIFY row_number() OVER (
+        PARTITION BY h.record_id, h.method, h.debug_handle ORDER BY h.node_index DESC
+    ) = 1
+),
+placed AS (
+    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.own, e.calls, e.unit
+    FROM edge_nodes AS e
+    CROSS JOIN asked AS a
+    WHERE a.stage = 'edge_dialect_exported_program'
+    UNION ALL
+    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.own, e.calls, e.unit
+    FROM edge_nodes AS e
+    CROSS JOIN asked AS a
+    JOIN handles AS h
+        ON h.record_id = e.record_id
+        AND h.graph_id = e.graph_id
+        AND h.node_index = e.node_index
+        AND h.debug_handle = h.first_handle
+    JOIN origins AS o
+        ON o.record_id = h.record_id
+        AND o.method = h.method
+        AND o.debug_handle = h.debug_handle
+    WHERE a.stage = 'exported_program'
+)
+SELECT
+    p.method,
+    coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
+    fsum(p.own) AS own,
+    sum(p.calls)::BIGINT AS calls,
+    any_value(p.unit) AS unit
+FROM placed AS p
+JOIN op_nodes AS n
+    ON n.record_id = p.record_id
+    AND n.graph_id = p.graph_id
+    AND n.node_index = p.node_index
+LEFT JOIN node_values AS v
+    ON v.record_id = p.record_id
+    AND v.graph_id = p.graph_id
+    AND v.node_index = p.node_index
+    AND v.output_index = 0
+WHERE n.subgraph = ''
+GROUP BY p.method, p.graph_id, p.node_index
+ORDER BY p.method, p.graph_id, p.node_index;

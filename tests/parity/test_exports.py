@@ -1,0 +1,294 @@
+"""What etq exports, read again by the tools it is for: Perfetto, speedscope, Model Explorer, and etq's own ingestor."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.export import parts
+from etq.warehouse import Warehouse
+from tests.builders import delegate_call, delegated, dump, execute, run
+from tests.conftest import CAPTURES, shared_file
+from tests.parity.oracle import answer, names
+from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
+
+TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
+GPU_TRACES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
+# All slices with their places, as Perfetto has them, but instants, which etq doesn't store. It shows what has no length within whatever else begins then.
+SLICES = """
+    SELECT s.name, s.category, s.ts, s.dur, t.name AS thread, p.name AS process, parent.name AS parent
+    FROM slice AS s
+    LEFT JOIN slice AS parent ON parent.id = s.parent_id AND s.dur > 0
+    LEFT JOIN thread_track AS k ON k.id = s.track_id
+    LEFT JOIN thread AS t USING (utid)
+    LEFT JOIN process AS p USING (upid)
+    WHERE s.category IS NOT NULL
+"""
+# What Perfetto had to complain of.
+COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
+
+
+@pytest.fixture(scope="module")
+def captures() -> Iterator[Warehouse]:
+    """Real captures with their records, by name."""
+    with etq.open() as opened:
+        for name in ("convnet", "mlp_xnn", "transformer", "demo_int", "cond"):
+            capture = opened.ingest(CAPTURES / name / f"{name}.etdp", name=name)
+            record = CAPTURES / name / f"{name}.etrecord"
+            opened.link(capture, opened.ingest_record(record))
+        opened.ingest(CAPTURES / "prof_result" / "iterations.prof_result.bin", name="iterations")
+        yield opened
+
+
+def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> bytes:
+    return "".join(parts(warehouse, capture, to, **options)).encode()
+
+
+@pytest.mark.parametrize("name", ["convnet", "mlp_xnn", "demo_int", "cond", "iterations"])
+def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
+    """Names, times and what contains what are those of the file, by the base tables."""
+    query = """
+        SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, e.run_index, e.event_index,
+            coalesce(e.parent_index, -1), e.kind = 'delegate'
+        FROM events AS e WHERE e.capture_id = _capture_id($c) ORDER BY ALL
+    """
+    logged = captures.sql(query, c=name).fetchall()
+    with perfetto(exported(captures, name, "chrome")) as viewer:
+        assert viewer.query(COMPLAINTS) == []
+        found = viewer.query(
+            """
+            SELECT s.name, s.ts, s.dur, EXTRACT_ARG(s.arg_set_id, 'args.run') AS run,
+                EXTRACT_ARG(s.arg_set_id, 'args.event') AS event,
+                coalesce(EXTRACT_ARG(p.arg_set_id, 'args.event'), -1) AS parent, t.name <> 'host' AS beside
+            FROM slice AS s
+            LEFT JOIN slice AS p ON p.id = s.parent_id
+            JOIN thread_track AS k ON k.id = s.track_id
+            JOIN thread AS t USING (utid)
+            WHERE s.category <> 'run'
+            ORDER BY s.name, s.ts, s.dur, run, event
+            """
+        )
+        runs = viewer.query("SELECT count(*) FROM slice WHERE category = 'run' AND depth = 0")
+    assert [row[:5] for row in found] == [row[:5] for row in logged]
+    for shown, known in zip(found, logged, strict=True):
+        assert shown[6] == known[6], "delegates' events stand on tracks of their own"
+        if shown[2] > 0 and not shown[6]:
+            assert shown[5] == known[5], shown
+    assert runs == [(len({row[3] for row in logged}),)]
+
+
+def test_perfetto_shows_what_is_an_estimate() -> None:
+    with etq.open() as warehouse:
+        events = (
+            delegated("conv (cycles)", start=0, end=300),
+            delegated("relu (cycles)", start=0, end=100),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        )
+        warehouse.ingest(dump(run("Execute", *events)), name="test")
+        text = exported(warehouse, "test", "chrome")
+    with perfetto(text) as viewer:
+        found = viewer.query(
+            """
+            SELECT s.name, s.ts, s.dur, t.name AS track, EXTRACT_ARG(s.arg_set_id, 'args.estimated') AS estimated,
+                EXTRACT_ARG(s.arg_set_id, 'args.logged') AS logged,
+                EXTRACT_ARG(s.arg_set_id, 'args.logged_unit') AS unit
+            FROM slice AS s JOIN thread_track AS k ON k.id = s.track_id JOIN thread AS t USING (utid)
+            WHERE s.category = 'delegate' ORDER BY s.ts
+            """
+        )
+    assert found == [
+        ("conv (cycles)", 10, 30, "delegate, cycles", 1, 300, "cycles"),
+        ("relu (cycles)", 40, 10, "delegate, cycles", 1, 100, "cycles"),
+    ]
+
+
+def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
+    with perfetto(exported(captures, "transformer", "chrome")) as viewer:
+        found = viewer.query(
+            """
+            SELECT DISTINCT EXTRACT_ARG(s.arg_set_id, 'args.op_types[0]') AS op,
+                EXTRACT_ARG(s.arg_set_id, 'args.module') AS module,
+                EXTRACT_ARG(s.arg_set_id, 'args.source') AS source,
+                EXTRACT_ARG(s.arg_set_id, 'args.debug_handles[0]') AS handle
+            FROM slice AS s WHERE s.name LIKE 'native_call_%softmax%' ORDER BY handle
+            """
+        )
+    known = captures.sql(
+        """SELECT op_types[1], module_path, source_file || ':' || source_line, debug_handles[1]
+        FROM event_ops('transformer') WHERE event_name LIKE 'native_call_%softmax%' ORDER BY ALL"""
+    ).fetchall()
+    assert found and sorted(found) == known
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
+    path = CAPTURES / "torch" / name
+    with etq.open() as warehouse:
+        warehouse.ingest(path, name="trace")
+        text = exported(warehouse, "trace", "chrome")
+    with perfetto(gzip.decompress(path.read_bytes())) as viewer:
+        given = sorted(viewer.query(SLICES), key=str)
+    with perfetto(text) as viewer:
+        assert viewer.query(COMPLAINTS) == []
+        assert sorted(viewer.query(SLICES), key=str) == given
+
+
+@pytest.mark.parametrize("name", ["mlp_xnn", "cond"])
+def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
+    seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
+    assert seen["warnings"] == []
+    query = """
+        SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, p.label
+        FROM events AS e
+        LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.run_index
+            AND p.event_index = e.parent_index
+        WHERE e.capture_id = _capture_id($c) AND e.duration_ticks > 0
+    """
+    logged = captures.sql(query, c=name).fetchall()
+    shown = [slice for slice in seen["slices"] if slice[4] > 0 and not re.match(r"(Default|Execute) #", slice[2])]
+    assert sorted((label, round(start * 1e6), round(duration * 1e6)) for _, _, label, start, duration, _ in shown) == (
+        sorted(row[:3] for row in logged)
+    )
+    on_host = [(label, parent) for _, track, label, _, _, parent in shown if track == "host"]
+    known = [(row[0], row[3]) for row in logged if row[3] is not None and "#" not in row[0]]
+    assert sorted(pair for pair in on_host if not str(pair[1]).startswith(("Default #", "Execute #"))) == sorted(known)
+
+
+# What is stored of a trace; positions in the file's list are told by their order, as what isn't stored has none.
+STORED = {
+    "runs": "SELECT run_index, name, block_index, iteration FROM runs WHERE capture_id = $id",
+    "events": """
+        SELECT dense_rank() OVER (ORDER BY e.event_index), e.run_index, e.block_index, e.slot, e.occurrence, e.kind,
+            e.category, e.label, e.family, e.start_ticks, e.duration_ticks, p.label, p.start_ticks, e.parent_run_index,
+            t.process, t.thread, t.process_name, t.thread_name,
+            x.external_id, x.correlation_id, x.sequence_number, x.forward_thread, x.call_stack,
+            o.* EXCLUDE (capture_id, run_index, event_index), d.* EXCLUDE (capture_id, run_index, event_index)
+        FROM events AS e
+        JOIN trace_events AS x USING (capture_id, run_index, event_index)
+        JOIN threads AS t USING (capture_id, thread_index)
+        LEFT JOIN op_arguments AS o USING (capture_id, run_index, event_index)
+        LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
+        LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.parent_run_index
+            AND p.event_index = e.parent_index
+        WHERE e.capture_id = $id
+    """,
+    "memory": """
+        SELECT dense_rank() OVER (ORDER BY m.event_index), t.process, t.thread,
+            m.* EXCLUDE (capture_id, event_index, thread_index)
+        FROM trace_memory AS m JOIN threads AS t USING (capture_id, thread_index) WHERE m.capture_id = $id
+    """,
+    "devices": "SELECT * EXCLUDE (capture_id) FROM trace_devices WHERE capture_id = $id",
+    "rank": "SELECT value FROM labels WHERE capture_id = $id AND key = 'rank'",
+}
+
+
+def _assert_round_trip(path: Path) -> None:
+    with etq.open() as warehouse:
+        first = warehouse.ingest(path, name="first")
+        second = warehouse.ingest(exported(warehouse, "first", "chrome"), name="second")
+        for what, query in STORED.items():
+            given, found = (
+                warehouse.sql(f"{query} ORDER BY ALL", id=each.capture_id).fetchall() for each in (first, second)
+            )
+            assert found == given, what
+        assert warehouse.sql("SELECT count(*) FROM events").fetchall() != [(0,)]
+        tables = [warehouse.sql("FROM key_averages($c)", c=each).fetchall() for each in (first, second)]
+        assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
+    _assert_round_trip(CAPTURES / "torch" / name)
+
+
+@pytest.mark.parametrize("name", GPU_TRACES)
+def test_a_trace_of_a_gpu_comes_out_as_it_went_in(name: str) -> None:
+    _assert_round_trip(shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Speedscope's own files."""
+    return speedscope_package(tmp_path_factory.mktemp("speedscope"))
+
+
+@pytest.mark.parametrize("name", ["mlp_xnn", "cond", "iterations"])
+def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path, name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="schemas are checked with the package jsonschema")
+    schema = json.loads((release / "file-format-schema.json").read_text())
+    profiles = json.loads(exported(captures, name, "speedscope"))
+    jsonschema.validate(profiles, schema)
+    del profiles["profiles"][0]["unit"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(profiles, schema)
+
+
+def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path: Path) -> None:
+    """Its list of profiles has each run with the time from its first event to its last."""
+    page = opened_in_speedscope(release, exported(captures, "mlp_xnn", "speedscope"), tmp_path)
+    assert "<title>mlp_xnn - speedscope</title>" in page
+    found = re.findall(r'<tr title="([^"]*)".*?<td class="[^"]*">([\d.]+)(ns|µs|ms)</td></tr>', page)
+    query = """
+        SELECT r.name || ' #' || r.iteration || coalesce(' (' || r.method || ')', ''),
+            max(e.start_ticks + e.duration_ticks) - min(e.start_ticks)
+        FROM events AS e JOIN runs AS r USING (capture_id, run_index)
+        WHERE e.capture_id = _capture_id('mlp_xnn') GROUP BY r.run_index, r.name, r.iteration, r.method ORDER BY r.run_index
+    """
+    known = captures.sql(query).fetchall()
+    assert [html.unescape(name) for name, _, _ in found] == [name for name, _ in known]
+    factors = {"ns": 1, "µs": 1e3, "ms": 1e6}
+    for (_, shown, unit), (name, ticks) in zip(found, known, strict=True):
+        assert float(shown) * factors[unit] == pytest.approx(ticks, abs=0.005 * factors[unit]), name
+
+
+def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
+    name = "</td><script>document.title='hit'</script>\u2028\x00"
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(run(name, execute(start=0, end=9))), name="test")
+        page = opened_in_speedscope(release, exported(warehouse, "test", "speedscope"), tmp_path)
+    assert "<title>test - speedscope</title>" in page and "<script>document.title" not in page
+    assert "&lt;/td&gt;&lt;script&gt;document.title" in page, "the profile's name, as text"
+
+
+# Programs of which Model Explorer's adapter told the nodes, by record, stage and method.
+PROGRAMS = [
+    (name, *reversed(stage.split("/"))) for name in names("model_explorer") for stage in answer(name, "model_explorer")
+]
+
+
+def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name=name)
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
+        found: dict[str, Any] = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))
+        return found
+
+
+@pytest.mark.parametrize(("name", "method", "graph"), PROGRAMS)
+def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
+    """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
+    known = answer(name, "model_explorer")[f"{graph}/{method}"]
+    [(graph_id, data)] = _node_data(name, method, graph).items()
+    assert graph_id == known["id"]
+    assert set(data["results"]) <= set(known["nodes"]) and len(data["results"]) >= 3
+
+
+def test_model_explorer_reads_its_data() -> None:
+    builder = pytest.importorskip("model_explorer", reason="Model Explorer is the package ai-edge-model-explorer")
+    builder = builder.node_data_builder
+    [(graph_id, data)] = _node_data("transformer", "forward", "exported_program").items()
+    given = json.loads(json.dumps(data))
+    results = {node: builder.NodeDataResult(**result) for node, result in data.pop("results").items()}
+    gradient = [builder.GradientItem(**item) for item in data.pop("gradient")]
+    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(results=results, gradient=gradient, **data)})
+    read = json.loads(again.to_json_string())[graph_id]
+    assert {key: read[key] for key in given} == given

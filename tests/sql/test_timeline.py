@@ -1,0 +1,245 @@
+"""Where events lie in time: on runs small enough to draw by hand, and, of all real captures, within each other."""
+
+from __future__ import annotations
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query
+from tests.trace_builders import trace, two_steps
+
+PLACES = "event_name, track, depth, run_start, start, duration, is_estimated, logged, logged_unit"
+
+
+def test_the_hosts_events_lie_as_they_were_logged() -> None:
+    assert_query(
+        "SELECT run_index, event_index, event_name, track, depth, parent_index, run_start, start, duration, unit "
+        "FROM timeline('test', unit := 'ns')",
+        """
+        run_index,event_index,event_name,track,depth,parent_index,run_start,start,duration,unit
+        0,3,Method::execute,host,0,,0.0,0.0,60.0,ns
+        0,1,OPERATOR_CALL,host,1,3,0.0,8.0,25.0,ns
+        0,0,native_call_add.out,host,2,1,0.0,10.0,20.0,ns
+        0,2,OPERATOR_CALL,host,1,3,0.0,40.0,10.0,ns
+        1,0,Method::execute,host,0,,200.0,0.0,50.0,ns
+        """,
+        TWO_OPERATORS,
+        run("Execute", execute(start=200, end=250)),
+    )
+
+
+def test_a_delegates_events_on_the_hosts_clock_are_no_estimate() -> None:
+    assert_query(
+        "SELECT event_name, track, depth, start, duration, is_estimated FROM timeline('test', unit := 'ns') "
+        "WHERE kind LIKE 'delegate%'",
+        """
+        event_name,track,depth,start,duration,is_estimated
+        DELEGATE_CALL,host,1,10.0,40.0,False
+        "Convolution (NHWC, F32) IGEMM #1",delegate,2,15.0,20.0,False
+        "Transpose (ND, X32) #1",delegate,2,35.0,5.0,False
+        """,
+        DELEGATED,
+    )
+
+
+def test_a_clock_of_a_delegates_own_begins_with_its_call() -> None:
+    # From 7000 to 7025: 25 ticks, which the call of 40 has room for.
+    assert_query(
+        f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate'",
+        """
+        event_name,track,depth,run_start,start,duration,is_estimated,logged,logged_unit
+        conv,"delegate, own clock",2,0.0,10.0,5.0,True,5,ns
+        relu,"delegate, own clock",2,0.0,25.0,10.0,True,10,ns
+        """,
+        run(
+            "Execute",
+            delegated("conv", start=7000, end=7005),
+            delegated("relu", start=7015, end=7025),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        ),
+    )
+
+
+def test_what_took_longer_than_its_call_is_shrunk_to_it() -> None:
+    # 80 ticks of another clock in a call of 40: half of everything.
+    assert_query(
+        "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns') WHERE is_estimated",
+        """
+        event_name,start,duration,logged
+        conv,10.0,10.0,20
+        relu,30.0,20.0,40
+        """,
+        run(
+            "Execute",
+            delegated("conv", start=7000, end=7020),
+            delegated("relu", start=7040, end=7080),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        ),
+    )
+
+
+def test_bare_values_lie_one_behind_the_other() -> None:
+    # 300 and 100 cycles fill the call of 40; 2 us are more than it has, unknown ones fill it; bytes take no time.
+    assert_query(
+        f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index",
+        """
+        event_name,track,depth,run_start,start,duration,is_estimated,logged,logged_unit
+        conv (cycles),"delegate, cycles",2,0.0,10.0,30.0,True,300,cycles
+        relu (cycles),"delegate, cycles",2,0.0,40.0,10.0,True,100,cycles
+        Execute (us),"delegate, us",2,0.0,10.0,40.0,True,2,us
+        Mystery,"delegate, unknown",2,0.0,10.0,40.0,True,3,unknown
+        Read (bytes),"delegate, bytes",2,0.0,10.0,,True,4096,bytes
+        """,
+        run(
+            "Execute",
+            delegated("conv (cycles)", start=0, end=300),
+            delegated("relu (cycles)", start=0, end=100),
+            delegated("Execute (us)", start=0, end=2),
+            delegated("Mystery", start=0, end=3),
+            delegated("Read (bytes)", start=0, end=4096),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        ),
+    )
+
+
+def test_each_call_has_its_own_place_and_times_are_converted() -> None:
+    # Ticks are milliseconds: 4 and 6 us are fractions of one.
+    with etq.open() as warehouse:
+        data = dump(
+            run(
+                "Execute",
+                delegated("a (us)", start=0, end=4, instruction=1),
+                delegate_call(start=110, end=150, instruction=1),
+                delegated("a (us)", start=0, end=6, instruction=1),
+                delegate_call(start=160, end=170, instruction=1),
+                execute(start=100, end=180),
+            )
+        )
+        warehouse.ingest(data, name="test", time_scale="ms")
+        query = "SELECT event_index, start, duration FROM timeline('test', unit := 'us') WHERE is_estimated ORDER BY 1"
+        assert warehouse.sql(query).fetchall() == [(0, 10_000.0, 4.0), (2, 60_000.0, 6.0)]
+
+
+def test_values_of_no_call_are_nowhere() -> None:
+    assert_query(
+        "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns')",
+        """
+        event_name,start,duration,logged
+        Method::execute,0.0,60.0,60
+        conv (us),,,5
+        """,
+        run("Execute", delegated("conv (us)", start=0, end=5, instruction=3), execute(start=100, end=160)),
+    )
+
+
+def test_a_counter_that_passes_zero_is_not_turned_back() -> None:
+    # Three runs of a 32-bit clock: 100 before zero, from 10 before it to 20 behind it, and 50 behind it.
+    zero = 2**32
+    assert_query(
+        "SELECT run_index, event_name, run_start, start, duration FROM timeline('test', unit := 'ns')",
+        """
+        run_index,event_name,run_start,start,duration
+        0,Method::execute,0.0,0.0,60.0
+        1,Method::execute,90.0,0.0,30.0
+        1,native_call_add.out,90.0,12.0,3.0
+        2,Method::execute,150.0,0.0,5.0
+        """,
+        run("Execute", execute(start=zero - 100, end=zero - 40)),
+        run("Execute", kernel("add", start=2, end=5), execute(start=zero - 10, end=20)),
+        run("Execute", execute(start=50, end=55)),
+    )
+
+
+def test_dumps_of_one_file_begin_each_for_itself() -> None:
+    first = dump(run("Execute", execute(start=500, end=560)), run("Execute", execute(start=600, end=650)))
+    second = dump(run("Execute", execute(start=20, end=50)), run("Execute", execute(start=70, end=90)))
+    with etq.open() as warehouse:
+        warehouse.ingest(first + second, name="test")
+        query = "SELECT run_index, run_start, start FROM timeline('test', unit := 'ns')"
+        assert warehouse.sql(query).fetchall() == [(0, 0.0, 0.0), (1, 100.0, 0.0), (2, 0.0, 0.0), (3, 50.0, 0.0)]
+
+
+def test_impossible_times_and_huge_ones() -> None:
+    assert_query(
+        "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns')",
+        f"""
+        event_name,start,duration,logged
+        Method::execute,0.0,,
+        last,{float(2**62 - 2**40)},10.0,10
+        """,
+        run("Execute", execute(start=2**40, end=0), framework("last", start=2**62, end=2**62 + 10)),
+    )
+
+
+def test_one_run_and_chosen_runs() -> None:
+    runs = [run("Execute", execute(start=100 * at, end=100 * at + 10 + at)) for at in range(3)]
+    for arguments, found in {
+        "runs := [1]": "1,0.0,11.0",
+        "skip_first := 2": "2,0.0,12.0",
+        "runs := [7]": "",
+    }.items():
+        assert_query(
+            f"SELECT run_index, run_start, duration FROM timeline('test', unit := 'ns', {arguments})",
+            f"run_index,run_start,duration\n{found}\n".replace("\n\n", "\n"),
+            *runs,
+        )
+    assert_error("FROM timeline('test', unit := 'hours')", "no unit hours")
+
+
+def test_a_trace_has_a_track_for_each_thread(warehouse: Warehouse) -> None:
+    names = [
+        {"ph": "M", "name": "process_name", "pid": 100, "args": {"name": "python"}},
+        {"ph": "M", "name": "thread_name", "pid": 100, "tid": 1, "args": {"name": "main"}},
+    ]
+    warehouse.ingest(trace(*names, *two_steps()), name="test")
+    query = """SELECT run_index, run_start, event_name, track, depth, parent_run_index, start, duration
+        FROM timeline('test') WHERE event_name IN ('aten::addmm', 'relu_kernel', 'ProfilerStep#5')"""
+    assert warehouse.sql(query).fetchall() == [
+        (0, 0.0, "aten::addmm", "python 100, main", 2, 0, 15.0, 20.0),
+        (1, 100.0, "ProfilerStep#5", "python 100, main", 0, None, 0.0, 100.0),
+        (1, 100.0, "relu_kernel", "0, 7", 0, None, 80.0, 40.0),
+    ]
+
+
+def test_a_linked_record_tells_the_backend() -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="test")
+        record = warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
+        query = "SELECT DISTINCT kind, track FROM timeline('test') WHERE kind LIKE 'delegate%' ORDER BY kind"
+        assert warehouse.sql(query).fetchall() == [("delegate", "delegate"), ("delegate_call", "host")]
+        warehouse.link(capture, record)
+        assert warehouse.sql(query).fetchall() == [("delegate", "XnnpackBackend"), ("delegate_call", "host")]
+
+
+def test_all_real_events_lie_within_what_contains_them(all_captures: Warehouse) -> None:
+    """And each event is there once, as long as `event_times` says, and starts when it says."""
+    for (name,) in all_captures.sql("SELECT name FROM captures WHERE uri NOT LIKE '%fleet%'").fetchall():
+        query = """
+            WITH laid AS MATERIALIZED (FROM timeline($capture, unit := 'ns'))
+            SELECT count(*) FILTER (
+                WHERE t.depth <> p.depth + 1 OR t.start < p.start
+                    OR t.start + t.duration > p.start + p.duration
+            )
+            FROM laid AS t JOIN laid AS p ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
+        """
+        assert all_captures.sql(query, capture=name).fetchall() == [(0,)], name
+        query = """
+            SELECT count(*), count(*) FILTER (WHERE t.start = e.start AND t.duration = e.inclusive),
+                (SELECT count(*) FROM events AS v WHERE v.capture_id = _capture_id($capture))
+            FROM timeline($capture, unit := 'ns') AS t
+            JOIN event_times($capture, unit := 'ns') AS e USING (run_index, event_index)
+        """
+        [(joined, same, logged)] = all_captures.sql(query, capture=name).fetchall()
+        assert joined == same == logged, name
+
+
+@pytest.mark.parametrize("view", ["timeline('test')", "timeline('test', runs := [0])"])
+def test_runs_without_events_and_without_an_execute(view: str) -> None:
+    assert_query(f"SELECT count(*) AS n FROM {view}", "n\n0\n", run("Execute"))
+    assert_query(f"SELECT count(*) AS n FROM {view}", "n\n1\n", run("Execute", operator_call(start=1, end=2)))

@@ -1,0 +1,422 @@
+"""Captures as files of other tools: what is in them, by hand, by strict checkers, and with hostile names."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.errors import QueryError, WarehouseError
+from etq.export import FORMATS, parts
+from etq.ingest.metrics import read_metrics
+from etq.warehouse import Warehouse
+from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.sql.test_views import DELEGATED, TWO_OPERATORS
+from tests.trace_builders import event, trace, two_steps
+from tests.trace_checker import checked
+
+HOSTILE = [
+    '"},{"ph":"E"}]',
+    "</script><script>alert(1)</script>",
+    "\u2028line\u2029",
+    "nul\x00bell\x07esc\x1b[2J",
+    "=1+1",
+    "back\\slash\ttab\nline",
+    "\N{PILE OF POO} \u202eleft",
+    "",
+]
+
+
+def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> str:
+    return "".join(parts(warehouse, capture, to, **options))
+
+
+def of_runs(to: str, *runs: Run, **options: Any) -> Any:
+    """A capture of these runs in a format, as JSON."""
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(*runs), name="test")
+        text = exported(warehouse, "test", to, **options)
+    return checked(text) if to == "chrome" else json.loads(text)
+
+
+def bars(written: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The complete events of a trace: process, thread, name, start, duration in microseconds."""
+    return [
+        (each["pid"], each["tid"], each["name"], float(each["ts"]), float(each["dur"]))
+        for each in written["traceEvents"]
+        if each["ph"] == "X"
+    ]
+
+
+def test_chrome_by_hand() -> None:
+    written = of_runs("chrome", TWO_OPERATORS, run("Execute", execute(start=200, end=250)))
+    assert bars(written) == [
+        (1, 1, "Execute #0", 0, 0.06),
+        (1, 1, "Method::execute", 0, 0.06),
+        (1, 1, "OPERATOR_CALL", 0.008, 0.025),
+        (1, 1, "native_call_add.out", 0.01, 0.02),
+        (1, 1, "OPERATOR_CALL", 0.04, 0.01),
+        (1, 1, "Execute #1", 0.2, 0.05),
+        (1, 1, "Method::execute", 0.2, 0.05),
+    ]
+    assert written["traceEvents"][3]["args"] == {"family": "add", "chain": 0, "instruction": 0, "run": 0, "event": 0}
+    assert written["otherData"]["capture"] == "test" and written["otherData"]["format"] == "etdump"
+    names = [(each["name"], each["args"]) for each in written["traceEvents"] if each["ph"] == "M"]
+    assert names[:2] == [("process_name", {"name": "test"}), ("thread_name", {"name": "host"})]
+
+
+def test_chrome_of_delegates() -> None:
+    events = of_runs("chrome", DELEGATED)["traceEvents"]
+    assert [(each["tid"], each["name"], each["cat"]) for each in events if each["tid"] == 2 and each["ph"] == "X"] == [
+        (2, "Convolution (NHWC, F32) IGEMM #1", "delegate"),
+        (2, "Transpose (ND, X32) #1", "delegate"),
+    ]
+    other = of_runs(
+        "chrome",
+        run(
+            "Execute",
+            delegated(7, start=7000, end=7080),
+            delegated("Read (bytes)", start=0, end=4096),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        ),
+    )["traceEvents"]
+    [seven] = [each for each in other if each["name"] == "7"]
+    assert (float(seven["ts"]), float(seven["dur"])) == (0.01, 0.04), "80 ticks in a call of 40, from its start on"
+    assert seven["args"] == {
+        "chain": 0, "instruction": 0, "delegate_debug_id": 7, "run": 0, "event": 0,
+        "estimated": True, "logged": 80, "logged_unit": "ns",
+    }  # fmt: skip
+    [read] = [each for each in other if each["name"] == "Read (bytes)"]
+    assert (read["ph"], float(read["ts"]), read["args"]["logged"]) == ("i", 0.01, 4096)
+
+
+def test_etq_reads_its_own_traces() -> None:
+    """What was a capture of ExecuTorch is then one of slices, with the same times and within the same events."""
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(DELEGATED), name="test")
+        warehouse.ingest(exported(warehouse, "test", "chrome").encode(), name="again")
+        found = warehouse.sql(
+            "SELECT event_name, depth, start, duration FROM timeline('again', unit := 'ns') ORDER BY start, depth"
+        ).fetchall()
+    assert found == [
+        ("Execute #0", 0, 0, 80),
+        ("Method::execute", 1, 0, 80),
+        ("DELEGATE_CALL", 2, 10, 40),
+        ("Convolution (NHWC, F32) IGEMM #1", 0, 15, 20),
+        ("Transpose (ND, X32) #1", 0, 35, 5),
+        ("OPERATOR_CALL", 2, 58, 16),
+        ("native_call_mul.out", 3, 60, 10),
+    ]
+
+
+def test_what_does_not_nest_stands_beside() -> None:
+    """Two events of a delegate that overlap, and then more than there are lanes for."""
+    overlapping = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
+    events = (*overlapping, delegate_call(start=90, end=150), execute(start=80, end=160))
+    written = of_runs("chrome", run("Execute", *events))["traceEvents"]
+    ops = [each for each in written if each["name"].startswith("op")]
+    assert {each["ph"] for each in ops} == {"X", "b", "e"}
+    assert len({each["tid"] for each in ops if each["ph"] == "X"}) == 8
+    assert [each["name"] for each in ops if each["ph"] == "b"] == [f"op{at}" for at in range(8, 12)]
+    threads = [each["args"]["name"] for each in written if each["name"] == "thread_name"]
+    assert threads[:3] == ["host", "delegate", "delegate (2)"] and threads[-1] == "delegate, beside"
+
+
+def test_chrome_of_cycles_and_of_several_dumps() -> None:
+    with etq.open() as warehouse:
+        first = dump(run("Execute", execute(start=500, end=560)))
+        warehouse.ingest(first + dump(run("Execute", execute(start=20, end=50))), name="two", time_scale="cycles")
+        written = checked(exported(warehouse, "two", "chrome"))
+    assert [each[:3] for each in bars(written)] == [
+        (1, 1, "Execute #0"), (1, 1, "Method::execute"), (2, 2, "Execute #1"), (2, 2, "Method::execute"),
+    ]  # fmt: skip
+    assert "1 ns here is 1 cycle" in written["otherData"]["note"]
+    names = [each["args"]["name"] for each in written["traceEvents"] if each["name"] == "process_name"]
+    assert names == ["two, dump 0", "two, dump 1"]
+
+
+def test_times_beyond_64_bits() -> None:
+    """A wrong time scale makes times that no viewer holds: they end where these do."""
+    with etq.open() as warehouse:
+        runs = run("Execute", kernel("add", 5, 2**62), execute(start=1, end=2**62 + 1))
+        warehouse.ingest(dump(runs), name="test", time_scale="s")
+        written = checked(exported(warehouse, "test", "chrome"))
+        assert [(each[2], each[4]) for each in bars(written)][1:] == [
+            ("Method::execute", 9.2e15), ("native_call_add.out", 9.2e15 - 4e6),
+        ]  # fmt: skip
+        [profile] = json.loads(exported(warehouse, "test", "speedscope"))["profiles"]
+        assert check_profile(profile) == 2 and profile["endValue"] == 9_200_000_000_000_000_000
+
+
+def test_chosen_runs() -> None:
+    runs = [run("Execute", execute(start=100 * at, end=100 * at + 10)) for at in range(4)]
+    assert [each[2] for each in bars(of_runs("chrome", *runs, skip_first=3))] == ["Execute #3", "Method::execute"]
+    assert [each[2] for each in bars(of_runs("chrome", *runs, runs=[1]))] == ["Execute #1", "Method::execute"]
+    assert [each["name"] for each in of_runs("speedscope", *runs, runs=[1])["profiles"]] == ["Execute #1"]
+    latencies = of_runs("hud", *runs, skip_first=1)[1]["metric"]
+    assert latencies["name"] == "inference_latency(ms)" and latencies["benchmark_values"] == [1e-5] * 3
+
+
+def test_all_captures_pass_the_checkers(all_captures: Warehouse) -> None:
+    query = """
+        SELECT c.name, count(*), count(DISTINCT e.run_index)
+        FROM captures AS c JOIN events AS e USING (capture_id)
+        WHERE c.uri NOT LIKE '%fleet%'
+        GROUP BY c.name HAVING count(*) < 500
+    """
+    for name, events, runs in all_captures.sql(query).fetchall():
+        written = checked(exported(all_captures, name, "chrome"))
+        assert sum(each["ph"] in "Xib" for each in written["traceEvents"]) == events + runs, name
+        profiles = json.loads(exported(all_captures, name, "speedscope"))
+        assert sum(check_profile(each) for each in profiles["profiles"]) == events, name
+
+
+def check_profile(profile: dict[str, Any]) -> int:
+    """Check an evented profile as speedscope's importer does, and return the number of its events."""
+    assert profile["type"] == "evented" and profile["unit"] in ("nanoseconds", "none")
+    stack: list[int] = []
+    before = profile["startValue"]
+    for each in profile["events"]:
+        assert before <= each["at"] <= profile["endValue"]
+        before = each["at"]
+        if each["type"] == "O":
+            stack.append(each["frame"])
+        else:
+            assert each["type"] == "C" and stack.pop() == each["frame"]
+    assert not stack
+    return len(profile["events"]) // 2
+
+
+def test_speedscope_by_hand() -> None:
+    written = of_runs("speedscope", DELEGATED)
+    frames = [each["name"] for each in written["shared"]["frames"]]
+    [profile] = written["profiles"]
+    assert (profile["name"], profile["unit"], profile["startValue"], profile["endValue"]) == (
+        "Execute #0", "nanoseconds", 0, 80,
+    )  # fmt: skip
+    assert [(each["type"], frames[each["frame"]], each["at"]) for each in profile["events"]] == [
+        ("O", "Method::execute", 0),
+        ("O", "DELEGATE_CALL", 10),
+        ("O", "Convolution (NHWC, F32) IGEMM #1", 15),
+        ("C", "Convolution (NHWC, F32) IGEMM #1", 35),
+        ("O", "Transpose (ND, X32) #1", 35),
+        ("C", "Transpose (ND, X32) #1", 40),
+        ("C", "DELEGATE_CALL", 50),
+        ("O", "OPERATOR_CALL", 58),
+        ("O", "mul", 60),
+        ("C", "mul", 70),
+        ("C", "OPERATOR_CALL", 74),
+        ("C", "Method::execute", 80),
+    ]
+
+
+def test_speedscope_begins_with_work() -> None:
+    """Not with loading, but with the first of the runs that have the most events."""
+    runs = [run("Default", execute(start=0, end=9)), *[TWO_OPERATORS] * 2, run("Execute", execute(start=0, end=9))]
+    assert of_runs("speedscope", *runs)["activeProfileIndex"] == 1
+
+
+def test_speedscope_of_what_overlaps() -> None:
+    """Values that count different things each fill their call: one stands within it, the others beside."""
+    written = of_runs(
+        "speedscope",
+        run(
+            "Execute",
+            delegated("a (cycles)", start=0, end=30),
+            delegated("b (cycles)", start=0, end=10),
+            delegated("Execute (us)", start=0, end=9),
+            delegate_call(start=110, end=150),
+            execute(start=100, end=160),
+        ),
+    )
+    assert [(each["name"], check_profile(each)) for each in written["profiles"]] == [
+        ("Execute #0", 4), ("Execute #0, delegate, us", 1),
+    ]  # fmt: skip
+    many = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
+    written = of_runs("speedscope", run("Execute", *many, delegate_call(90, 150), execute(80, 160)))
+    names = [each["name"] for each in written["profiles"]]
+    assert names[:3] == ["Execute #0", "Execute #0, delegate", "Execute #0, delegate (2)"]
+    assert names[-1] == "Execute #0, delegate (8, cut short)" and len(names) == 9
+    assert sum(check_profile(each) for each in written["profiles"]) == 14
+
+
+def test_hud_is_read_by_the_reader_of_metrics() -> None:
+    with etq.open() as warehouse:
+        data = dump(TWO_OPERATORS, run("Execute", execute(start=200, end=250)))
+        labels = {"model": "mv2", "device": "Pixel 8", "os": "Android 15", "backend": "xnnpack", "build": "41"}
+        warehouse.ingest(data, name="test", labels=labels)
+        warehouse.metric("test", "peak_memory", 12.5)
+        warehouse.metric("test", "tokens_per_second", 39.25)
+        warehouse.metric("test", "speedup", 2.0)
+        text = exported(warehouse, "test", "hud", by="family")
+        records = json.loads(text)
+        [(_, rows)] = read_metrics(text.encode(), "hud.json")
+        found = [(row["name"], row["value"], row["unit"]) for row in rows.to_pylist()]
+        other = warehouse.ingest(dump(run("Execute", execute(start=0, end=1))), name="other")
+        warehouse.ingest_metrics(other, text.encode())
+        copied = warehouse.sql("SELECT name, value, unit, better FROM metric_values('other')").fetchall()
+    assert found == [
+        ("avg_inference_latency", pytest.approx(55e-6, abs=1e-18), "ms"),
+        ("inference_latency", 60e-6, "ms"),
+        ("inference_latency", 50e-6, "ms"),
+        ("peak_memory", 12.5, "MB"),
+        ("speedup", 2.0, None),
+        ("tokens_per_second", 39.25, "tokens/s"),
+        ("(unattributed)", found[6][1], "ms"),
+        ("add", 20e-6, "ms"),
+        ("OPERATOR_CALL", 10e-6, "ms"),
+        ("(framework)", 5e-6, "ms"),
+    ]
+    assert ("peak_memory", 12.5, "MB", "lower") in copied and ("speedup", 2.0, None, "higher") in copied
+    for record in records:
+        assert set(record) == {"benchmark", "model", "metric", "runners"}
+        assert record["benchmark"]["name"] == "ExecuTorch" and record["benchmark"]["mode"] == "inference"
+        assert record["model"] == {"name": "mv2", "backend": "xnnpack"}
+        assert record["runners"] == [{"name": "Pixel 8", "type": "Android 15"}]
+        assert record["benchmark"]["extra_info"]["label_build"] == "41"
+        infos = (record["benchmark"]["extra_info"], record["metric"]["extra_info"])
+        assert all(isinstance(value, str) for info in infos for value in info.values()), "texts, as its columns are"
+        assert record["metric"]["target_value"] is None, "nobody said one"
+
+
+def test_hud_has_loading_and_the_records_backends() -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="run")
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord"))
+        records = json.loads(exported(warehouse, "run", "hud"))
+        [(ticks,)] = warehouse.sql("SELECT duration_ticks FROM events WHERE name = 'Program::load_method'").fetchall()
+    assert [record["metric"]["name"] for record in records] == [
+        "avg_inference_latency(ms)", "inference_latency(ms)", "model_load_time(ms)",
+    ]  # fmt: skip
+    assert records[2]["metric"]["benchmark_values"] == [ticks / 1e6]
+    assert records[0]["metric"]["extra_info"]["method"] == "forward"
+    assert records[0]["model"] == {"name": "run", "backend": "XnnpackBackend"} and records[0]["runners"] == []
+
+
+def test_model_explorer_needs_to_know_the_method() -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="run")
+        with pytest.raises(QueryError, match="run has no record"):
+            exported(warehouse, "run", "model-explorer")
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
+        with pytest.raises(QueryError, match="run ran decode, encode: which method's graph is meant"):
+            exported(warehouse, "run", "model-explorer")
+        with pytest.raises(QueryError, match="no times of a method 'x'; there are of decode, encode"):
+            exported(warehouse, "run", "model-explorer", method="x")
+        with pytest.raises(QueryError, match="no node of exported_program has a time"):
+            exported(warehouse, "run", "model-explorer", graph="exported_program")
+        with pytest.raises(QueryError, match="no graph x; known are exported_program"):
+            exported(warehouse, "run", "model-explorer", graph="x")
+        written = json.loads(exported(warehouse, "run", "model-explorer", method="encode"))
+        assert set(written["graph"]["results"]) <= {
+            "aten_permute_copy_default", "aten_addmm_default", "aten_relu_default",
+            "aten_permute_copy_default_1", "aten_addmm_default_1",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("graph", ["edge_dialect_exported_program", "exported_program"])
+def test_model_explorers_times_are_the_kernels(graph: str) -> None:
+    """All kernels' time of an execute is somewhere in the graph, whichever it is."""
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / "transformer/transformer.etdp", name="run")
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))
+        written = json.loads(exported(warehouse, "run", "model-explorer", graph=graph, unit="ns"))
+        query = "SELECT sum(duration_ticks), count(DISTINCT run_index) FROM events WHERE kind = 'kernel'"
+        [(ticks, runs)] = warehouse.sql(query).fetchall()
+    assert sum(each["value"] for each in written["graph"]["results"].values()) == pytest.approx(ticks / runs, rel=1e-12)
+
+
+@pytest.mark.parametrize("to", ["chrome", "speedscope", "hud"])
+def test_hostile_names(to: str, warehouse: Warehouse) -> None:
+    events = [
+        each
+        for at, name in enumerate(HOSTILE)
+        for each in (
+            kernel(name, start=10 * at, end=10 * at + 5, instruction=at),
+            operator_call(start=10 * at, end=10 * at + 6, instruction=at),
+        )
+    ]
+    runs = [run(name, *events, execute(start=0, end=10 * len(HOSTILE))) for name in HOSTILE]
+    labels = {"model": HOSTILE[0], "device": HOSTILE[1]}
+    capture = warehouse.ingest(dump(*runs), name=HOSTILE[1], labels=labels)
+    warehouse.metric(capture, HOSTILE[1], 1)
+    text = exported(warehouse, HOSTILE[1], to)
+    assert text.isascii()
+    written = checked(text) if to == "chrome" else json.loads(text)
+    names = json.dumps(written, ensure_ascii=False, default=str)
+    assert all(json.dumps(name, ensure_ascii=False)[1:-1] in names for name in HOSTILE[:1])
+    if to == "chrome":
+        kernels = {each["name"] for each in written["traceEvents"] if each.get("cat") == "op_kernel"}
+        assert kernels == {f"native_call_{name}.out" for name in HOSTILE}
+
+
+def test_hostile_traces(warehouse: Warehouse) -> None:
+    slices = [event("cpu_op", name, 10 * at, 10 * at + 5) for at, name in enumerate(HOSTILE)]
+    data = trace(*slices).replace(b"esc", b"\xff\xfe").replace(b'"tid": 1', b'"tid": "1\\u0000\\u2028"')
+    warehouse.ingest(data, name="odd")
+    text = exported(warehouse, "odd", "chrome")
+    written = json.loads(text)["traceEvents"]
+    assert text.isascii() and {each["tid"] for each in written} == {"1\x00\u2028"}
+    assert [each["name"] for each in written] == [name.replace("esc", "\ufffd\ufffd") for name in HOSTILE]
+    profiles = json.loads(exported(warehouse, "odd", "speedscope"))
+    assert sorted(each["name"] for each in profiles["shared"]["frames"]) == sorted(each["name"] for each in written)
+
+
+def test_a_trace_keeps_threads_and_order(warehouse: Warehouse) -> None:
+    warehouse.ingest(trace(*two_steps()), name="test")
+    written = json.loads(exported(warehouse, "test", "chrome"))["traceEvents"]
+    given = two_steps()
+    assert [{key: each[key] for key in ("ph", "cat", "name", "pid", "tid", "ts", "dur")} for each in written] == [
+        {key: each[key] for key in ("ph", "cat", "name", "pid", "tid", "ts", "dur")} for each in given
+    ]
+    one = json.loads(exported(warehouse, "test", "chrome", runs=[1]))["traceEvents"]
+    assert [each["name"] for each in one][:1] == ["ProfilerStep#5"]
+
+
+def test_files(tmp_path: Path, warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(TWO_OPERATORS), name="test")
+    plain, packed = tmp_path / "x.json", tmp_path / "x.json.gz"
+    warehouse.export("test", "chrome", plain)
+    warehouse.export("test", "chrome", packed)
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert plain.read_text() == exported(warehouse, "test", "chrome")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.json.gz"]
+    link = tmp_path / "link.json"
+    link.symlink_to(plain)
+    warehouse.export("test", "speedscope", link)
+    assert link.is_symlink() and "profiles" in json.loads(plain.read_text()), "the file that a link leads to"
+    warehouse.export("test", "chrome", link)
+    link.unlink()
+    warehouse.export("test", "chrome", os.devnull)
+    assert not Path(os.devnull).is_file()
+    with pytest.raises(WarehouseError, match=r"x\.json/y: can't be written: not a directory"):
+        warehouse.export("test", "chrome", plain / "y")
+    before = plain.read_bytes()
+    with pytest.raises(QueryError, match="has no record"):
+        warehouse.export("test", "model-explorer", plain)
+    assert plain.read_bytes() == before, "nothing half-written"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.json.gz"]
+
+
+def test_wrong_words(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute")), name="test")
+    with pytest.raises(QueryError, match=f"no format 'x' to export to; known are {', '.join(FORMATS)}"):
+        exported(warehouse, "test", "x")
+    with pytest.raises(QueryError, match="hud takes no run; what it takes is by, skip_first"):
+        exported(warehouse, "test", "hud", runs=[1])
+    with pytest.raises(QueryError, match="no capture matches tset; the nearest are test"):
+        exported(warehouse, "tset", "chrome")
+    with pytest.raises(QueryError, match="test: no event of the runs asked for has a time"):
+        exported(warehouse, "test", "speedscope")
+    with pytest.raises(QueryError, match="test: no executes, loading or metrics"):
+        exported(warehouse, "test", "hud")
+    with pytest.raises(QueryError, match="no phase 'x'"):
+        exported(warehouse, "test", "chrome", phase="x")
+    assert checked(exported(warehouse, "test", "chrome"))["traceEvents"] == []
