@@ -7,7 +7,7 @@ from io import BytesIO
 from matplotlib.figure import Figure
 
 
-class Chart(Figure):  # type: ignore[misc]  # matplotlib isn't there where types are checked
+class Chart(Figure):
     """A figure that a notebook shows without pyplot."""
 
     def _repr_png_(self) -> bytes:

@@ -53,7 +53,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
     figure, axes = new_chart(f"Each run of {meant.name}", "run", f"time of the run's executes ({unit_shown})")
     axes.axhspan(low, high, color="#dbe7f0", label="the middle eight tenths of the runs")
     axes.axhline(middle, color=GREY, linewidth=1, label=f"median: {middle:.6g} {unit_shown}")
-    style = {"linestyle": "none", "marker": "o", "markersize": 4, "color": BLUE}
+    style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4, "color": BLUE}
     axes.plot([row[0] for row in rows], [row[1] for row in rows], label="execute", **style)
     worked = [row for row in rows if row[2] is not None]
     if worked:
@@ -61,7 +61,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
         axes.plot(numbers, works, alpha=0.35, label="of that kernels and delegates", **style)
     _mark_outliers(axes, [row[:2] for row in rows], 2 * high, unit_shown)
     axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     add_legend(axes, loc="best")
     return figure
 
