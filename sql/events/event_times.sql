@@ -128,7 +128,8 @@ turned AS (
     FROM _self_times(
         capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS t
-    JOIN captures AS c ON c.capture_id = capture_key
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = c.capture_id
         AND s.signature_index = t.signature_index
