@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +46,9 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     said = comparison.said_of_totals()
     totals = tables["totals"].columns[0]
     count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
-    facts = {"base": names[0], "new": names[1], "tails": said[count:], "asked": _asked_for(comparison)}
+    ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
+    tails = said[count:]
+    facts = {"base": names[0], "new": names[1], "tails": tails, "asked": _asked_for(comparison), "ops": ops}
     return Section("verdict", "Verdict", tables, facts)
 
 
@@ -67,7 +70,8 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
     facts = {"base": names[0], "new": names[1], "quantile": comparison.given["quantile"] or 0.25}
-    return Section("captures", "Captures", {"rows": table(columns, kept)}, facts, " ".join(notes) or None)
+    tables = {"rows": table(columns, kept), "totals": _asked(comparison, "captures")}
+    return Section("captures", "Captures", tables, facts, " ".join(notes) or None)
 
 
 def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
@@ -80,7 +84,7 @@ MOST_TOLD: Final = 25
 
 
 def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    tables = {"parts": _asked(comparison, "parts", MOST_OPS)}
+    tables = {"parts": _asked(comparison, "parts", MOST_OPS), "totals": _asked(comparison, "captures")}
     if not tables["parts"].length:
         return None
     note = None

@@ -18,8 +18,11 @@ TAKEN: Final = {
     "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
     "op_trends": ("selector", "over", "by", "unit", "phase"),
 }
+# What a reader is told of these.
+ASKED: Final = ("unit", "phase", "min_effect", "alpha", "since")
 # How many points a chart has at most, and a page: some 2 MB of it.
 MOST_POINTS: Final = 300
+LEAST_POINTS: Final = 60
 MOST_IN_ALL: Final = 60_000
 MOST_CHANGES: Final = 5000
 
@@ -48,6 +51,18 @@ TOTALS: Final = """
         c.series, c.level,
         c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
     ORDER BY c.series, position
+"""
+# What is in each series, in a line.
+SERIES: Final = """
+    SELECT
+        t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
+        arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first, arg_max(t.p25, t.position) AS last,
+        any_value(t.unit) AS unit, count(t.change_percent) AS changes,
+        arg_max(t.change_percent, t.position) AS last_change,
+        arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
+    FROM {call} AS t
+    GROUP BY t.series
+    ORDER BY t.series
 """
 # The ops that changed, and of the others those that take most.
 OPS: Final = """
@@ -91,10 +106,11 @@ def trends_of(warehouse: Warehouse, selector: str | None, given: Mapping[str, An
     Raises `QueryError` where there is no such capture, label or unit.
     """
     asked = _Asked(warehouse, selector, given)
-    totals = asked.table(TOTALS, "trend", points=MOST_POINTS)
-    changes = asked.table("FROM {call}", "regressions")
-    sections = [_overview(asked, totals, changes), _totals(asked, totals), _regressions(asked, changes), _ops(asked)]
-    return Report("trends", selector or "All captures", [section for section in sections if section is not None])
+    changes = asked.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
+    series = asked.table(SERIES, "trend")
+    points, ops = _ops(asked)
+    sections = [_overview(asked, series, changes), _totals(asked, series, changes), _regressions(asked, changes, points)]
+    return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
 
 
 class _Asked:
@@ -111,81 +127,84 @@ class _Asked:
         arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
         return f"{view}({', '.join([*arguments, *(f'{name} := {value:d}' for name, value in more.items())])})"
 
+    @property
+    def min_effect(self) -> float:
+        """The smallest change that counts, in percent."""
+        return 100 * float(self.given["min_effect"] or 0.03)
+
     def table(self, query: str, view: str, **more: Any) -> Table:
         return ask(self.warehouse, query.format(call=self.call(view)), **self.arguments(view), **more)
 
 
-def _overview(asked: _Asked, totals: Table, changes: Table) -> Section:
-    """What is in each series, in a line."""
-    query = """
-        SELECT
-            t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
-            arg_max(t.label, t.position) AS last_label, arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit,
-            count(t.change_percent) AS changes, arg_max(t.change_percent, t.position) AS last_change,
-            arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
-        FROM {call} AS t
-        GROUP BY t.series
-        ORDER BY t.series
-    """
-    over = asked.given["over"] or "build"
-    by = asked.given["by"] or "model,device,backend"
-    facts = {"over": over, "by": by, "changes": changes.length, "min_effect": asked.given["min_effect"] or 0.03}
-    series = asked.table(query, "trend")
-    return Section("series", "Series", {"series": series, "totals": totals, "changes": changes}, facts)
+def _overview(asked: _Asked, series: Table, changes: Table) -> Section:
+    facts = {
+        "over": asked.given["over"] or "build",
+        "by": asked.given["by"] or "model,device,backend",
+        "asked": {name: value for name, value in asked.given.items() if value is not None and name in ASKED},
+    }
+    return Section("series", "Overview", {"series": series, "changes": changes}, facts)
 
 
-def _totals(asked: _Asked, totals: Table) -> Section:
-    rows = totals.columns[totals.names.index("captures")]
+def _totals(asked: _Asked, series: Table, changes: Table) -> Section:
+    rows = asked.table(TOTALS, "trend", points=MOST_POINTS)
+    most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
-    if any(count > 1 for count in rows):
+    if most > 1:
         note = (
             f"Series of more than {MOST_POINTS} captures are drawn in parts: a point is the median of up to "
-            f"{max(rows):,} neighbouring captures, and the faint band their range. Changes are found in all captures."
+            f"{most:,} neighbouring captures. Changes are found in all of them."
         )
-    return Section("totals", "Totals", {"rows": totals}, {"over": asked.given["over"] or "build"}, note)
+    facts = {"over": asked.given["over"] or "build"}
+    return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
 
 
-def _regressions(asked: _Asked, changes: Table) -> Section:
-    missing = None
+def _regressions(asked: _Asked, changes: Table, points: Table) -> Section:
+    missing = note = None
     if not changes.length:
         missing = (
-            "No total and no op changed its level for good. What counts is 3 % or more "
-            "(--min-effect), clear among all series; for an op it takes some 13 captures on each side."
+            f"No total and no op changed its level for good. What counts is {asked.min_effect:.3g} % or more, clear "
+            "among all series; for an op it takes some 13 captures on each side."
         )
-    return Section("regressions", "Changes for good, the costliest first", {"rows": changes}, missing=missing)
+    elif changes.length == MOST_CHANGES:
+        note = f"The {MOST_CHANGES:,} costliest."
+    tables = {"rows": changes, "points": points}
+    facts = {"over": asked.given["over"] or "build"}
+    return Section("regressions", "Changes for good", tables, facts, note, missing)
 
 
-def _ops(asked: _Asked) -> Section | None:
-    """Every op's trend, as many as a page bears."""
-    [(longest, ops)] = asked.warehouse.rows(
+def _ops(asked: _Asked) -> tuple[Table, Section | None]:
+    """The points of as many ops as a page bears, and a section that lists all ops."""
+    listed = ask(
+        asked.warehouse,
         f"""
-        SELECT max(n.captures), count(*) FROM (
-            SELECT sum(t.captures) AS captures FROM {asked.call('op_trends', bins=1)} AS t
-            WHERE t.what = 'op' GROUP BY t.series, t.method, t.op, t.module_path, t.instruction_id
-        ) AS n
+        SELECT t.* EXCLUDE (what, position, p25), count(*) OVER () AS known
+        FROM {asked.call("op_trends", bins=1)} AS t
+        WHERE t.what = 'op'
+        ORDER BY t.own DESC, t.series, t.op, t.method
+        LIMIT $most
         """,
+        most=MOST_CHANGES,
         **asked.arguments("op_trends"),
-    )[1]
-    if not ops:
-        return None
-    bins = max(min(MOST_POINTS, MOST_IN_ALL // ops), 60)
+    )
+    known = listed.columns[listed.names.index("known")][0] if listed.length else 0
+    bins = max(min(MOST_POINTS, MOST_IN_ALL // max(known, 1)), LEAST_POINTS)
     query = OPS.format(call=asked.call("op_trends", bins=bins), regressions=asked.call("regressions"))
     arguments = asked.arguments("op_trends") | asked.arguments("regressions")
-    rows = ask(asked.warehouse, query, most=MOST_IN_ALL, **arguments)
+    points = ask(asked.warehouse, query, most=MOST_IN_ALL, **arguments)
+    if not listed.length:
+        return points, None
     notes = []
-    if longest > bins:
-        notes.append(
-            f"Series of more than {bins} captures are drawn in parts: a point is the median of neighbouring captures, "
-            "the faint band their range."
-        )
-    shown = _distinct(rows)
-    if shown < ops:
-        notes.append(f"The page has {shown:,} of {ops:,} ops: those that changed, and those that take most.")
-    return Section("op_trends", "Ops", {"rows": rows}, {"over": asked.given["over"] or "build"}, " ".join(notes) or None)
+    if max(listed.columns[listed.names.index("captures")]) > bins:
+        notes.append(f"Series of more than {bins} captures are drawn in parts, as the medians of neighbours.")
+    shown = _distinct(points)
+    if shown < known:
+        notes.append(f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most.")
+    facts = {"over": asked.given["over"] or "build"}
+    return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
 
 
-def _distinct(rows: Table) -> int:
+def _distinct(points: Table) -> int:
     names = ("series", "method", "op", "module_path", "instruction_id")
-    columns = [rows.columns[rows.names.index(name)] for name in names]
+    columns = [points.columns[points.names.index(name)] for name in names]
     lists = [column["at"] if isinstance(column, dict) else column for column in columns]
     return len(set(zip(*lists, strict=True)))

@@ -8,7 +8,7 @@
 --   op: the op; the method of a total
 --   module_path: its module, where records tell it
 --   instruction_id: the instruction, in the last capture
---   position: place in the series, from 1, of the first capture of the part
+--   position: place of the first capture of the part among those of the series that have it, from 1
 --   captures: number of captures of the part
 --   first_label: the label that captures are ordered by, of its first capture
 --   last_label: the same of its last capture
