@@ -67,32 +67,30 @@ SERIES: Final = """
 # The ops that changed, and of the others those that take most.
 OPS: Final = """
     WITH told AS MATERIALIZED (
-        FROM {call}
+        SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
+        FROM {call} AS t
+        WHERE t.what = 'op'
+    ),
+    changes AS MATERIALIZED (
+        SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
+        FROM {regressions} AS r
+        WHERE r.what = 'op'
     ),
     known AS (
-        SELECT
-            t.series, t.what, t.method, t.op, t.module_path, t.instruction_id, sum(t.own * t.captures) AS size,
-            count(*) AS points,
-            EXISTS (
-                SELECT 1 FROM {regressions} AS r
-                WHERE r.series = t.series AND r.what = t.what AND r.op = t.op
-                    AND r.module_path IS NOT DISTINCT FROM t.module_path
-                    AND r.instruction_id IS NOT DISTINCT FROM t.instruction_id
-            ) AS has_changed
+        SELECT t.method, t.name, sum(t.own * t.captures) AS size, count(*) AS points
         FROM told AS t
-        WHERE t.what = 'op'
-        GROUP BY ALL
+        GROUP BY t.method, t.name
     ),
-    placed AS (
-        SELECT k.*, sum(k.points) OVER (ORDER BY k.has_changed DESC, k.size DESC, k.series, k.op) AS so_far
+    placed AS MATERIALIZED (
+        SELECT
+            k.method, k.name,
+            sum(k.points) OVER (ORDER BY c.name IS NULL, k.size DESC, k.name, k.method) AS so_far
         FROM known AS k
+        LEFT JOIN changes AS c ON c.name = k.name
     )
-    SELECT t.*, p.has_changed, (SELECT count(*) FROM known AS k) AS known
+    SELECT t.* EXCLUDE (what, name)
     FROM placed AS p
-    JOIN told AS t
-        ON t.what = p.what AND t.series = p.series AND t.method = p.method AND t.op = p.op
-        AND t.module_path IS NOT DISTINCT FROM p.module_path
-        AND t.instruction_id IS NOT DISTINCT FROM p.instruction_id
+    JOIN told AS t ON t.name = p.name AND t.method = p.method
     WHERE p.so_far <= $most
     ORDER BY p.so_far, t.position
 """
