@@ -62,7 +62,7 @@ SERIES: Final = """
         arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
     FROM {call} AS t
     GROUP BY t.series
-    ORDER BY t.series
+    ORDER BY changes DESC, t.series
 """
 # The ops that changed, and of the others those that take most.
 OPS: Final = """

@@ -46,7 +46,7 @@ function stated(totals, row, hasMethods) {
       etq.element("span", { text: STATED[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
-    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base, ${etq.quantity(get("new"), get("unit"))} in new, by ${counted(get("base_captures"))} and ${counted(get("new_captures"))}` }),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"))}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"))})` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
 
@@ -64,37 +64,43 @@ function ofOps(verdicts) {
 etq.section("captures", (parent, { rows, totals }, facts) => {
   const unit = rows.get(0, "unit");
   const time = (row) => rows.get(row, "captured_at");
-  const order = rows.rows().filter((row) => rows.get(row, "side") !== "history");
+  const order = rows.rows();
   order.sort((one, other) => String(time(one) ?? "~").localeCompare(String(time(other) ?? "~")) || one - other);
   const isKnown = order.every((row) => time(row) !== null);
   const at = order.map((_, place) => place + 1);
-  const of = (side, disturbed) => order.map((row) =>
-    rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === disturbed ? rows.get(row, "total") : null);
   const middle = totals.rows().filter((row) => totals.get(row, "what") === "total");
-  const level = (side) => order.map(() => (middle.length === 1 ? totals.get(middle[0], side) : null));
   const show = (value) => etq.quantity(value, unit);
   const quantile = { 0.25: "p25", 0.5: "median", 0.9: "p90" }[facts.quantile];
-  const line = (label, colour) => ({ label, stroke: etq.colour(colour), width: 1, dash: [5, 4], points: { show: false }, value: (_, each) => (each === null ? "–" : show(each)) });
-  const odd = (label) => ({ ...etq.points(label, "bad", 9, show), points: { show: true, size: 9, width: 2, stroke: etq.colour("bad"), fill: etq.colour("back") } });
-  etq.plot(parent, () => [
-    {
-      scales: { x: { time: false, range: (_, low, high) => [low - 0.7, high + 0.7] } },
-      axes: [
-        etq.axis(isKnown ? "capture, in the order in which they were measured" : "capture, as they came", (place) => (Number.isInteger(place) ? etq.number(place) : ""), { size: 34 }),
-        etq.axis(`execute (${quantile} of the runs), ${etq.unit(unit)}`, etq.number),
-      ],
-      series: [
-        { label: "capture", value: (_, place) => (place === null || place === undefined ? "–" : named(rows, order[place - 1])) },
-        etq.points("base", "base", 8, show),
-        etq.points("new", "new", 8, show),
-        odd("base, left out"),
-        odd("new, left out"),
-        line("median of base", "base"),
-        line("median of new", "new"),
-      ],
-    },
-    [at, of("base", false), of("new", false), of("base", true), of("new", true), level("base"), level("new")],
-  ]);
+  const lines = () => {
+    const found = [];
+    for (const [side, colour] of [["history", "faint"], ["base", "base"], ["new", "new"]]) {
+      for (const isOdd of [false, true]) {
+        const values = order.map((row) => (rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === isOdd ? rows.get(row, "total") : null));
+        if (!values.some((each) => each !== null)) continue;
+        const series = etq.points(isOdd ? `${side}, left out` : side, isOdd ? "bad" : colour, side === "history" ? 5 : 8, show);
+        if (isOdd) series.points = { show: true, size: 9, width: 2, stroke: etq.colour("bad"), fill: etq.colour(side === "new" ? "bad" : "back") };
+        found.push([series, values]);
+      }
+      if (side === "history" || middle.length !== 1 || rows.list("side").filter((each) => each === side).length < 2) continue;
+      const level = totals.get(middle[0], side);
+      found.push([{ label: `median of ${side}`, stroke: etq.colour(colour), width: 1, dash: [5, 4], points: { show: false }, value: (_, each) => (typeof each === "number" ? show(each) : "–") }, order.map(() => level)]);
+    }
+    return found;
+  };
+  etq.plot(parent, () => {
+    const found = lines();
+    return [
+      {
+        scales: { x: { time: false, range: (_, low, high) => [low - 0.7, high + 0.7] } },
+        axes: [
+          etq.axis(isKnown ? "capture, in the order in which they were measured" : "capture, as they came", (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+          etq.axis(`execute (${quantile} of the runs), ${etq.unit(unit)}`, etq.number),
+        ],
+        series: [{ label: "capture", value: (_, place) => (typeof place === "number" ? named(rows, order[place - 1]) : "–") }, ...found.map((each) => each[0])],
+      },
+      [at, ...found.map((each) => each[1])],
+    ];
+  });
   etq.table(parent, rows, [
     { name: "capture" },
     { name: "side" },
@@ -102,7 +108,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
     { name: "total", unit, numeric: true },
     { name: "off_percent", title: "off its side", numeric: true, as: etq.change, meaning: "how much more its ops took than those of its side" },
     { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
-  ], { name: "captures", first: 10 });
+  ], { name: "captures", first: 6 });
 });
 
 function named(rows, row) {
@@ -183,7 +189,7 @@ etq.section("compared_ops", (parent, { rows }) => {
     ...etq.changeColumns(rows),
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
     { name: "kind" },
-    { name: "q", numeric: true, meaning: "the share of false ones among those of this q or less" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "note" },
   ], { name: "compared_ops" });
 });
@@ -197,7 +203,7 @@ etq.section("compared_metrics", (parent, { rows }) => {
     { name: "new", numeric: true },
     { name: "unit", as: etq.unit },
     { name: "better" },
-    { name: "q", numeric: true },
+    { name: "q", numeric: true, as: etq.probability },
     { name: "note" },
   ], { name: "compared_metrics" });
 });

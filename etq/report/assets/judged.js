@@ -26,6 +26,8 @@ etq.changeColour = (change, verdict) => {
   return `${change > 0 ? "slower" : "faster"}-${step}`;
 };
 
+etq.probability = (value) => (value === null ? "" : value < 0.001 ? "< 0.001" : etq.number(value));
+
 // Columns of tables that compare.
 etq.changeColumns = (table) => {
   const unit = table.list("unit").find((each) => each !== null) ?? null;

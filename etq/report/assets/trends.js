@@ -10,10 +10,10 @@ etq.section("series", (parent, { series, changes }, facts) => {
   const card = (name, value, note) => cards.append(etq.element("div", { class: "card", "data-number": name },
     etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value", text: value }), etq.element("div", { class: "muted", text: note })));
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
-  card("totals", etq.number(count("total", "slower")), "changes to slower, for good");
-  card("totals, faster", etq.number(count("total", "faster")), "changes to faster, for good");
-  card("ops", etq.number(count("op", "slower")), "changes of ops to slower, on their own");
-  card("ops, faster", etq.number(count("op", "faster")), "changes of ops to faster, on their own");
+  card("totals slower", etq.number(count("total", "slower")), "for good, from some capture on");
+  card("totals faster", etq.number(count("total", "faster")), "likewise");
+  card("ops slower", etq.number(count("op", "slower")), "on their own, beside what all ops have in common");
+  card("ops faster", etq.number(count("op", "faster")), "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
   const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
@@ -69,7 +69,7 @@ etq.section("regressions", (parent, { rows, points }, facts) => {
     { name: "last_good", title: "last good" },
     { name: "first_bad", title: "first bad" },
     { name: "series" },
-    { name: "q", numeric: true },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
     { name: "captures_after", title: "after", numeric: true },
   ], { name: "regressions", choose: (row) => chart(rows, row) });
@@ -167,6 +167,7 @@ function markHook(marks) {
     pen.save();
     pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     pen.textBaseline = "top";
+    pen.textAlign = "left";
     pen.lineWidth = 1.5 * devicePixelRatio;
     for (const [position, change] of marks) {
       const x = plot.valToPos(position - 0.5, "x", true);
@@ -186,7 +187,16 @@ function markHook(marks) {
   };
 }
 
-const ranged = (_, low, high) => {
+// The y axis: all of some values, and of others what is not further off than these are apart.
+const rangeOf = (values, others) => () => {
+  const known = values.filter((each) => each !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const most = Math.max(high, ...others.filter((each) => each !== null));
+  return ranged(low, Math.min(most, high + Math.max(high - low, 0.05 * high)));
+};
+
+const ranged = (low, high) => {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
   const room = Math.max((high - low) * 0.12, Math.abs(high) * 0.02, 1e-12);
   return [Math.max(low - room, Math.min(low, 0)), high + room];
 };
@@ -201,7 +211,7 @@ function totalPlot(table, state, over) {
   return [
     {
       height: 280,
-      scales: { x: { time: false }, y: { range: ranged } },
+      scales: { x: { time: false }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
       axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
@@ -236,22 +246,22 @@ function opPlot(state, over) {
   const show = (value) => etq.quantity(value, unit);
   const list = (name) => points.map((row) => table.get(row, name));
   const isDrawnInParts = points.some((row) => table.get(row, "captures") > 1);
-  const bound = (label) => ({ label, stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show), show: isDrawnInParts });
+  const thin = (label) => ({ label, stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) });
+  const bounds = isDrawnInParts ? [thin("least"), thin("greatest")] : [];
   return [
     {
       height: 280,
-      scales: { x: { time: false }, y: { range: ranged } },
+      scales: { x: { time: false }, y: { range: rangeOf([...list("own"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
       axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
-        { label: "p25, as measured", stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) },
-        bound("least"),
-        bound("greatest"),
+        thin("p25, as measured"),
+        ...bounds,
         { label: "its own, beside what all ops have in common", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
       ],
       bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
       hooks: { draw: [markHook(state.marks)] },
     },
-    [x.at, list("p25"), list("low"), list("high"), list("own")],
+    [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("own")],
   ];
 }
