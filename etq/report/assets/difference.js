@@ -73,7 +73,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
   const quantile = { 0.25: "p25", 0.5: "median", 0.9: "p90" }[facts.quantile];
   const lines = () => {
     const found = [];
-    for (const [side, colour] of [["history", "faint"], ["base", "base"], ["new", "new"]]) {
+    for (const [side, colour] of [["history", "muted"], ["base", "base"], ["new", "new"]]) {
       for (const isOdd of [false, true]) {
         const values = order.map((row) => (rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === isOdd ? rows.get(row, "total") : null));
         if (!values.some((each) => each !== null)) continue;
@@ -104,7 +104,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
   etq.table(parent, rows, [
     { name: "capture" },
     { name: "side" },
-    { name: "captured_at", title: "measured" },
+    { name: "captured_at", title: "measured", class: "moment" },
     { name: "total", unit, numeric: true },
     { name: "off_percent", title: "off its side", numeric: true, as: etq.change, meaning: "how much more its ops took than those of its side" },
     { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
