@@ -48,7 +48,7 @@ described AS (
         arg_max(p.name, p.place) AS op,
         arg_max(p.module_path, p.place) AS module_path,
         arg_max(p.instruction_id, p.place) AS instruction_id,
-        CASE WHEN bool_or(p.is_cycles) THEN 'cycles' ELSE coalesce(unit, 'us') END
+        CASE WHEN bool_or(p.is_cycles) THEN 'cycles' ELSE _series_unit(unit) END
             AS unit
     FROM placed AS p
     GROUP BY p.series, p.level, p.scope, p.item

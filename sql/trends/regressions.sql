@@ -100,7 +100,7 @@ told AS (
         c.step,
         exp(c.before) * (exp(c.step) - 1) AS cost_ticks,
         exp(c.before) / t.ticks AS share,
-        CASE WHEN d.is_cycles THEN 'cycles' ELSE coalesce(unit, 'us') END AS shown,
+        CASE WHEN d.is_cycles THEN 'cycles' ELSE _series_unit(unit) END AS shown,
         c.p,
         c.q,
         c.captures_before,

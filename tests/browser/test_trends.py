@@ -10,7 +10,7 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse import Warehouse
-from tests.benchmarks.make_fleet import DEVICES, make_fleet
+from tests.benchmarks.make_fleet import DEVICES, make
 from tests.browser.pages import cells, complaints, drawn, number, opened
 from tests.browser.test_hostile import HOSTILE, check
 from tests.sql.test_trends import capture
@@ -92,16 +92,16 @@ def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) ->
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
     """The line stands between the last good build and the first bad one."""
     script = """
-        const plot = document.querySelector("#totals .plot").plot;
-        const pen = plot.ctx, line = pen.lineTo, found = [];
-        [...document.querySelectorAll("table[data-name=series] tbody tr")].find((row) => row.cells[0].textContent === "model=other").click();
-        const drawn = document.querySelector("#totals .plot").plot;
+        const drawn = document.querySelector("#totals .plot").plot, found = [], done = arguments[0];
         const move = drawn.ctx.moveTo;
-        drawn.ctx.moveTo = function (x, y) { if (this.getLineDash().length) found.push(drawn.posToVal((x - drawn.bbox.left) / devicePixelRatio, "x")); return move.call(this, x, y); };
+        drawn.ctx.moveTo = function (x, y) {
+          if (this.getLineDash().length) found.push(drawn.posToVal((x - drawn.bbox.left) / devicePixelRatio, "x"));
+          return move.call(this, x, y);
+        };
         drawn.redraw();
-        const done = arguments[0];
         requestAnimationFrame(() => requestAnimationFrame(() => done(found)));
     """
+    assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == "model=other"
     found = page.execute_async_script(script)
     assert found and all(24 < position < 25 for position in found)
 
@@ -134,7 +134,7 @@ def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_p
 
 def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) -> None:
     """2,000 captures of 50 ops on four devices: a page of a few MB that says what it leaves out, and whose counts add up."""
-    make_fleet(tmp_path / "fleet.duckdb", 2000)
+    make(tmp_path / "fleet.duckdb", 2000)
     with etq.open(tmp_path / "fleet.duckdb", read_only=True) as warehouse:
         etq.report.write_trends(warehouse, None, tmp_path / "fleet.html", by="device")
         changes = warehouse.rows("SELECT op, series FROM regressions(\"by\" := 'device') WHERE what = 'op'")[1]
