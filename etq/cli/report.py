@@ -14,7 +14,6 @@ from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import FileOptions, asked, file_options, taken_file_options, unit_option, warehouse_option
 from etq.cli.trends import order_options
-from etq.errors import EtqError
 from etq.output import printable, write_text
 
 # What only some kinds of report take: of one capture, of two sides, of series.
@@ -55,8 +54,8 @@ def report(
     Of one CAPTURE: where its time goes. Of two sides, BASE and NEW: what differs, and whether it counts, as etq compare
     tells it. With --trend: totals and ops over builds, and since when they changed.
 
-    A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored. Each
-    of two sides may be many: a selector, a folder, or a pattern in quotes.
+    A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
+    Each of two sides may be many: a selector, a folder, or a pattern in quotes.
 
     \b
     etq report run -o run.html --db lab.duckdb
@@ -108,8 +107,8 @@ def _made(
         from etq.warehouse import open
 
         with open(db, read_only=True) as warehouse:
-            selector = captures[0] if captures else None
-            yield trends_page_of(warehouse, selector, unit=unit, **given), selector or Path(db).stem
+            asked_of = captures[0] if captures else None
+            yield trends_page_of(warehouse, asked_of, unit=unit, **given), asked_of or Path(db).stem
 
 
 def _file_name(name: str) -> str:

@@ -87,9 +87,7 @@ def write(
     _put(page_of(warehouse, captures, unit=unit, **options), path)
 
 
-def write_trends(
-    warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any
-) -> None:
+def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
     """Write a report of series to a file, likewise; arguments and errors are those of `trends_page_of`."""
     _put(trends_page_of(warehouse, selector, **options), path)
 

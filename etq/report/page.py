@@ -94,7 +94,9 @@ def assemble(report: Report) -> str:
         "sections": [section.as_data() for section in report.sections],
     }
     script = _script()
-    style = "\n".join([*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in STYLES)])
+    style = "\n".join(
+        [*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in STYLES)]
+    )
     policy = (
         f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
         "base-uri 'none'; form-action 'none'"

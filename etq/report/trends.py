@@ -1,4 +1,4 @@
-"""The report of many captures: what totals and ops were, one capture after the other, and where they changed for good."""
+"""The report of many captures: totals and ops, one capture after the other, and where they changed for good."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ TOTALS: Final = """
 SERIES: Final = """
     SELECT
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
-        arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first, arg_max(t.p25, t.position) AS last,
-        any_value(t.unit) AS unit, count(t.change_percent) AS changes,
+        arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first,
+        arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit, count(t.change_percent) AS changes,
         arg_max(t.change_percent, t.position) AS last_change,
         arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
     FROM {call} AS t
@@ -107,7 +107,11 @@ def trends_of(warehouse: Warehouse, selector: str | None, given: Mapping[str, An
     changes = asked.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
     series = asked.table(SERIES, "trend")
     points, ops = _ops(asked)
-    sections = [_overview(asked, series, changes), _totals(asked, series, changes), _regressions(asked, changes, points)]
+    sections = [
+        _overview(asked, series, changes),
+        _totals(asked, series, changes),
+        _regressions(asked, changes, points),
+    ]
     return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
 
 
@@ -196,7 +200,9 @@ def _ops(asked: _Asked) -> tuple[Table, Section | None]:
         notes.append(f"Series of more than {bins} captures are drawn in parts, as the medians of neighbours.")
     shown = _distinct(points)
     if shown < known:
-        notes.append(f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most.")
+        notes.append(
+            f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most."
+        )
     facts = {"over": asked.given["over"] or "build"}
     return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
 

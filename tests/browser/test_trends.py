@@ -17,8 +17,8 @@ from tests.sql.test_trends import capture
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
 
-from selenium.webdriver.chrome.webdriver import WebDriver  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
 
 BUILDS = 40
 DATA = "const plot = document.querySelector(arguments[0]).plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
@@ -56,7 +56,10 @@ def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> N
         ("op", "addmm", "slower", "17", "18"),
         ("total", "Execute", "slower", "24", "25"),
     }
-    headings = [each.get_dom_attribute("data-column") for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="regressions"] th')]
+    headings = [
+        each.get_dom_attribute("data-column")
+        for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="regressions"] th')
+    ]
     at = [headings.index(name) for name in ("op", "verdict", "last_good", "first_bad", "series")]
     shown = [[row[place] for place in at] for row in cells(page, "regressions")]
     assert shown == [[f"total of {row[1]}" if row[0] == "total" else row[1], *row[2:]] for row in expected]
@@ -115,7 +118,9 @@ def test_tables_are_searched(page: WebDriver) -> None:
 def test_on_a_phone_and_dark(page: WebDriver) -> None:
     size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
     try:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
         page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         drawn(page)
         assert page.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [360, 360]
@@ -163,9 +168,13 @@ def test_hostile_labels_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
             made = warehouse.ingest(capture(build), name=f"{build}{HOSTILE['image'].replace('=', '')}")
             for label, value in (("build", name), ("model", HOSTILE["script"]), ("device", HOSTILE["image"])):
                 warehouse.connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [made.capture_id, label, value])
-        warehouse.connection.execute("UPDATE op_times SET family = $x, op_type = $x, module_path = $x", {"x": HOSTILE["svg"]})
+        warehouse.connection.execute(
+            "UPDATE op_times SET family = $x, op_type = $x, module_path = $x", {"x": HOSTILE["svg"]}
+        )
         etq.report.write_trends(warehouse, None, tmp_path / "hostile.html")
     opened(browser, tmp_path / "hostile.html")
-    browser.execute_script("for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()")
+    browser.execute_script(
+        "for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()"
+    )
     check(browser)
     assert HOSTILE["svg"] in {row[0] for row in cells(browser, "op_trends")}
