@@ -97,6 +97,18 @@ class Views:
         min_effect: float | None = ...,
         forced: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def compare_parts(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        quantile: float = ...,
+        phase: str | None = ...,
+        history: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        forced: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_programs(
         self,
         base: str | Program,
@@ -394,6 +406,15 @@ class Views:
         active: int = ...,
         repeat: int = ...,
         skip_first_wait: int = ...,
+        phase: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def op_trends(
+        self,
+        selector: str | None = ...,
+        over: str = ...,
+        by: str = ...,
+        bins: int = ...,
+        unit: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def operator_table(

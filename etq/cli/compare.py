@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +15,7 @@ import click
 from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
+from etq.comparing import VIEWS, Comparison
 from etq.errors import EtqError
 from etq.output import VERDICT_STYLES, format_of, printable, table, write_rows, write_text
 from etq.terminal import PLAIN, Look, look_of
@@ -25,21 +24,6 @@ if TYPE_CHECKING:
     from etq.warehouse import Warehouse
 
 REGRESSION: Final = 3
-VIEWS: Final = {
-    "captures": "compare_captures",
-    "modules": "compare_modules",
-    "ops": "compare_ops",
-    "metrics": "compare_metrics",
-    "findings": "compare_findings",
-    "sides": "compared_captures",
-}
-# What each of them takes of the options.
-TAKEN: Final = {
-    "captures": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced"),
-    "metrics": ("alpha", "min_effect", "forced"),
-    "findings": ("quantile", "phase", "history", "forced"),
-    "sides": ("unit", "quantile", "phase", "history", "forced"),
-}
 # The columns that people read; machines get all.
 CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
     round(high_percent, 2) AS high_percent, base, new, difference, unit"""
@@ -57,39 +41,6 @@ TITLES: Final = {
 }
 WORSE: Final = ("slower", "worse")
 UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two sides in a warehouse, and what is asked of them."""
-
-    warehouse: Warehouse
-    base: str
-    new: str
-    given: dict[str, Any]
-
-    def rows(
-        self, part: str, columns: str = "*", limit: int | None = None, **other: Any
-    ) -> tuple[list[str], list[Any]]:
-        """The columns and rows of one part of the comparison: see `VIEWS`."""
-        taken = {name: (self.given | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
-        arguments = {name: value for name, value in taken.items() if value is not None}
-        call = "".join(f', "{name}" := ${name}' for name in arguments)
-        query = f"SELECT {columns} FROM {VIEWS[part]}($base, $new{call})"
-        if limit is not None:
-            query += f" LIMIT {int(limit)}"
-        return self.warehouse.rows(query, base=self.base, new=self.new, **arguments)
-
-    def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
-        """What a column names in a part, and its verdict, where it has one."""
-        return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
-
-    def has_modules(self) -> bool:
-        query = """
-            SELECT bool_and(c.record_id IS NOT NULL) FROM captures AS c
-            WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
-        """
-        return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
 
 def judging_options(command: Command) -> Command:
@@ -251,27 +202,10 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
 def headline(comparison: Comparison, form: str, look: Look = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
-    columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
-    _, rows = comparison.rows("captures", columns)
-    totals = [row for row in rows if row[0] == "total"]
-    lines = []
-    for _, method, verdict, change, low, high, base, new, unit, note in totals:
-        told = "no difference that counts" if verdict == "~" else verdict
-        text = f"{told}" if len(totals) == 1 else f"{method}: {told}"
-        if change is not None:
-            text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
-            text += f", {base:.6g} to {new:.6g} {unit}"
-        lines.append(text + (f"; {note}" if note else ""))
-    if comparison.given["quantile"] is None:
-        _, tails = comparison.rows("captures", "what, method, verdict, change_percent", quantile=0.9)
-        for tail, total in zip([row for row in tails if row[0] == "total"], totals, strict=False):
-            if tail[2] in ("slower", "faster") and tail[2] != total[2]:
-                lines.append(f"slow runs of {tail[1]} are {tail[2]} (--quantile 0.9): {tail[3]:+.1f} %")
-    colours = [VERDICT_STYLES.get(row[2]) for row in totals]
-    texts = [
-        look.styled(printable(line), "bold", *([colour] if colour else []))
-        for line, colour in zip_longest(lines, colours)
-    ]
+    texts = []
+    for line, verdict in comparison.said_of_totals():
+        colour = VERDICT_STYLES.get(verdict or "")
+        texts.append(look.styled(printable(line), "bold", *([colour] if colour else [])))
     return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
 
 

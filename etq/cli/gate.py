@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.compare import REGRESSION, Comparison, headline, judging_options, sides, tell_worse
+from etq.cli.compare import REGRESSION, headline, judging_options, sides, tell_worse
 from etq.cli.options import warehouse_option
+from etq.comparing import Comparison
 from etq.errors import EtqError
 from etq.output import printable
 

@@ -2,50 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from etq.cli import main
-from etq.cli.options import asked, file_options, taken_file_options, unit_option, warehouse_option
-from etq.errors import EtqError
+from etq.cli.compare import judging_options, sides
+from etq.cli.options import FileOptions, asked, file_options, taken_file_options, unit_option, warehouse_option
+from etq.cli.trends import order_options
 from etq.output import printable, write_text
+
+# What only some kinds of report take: of one capture, of two sides, of series.
+OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
+OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "forced")
+OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
+TAKEN: Final = {
+    "one capture": OF_FILES,
+    "two sides": ("etrecord", *OF_SIDES),
+    "series (--trend)": OF_SERIES,
+}
+SPELLED: Final = {"forced": "compare-anyway"}
 
 
 @main.command()
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", help="Write there; - is stdout.  [default: the capture's name.html]")
+@click.argument("captures", metavar="[CAPTURE | BASE NEW]", nargs=-1)
+@click.option("-o", "--output", metavar="FILE", help="Write there; - is stdout.  [default: named after what it is of]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
+@click.option("--trend", is_flag=True, help="Of all captures, or those of a selector, one after the other.")
+@order_options
+@click.option("--since", metavar="LABEL", help="Of trends: only changes there or later.")
+@judging_options
 @unit_option(None)
 @warehouse_option
 @click.option("--pte", metavar="FILE", help="Of a file: its program, for planned memory.")
 @file_options
 def report(
-    captures: tuple[str, ...], output: str | None, force: bool, unit: str | None, db: str, **options: Any
+    captures: tuple[str, ...],
+    output: str | None,
+    force: bool,
+    trend: bool,
+    unit: str | None,
+    db: str,
+    **options: Any,
 ) -> None:
-    """Write what there is to see of a capture into one HTML file, which needs no network and opens anywhere.
+    """Write what there is to see of captures into one HTML file, which needs no network and opens anywhere.
 
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
+    Of one CAPTURE: where its time goes. Of two sides, BASE and NEW: what differs, and whether it counts, as etq compare
+    tells it. With --trend: totals and ops over builds, and since when they changed.
+
+    A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
+    Each of two sides may be many: a selector, a folder, or a pattern in quotes.
 
     \b
     etq report run -o run.html --db lab.duckdb
     etq report run.etdp --etrecord model.etrecord --pte model.pte
+    etq report build=41 build=42 -o difference.html
+    etq report 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord
+    etq report --trend model=mlp --over build -o mlp.html
     """
-    from etq.report import page_of
+    kind = "series (--trend)" if trend else "one capture" if len(captures) == 1 else "two sides"
+    if trend and len(captures) > 1:
+        raise click.UsageError("--trend takes one selector, or none for all captures")
+    if not trend and len(captures) not in (1, 2):
+        told = f"not of {len(captures)}" if captures else "name them"
+        raise click.UsageError(
+            f"a report is of one capture or of two sides, {told}; a pattern of files stands in quotes; of many "
+            "captures one after the other: --trend"
+        )
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    for name in given:
+        if name not in TAKEN[kind]:
+            raise click.UsageError(f"--{SPELLED.get(name, name).replace('_', '-')} is not for a report of {kind}")
+    if isinstance(given.get("quantile"), str):
+        given["quantile"] = float(given["quantile"])
+    with _made(kind, captures, db, unit, given) as (page, of):
+        path = None if output == "-" else output or f"{_file_name(of)}.html"
+        write_text(page, path, force=force)
+    if path is not None:
+        click.echo(f"{printable(path)}: the report of {printable(of)}", err=True)
+
+
+@contextmanager
+def _made(
+    kind: str, captures: tuple[str, ...], db: str, unit: str | None, given: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """The page, and what it is of."""
+    from etq.report import page_of, trends_page_of
     from etq.report.single import VIEWS
 
-    if len(captures) > 1:
-        raise EtqError(f"a report is of one capture, not of {len(captures)}")
-    said = taken_file_options(options)
-    with asked(captures[0], db, list(VIEWS), said) as (warehouse, selector):
-        capture = warehouse.capture(selector)
-        path = None if output == "-" else output or f"{_file_name(capture.name)}.html"
-        write_text(page_of(warehouse, [capture], unit=unit), path, force=force)
-    if path is not None:
-        click.echo(f"{printable(path)}: the report of {printable(capture.name)}", err=True)
+    if kind == "one capture":
+        with asked(captures[0], db, list(VIEWS), taken_file_options(given)) as (warehouse, selector):
+            capture = warehouse.capture(selector)
+            yield page_of(warehouse, [capture], unit=unit), capture.name
+    elif kind == "two sides":
+        base, new = captures
+        record = given.pop("etrecord", None)
+        with sides(base, new, db, record) as (warehouse, *selectors):
+            yield page_of(warehouse, selectors, unit=unit, names=(base, new), **given), f"{base} and {new}"
+    else:
+        from etq.warehouse import open
+
+        with open(db, read_only=True) as warehouse:
+            asked_of = captures[0] if captures else None
+            yield trends_page_of(warehouse, asked_of, unit=unit, **given), asked_of or Path(db).stem
 
 
 def _file_name(name: str) -> str:
-    """A capture's name as a file's: no folders, nothing hidden, nothing that a terminal would obey."""
-    kept = "".join(letter if letter.isalnum() or letter in "-_.@=" else "_" for letter in name)
+    """A name as a file's: no folders, nothing hidden, nothing that a terminal would obey."""
+    kept = "".join(letter if letter.isalnum() or letter in "-_.@=," else "_" for letter in name)
     return kept.strip(".")[:100] or "report"

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from etq.warehouse import Warehouse
 
 
-def _series_options(command: Any) -> Any:
+def order_options(command: Any) -> Any:
+    """Of which captures are in one series, and in which order."""
     for option in (
-        click.option("--over", default="build", show_default=True, help="Label to order by, or captured_at."),
+        click.option("--over", metavar="LABEL", help="Label to order by, or captured_at.  [default: build]"),
         click.option("--by", metavar="KEYS", help="Labels that tell series apart.  [default: model,device,backend]"),
+    ):
+        command = option(command)
+    return command
+
+
+def _series_options(command: Any) -> Any:
+    command = order_options(command)
+    for option in (
         click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are]"),
         click.option("--phase", help="Only runs of that phase."),
         click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change.  [default: 3%]"),

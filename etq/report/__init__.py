@@ -1,9 +1,12 @@
-"""Reports: what a warehouse knows of a capture, as one HTML file that opens anywhere and asks nothing of a network.
+"""Reports: what a warehouse knows of captures, as one HTML file that opens anywhere and asks nothing of a network.
 
     from etq import report
-    report.write(warehouse, ["run"], "run.html")
+    report.write(warehouse, ["run"], "run.html")  # one capture
+    report.write(warehouse, ["build=41", "build=42"], "difference.html")  # two sides, each of one capture or of many
+    report.write_trends(warehouse, "model=mlp", "trends.html", over="build")  # one after the other
 
-A kind of report is a module that asks the views and gives sections (`single`: one capture); `page` puts these together.
+A kind of report is a module that asks the views and gives sections (`single`: one capture; `difference`: two sides;
+`trends`: series of many); `page` puts these together.
 """
 
 from __future__ import annotations
@@ -11,31 +14,65 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
 
-__all__ = ["page_of", "write"]
+__all__ = ["page_of", "trends_page_of", "write", "write_trends"]
 
 
-def page_of(warehouse: Warehouse, captures: Sequence[str | Capture], *, unit: str | None = None) -> str:
+def page_of(
+    warehouse: Warehouse,
+    captures: Sequence[str | Capture],
+    *,
+    unit: str | None = None,
+    names: tuple[str, str] | None = None,
+    **options: Any,
+) -> str:
     """A report as the text of an HTML page.
 
-    captures  what it is of: so far one, by name, hash prefix or selector
+    captures  what it is of: one, by name, hash prefix or selector; or two sides to compare, base and new, each of
+              which may be a selector that means many
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
+    names     of two sides: what to call them, if not as they are selected
+    options   of two sides: quantile, phase, history, alpha, min_effect, forced, as in `compare_ops`
 
-    Raises `QueryError` where there is no such capture or unit, `EtqError` for a number of captures that there is no
-    kind of report for.
+    Raises `QueryError` where there is no such capture or unit, or sides can't be compared; `EtqError` for a number of
+    captures that there is no kind of report for, and for an option that its kind doesn't take.
     """
+    from etq.report import difference
     from etq.report.page import assemble
     from etq.report.single import report_of
 
+    if len(captures) == 2:
+        _check(options, difference.OPTIONS)
+        base, new = (side if isinstance(side, str) else side.sha256 for side in captures)
+        shown = [side if isinstance(side, str) else side.name for side in captures]
+        given = {"unit": unit, **options}
+        return assemble(difference.difference_of(warehouse, base, new, given, names or (shown[0], shown[1])))
     if len(captures) != 1:
-        raise EtqError(f"a report is of one capture, not of {len(captures)}")
+        raise EtqError(f"a report is of one capture or of two sides, not of {len(captures)}; of many, see trends")
+    _check(options, ())
     return assemble(report_of(warehouse, captures[0], unit))
+
+
+def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
+    """A report of series of captures, as the text of an HTML page: totals, ops, and where they changed for good.
+
+    selector  which captures; None: all
+    options   over (the label that orders captures), by (labels that tell series apart), unit, phase, min_effect, alpha,
+              since, as in `regressions`
+
+    Raises `QueryError` where there is no such capture, label or unit; `EtqError` for an option that there is not.
+    """
+    from etq.report import trends
+    from etq.report.page import assemble
+
+    _check(options, trends.OPTIONS)
+    return assemble(trends.trends_of(warehouse, selector, options))
 
 
 def write(
@@ -44,10 +81,26 @@ def write(
     path: str | os.PathLike[str],
     *,
     unit: str | None = None,
+    **options: Any,
 ) -> None:
     """Write a report to a file, in place of what is there; arguments and errors are those of `page_of`."""
-    page = page_of(warehouse, captures, unit=unit)
+    _put(page_of(warehouse, captures, unit=unit, **options), path)
+
+
+def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
+    """Write a report of series to a file, likewise; arguments and errors are those of `trends_page_of`."""
+    _put(trends_page_of(warehouse, selector, **options), path)
+
+
+def _put(page: str, path: str | os.PathLike[str]) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
         raise EtqError(f"{os.fspath(path)}: can't be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def _check(options: dict[str, Any], known: Sequence[str]) -> None:
+    strange = sorted(set(options) - set(known))
+    if strange:
+        there = f"it takes {', '.join(known)}" if known else "one of two sides does"
+        raise EtqError(f"this report takes no {strange[0]}; {there}")

@@ -34,10 +34,15 @@ SCRIPTS: Final = (
     "events.js",
     "memory.js",
     "advice.js",
+    "judged.js",
+    "difference.js",
+    "parts.js",
+    "trends.js",
     "main.js",
 )
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
+STYLES: Final = ("page.css", "many.css")
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """What a page shows: a kind of report (a single capture, so far), its title, and its sections in order."""
+    """What a page shows: a kind of report (capture, difference, trends), its title, and its sections in order."""
 
     kind: str
     title: str
@@ -89,7 +94,9 @@ def assemble(report: Report) -> str:
         "sections": [section.as_data() for section in report.sections],
     }
     script = _script()
-    style = "\n".join([*(_read("vendor", name) for name in VENDORED_STYLES), _read("assets", "page.css")])
+    style = "\n".join(
+        [*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in STYLES)]
+    )
     policy = (
         f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -19,6 +19,7 @@
 --   q: p, corrected for the number of series
 --   captures_before: captures between the change before it and this one
 --   captures_after: captures between this one and the next
+--   position: place of the first capture behind it among those of its series that have it, from 1
 CREATE MACRO regressions(
     selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
     over := 'build',  -- as in `trend`
@@ -99,11 +100,12 @@ told AS (
         c.step,
         exp(c.before) * (exp(c.step) - 1) AS cost_ticks,
         exp(c.before) / t.ticks AS share,
-        CASE WHEN d.is_cycles THEN 'cycles' ELSE coalesce(unit, 'us') END AS shown,
+        CASE WHEN d.is_cycles THEN 'cycles' ELSE _series_unit(unit) END AS shown,
         c.p,
         c.q,
         c.captures_before,
-        c.captures_after
+        c.captures_after,
+        c.position
     FROM corrected AS c
     JOIN described AS d ON d.number = c.series
     JOIN described AS t
@@ -128,7 +130,8 @@ SELECT
     t.p,
     t.q,
     t.captures_before,
-    t.captures_after
+    t.captures_after,
+    t.position
 FROM told AS t
 WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
     AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))

@@ -66,10 +66,10 @@ shown AS (
         CASE
             WHEN v.value_unit NOT IN ('ns', 'cycles') THEN v.value_unit
             WHEN v.value_unit = 'cycles' THEN 'cycles'
-            ELSE coalesce(unit, 'us')
+            ELSE _series_unit(unit)
         END AS unit_shown,
         CASE
-            WHEN v.value_unit = 'ns' THEN _divisor('ns', coalesce(unit, 'us')) ELSE 1
+            WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit)) ELSE 1
         END AS divisor
     FROM values_of AS v
 )

@@ -23,7 +23,7 @@ FLEET = CAPTURES / "fleet/mlp"
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 SIDES = ("side=base", "side=new")
 OP = "permute_copy in block1.down.linear @3"
-PARTS = ("captures", "modules", "ops", "metrics", "findings", "sides")
+PARTS = ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
 
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert tuple(answer) == ("captures", "modules", "ops", "metrics", "findings", "sides")
+    assert tuple(answer) == ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
     slower = [row for row in answer["ops"] if row["verdict"] == "slower"]
     assert [(row["op"], row["instruction_id"]) for row in slower] == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}

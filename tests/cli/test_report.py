@@ -91,7 +91,7 @@ def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
         warehouse.ingest(FOLDER / "convnet.etdp", name="run")
     for arguments, message in (
         (["rum"], "no capture matches rum; the nearest are run"),
-        (["run", "run"], "a report is of one capture, not of 2"),
+        (["run", "run"], "run is on both sides"),
         (["nowhere.etdp"], "nowhere.etdp"),
         (["run", "-o", str(tmp_path / "no/folder.html")], "folder.html: can't be written: no such file or directory"),
         (["run", "--etrecord", str(FOLDER / "convnet.etrecord")], "is no file"),

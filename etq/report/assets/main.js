@@ -1,6 +1,6 @@
 // The page: unpacks its data and draws its sections, in order.
 
-const titles = { capture: "Capture" };
+const titles = { capture: "Capture", difference: "Comparison", trends: "Trends" };
 
 async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -36,7 +36,7 @@ etq.spanRows = (count, start, end, depth) => {
 };
 
 etq.Spans = class {
-  // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), axis
+  // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), axis, mark(pen, id, x, y, width, height)
   constructor(parent, options) {
     this.options = options;
     this.rows = [];
@@ -193,6 +193,7 @@ etq.Spans = class {
       if (right - left >= 1) {
         const [x, end] = [Math.max(left, 0), Math.min(right, width)];
         pen.fillRect(x, y, Math.max(end - x - (end - x > 3 ? 1 : 0), 0.5), ROW - 1);
+        this.options.mark?.(pen, ids[at], x, y, end - x, ROW - 1);
         if (end - x > 30 && !isFaint) this.drawLabel(ids[at], x, end - x, y);
         at += 1;
       } else {

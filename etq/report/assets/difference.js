@@ -1,0 +1,209 @@
+// Two sides compared: the verdict and what is to be known of it, the captures it rests on, and tables of what changed.
+
+etq.section("verdict", (parent, { totals, findings }, facts) => {
+  const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
+  for (const row of rows) parent.append(stated(totals, row, rows.length > 1));
+  for (const tail of facts.tails) parent.append(etq.element("p", { text: `Besides, ${tail}.` }));
+  parent.append(ofOps(facts.ops));
+  parent.append(
+    findings.length
+      ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "To know before you believe it" }),
+        etq.element("ul", { class: "findings" }, ...findings.rows().map((row) =>
+          etq.element("li", { "data-rule": findings.get(row, "rule") }, etq.element("strong", { text: findings.get(row, "rule") }), etq.element("span", { text: `: ${findings.get(row, "detail")}` })),
+        )))
+      : etq.element("p", { class: "muted", text: "Nothing was found that speaks against it: measured in turn, under the same conditions, by captures that agree." }),
+  );
+  const list = etq.element("dl", { class: "facts" });
+  const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
+  say("base", facts.base);
+  say("new", facts.new);
+  for (const [name, value] of Object.entries(facts.asked)) say(name.replace("_", " "), value === true ? "yes" : value);
+  parent.append(list);
+  if (totals.length > 1) {
+    parent.append(etq.element("h3", { text: "What makes up the difference" }));
+    etq.table(parent, totals, [
+      { name: "what" },
+      { name: "method" },
+      ...etq.changeColumns(totals),
+      { name: "explained_percent", title: "of the difference", numeric: true, as: etq.percent },
+      { name: "base_captures", title: "captures of base", numeric: true },
+      { name: "new_captures", title: "of new", numeric: true },
+      { name: "note" },
+    ], { name: "totals", search: false });
+  }
+});
+
+const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
+
+function stated(totals, row, hasMethods) {
+  const get = (name) => totals.get(row, name);
+  const verdict = get("verdict");
+  const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
+  const kind = { slower: "slow", faster: "fast", "~": "same" }[verdict] ?? "open";
+  return etq.element("div", { class: `stated ${kind}`, "data-verdict": verdict, "data-method": get("method") },
+    hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
+    etq.element("div", { class: "value" },
+      etq.element("span", { text: STATED[verdict] ?? verdict ?? "" }),
+      change ? etq.element("span", { class: "change", text: change }) : null,
+      interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"))}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"))})` }),
+    get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
+}
+
+function counted(captures) {
+  return `${etq.number(captures ?? 0)} ${captures === 1 ? "capture" : "captures"}`;
+}
+
+function ofOps(verdicts) {
+  const order = ["slower", "faster", "added", "removed", "~", "too few", "can't judge", "conditions differ"];
+  const said = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
+    etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
+  return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...said);
+}
+
+etq.section("captures", (parent, { rows, totals }, facts) => {
+  const unit = rows.get(0, "unit");
+  const time = (row) => rows.get(row, "captured_at");
+  const order = rows.rows();
+  order.sort((one, other) => String(time(one) ?? "~").localeCompare(String(time(other) ?? "~")) || one - other);
+  const isKnown = order.every((row) => time(row) !== null);
+  const at = order.map((_, place) => place + 1);
+  const middle = totals.rows().filter((row) => totals.get(row, "what") === "total");
+  const show = (value) => etq.quantity(value, unit);
+  const quantile = { 0.25: "p25", 0.5: "median", 0.9: "p90" }[facts.quantile];
+  const lines = () => {
+    const found = [];
+    for (const [side, colour] of [["history", "muted"], ["base", "base"], ["new", "new"]]) {
+      for (const isOdd of [false, true]) {
+        const values = order.map((row) => (rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === isOdd ? rows.get(row, "total") : null));
+        if (!values.some((each) => each !== null)) continue;
+        const series = etq.points(isOdd ? `${side}, left out` : side, isOdd ? "bad" : colour, side === "history" ? 5 : 8, show);
+        if (isOdd) series.points = { show: true, size: 9, width: 2, stroke: etq.colour("bad"), fill: etq.colour(side === "new" ? "bad" : "back") };
+        found.push([series, values]);
+      }
+      if (side === "history" || middle.length !== 1 || rows.list("side").filter((each) => each === side).length < 2) continue;
+      const level = totals.get(middle[0], side);
+      found.push([{ label: `median of ${side}`, stroke: etq.colour(colour), width: 1, dash: [5, 4], points: { show: false }, value: (_, each) => (typeof each === "number" ? show(each) : "–") }, order.map(() => level)]);
+    }
+    return found;
+  };
+  etq.plot(parent, () => {
+    const found = lines();
+    return [
+      {
+        scales: { x: { time: false, range: (_, low, high) => [low - 0.7, high + 0.7] } },
+        axes: [
+          etq.axis(isKnown ? "capture, in the order in which they were measured" : "capture, as they came", (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+          etq.axis(`execute (${quantile} of the runs), ${etq.unit(unit)}`, etq.number),
+        ],
+        series: [{ label: "capture", value: (_, place) => (typeof place === "number" ? named(rows, order[place - 1]) : "–") }, ...found.map((each) => each[0])],
+      },
+      [at, ...found.map((each) => each[1])],
+    ];
+  });
+  etq.table(parent, rows, [
+    { name: "capture" },
+    { name: "side" },
+    { name: "captured_at", title: "measured", class: "moment" },
+    { name: "total", unit, numeric: true },
+    { name: "off_percent", title: "off its side", numeric: true, as: etq.change, meaning: "how much more its ops took than those of its side" },
+    { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
+  ], { name: "captures", first: 6 });
+});
+
+function named(rows, row) {
+  return row === undefined ? "–" : etq.printable(etq.short(rows.get(row, "capture"), 60));
+}
+
+etq.section("changes", (parent, { ops }) => {
+  const shown = ops.rows().filter((row) => ops.get(row, "change_percent") !== null);
+  const get = (row, name) => ops.get(row, name);
+  const ends = shown.flatMap((row) => [get(row, "change_percent"), get(row, "low_percent"), get(row, "high_percent")]).filter((each) => each !== null);
+  // An interval that is much wider than any change is cut at the edge.
+  const most = Math.max(1, ...shown.map((row) => Math.abs(get(row, "change_percent"))));
+  const reach = Math.min(Math.max(1, ...ends.map(Math.abs)), 2.5 * most) * 1.05;
+  const place = (value) => `${50 + 50 * Math.max(-1, Math.min(1, value / reach))}%`;
+  const list = etq.element("div", { class: "dots", role: "list" });
+  for (const row of shown) list.append(dot(get, row, place));
+  const scale = etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"),
+    etq.element("span", { class: "track" }, ...[-reach / 1.05, 0, reach / 1.05].map((value) => {
+      const mark = etq.element("span", { class: "tick", text: etq.change(value) });
+      mark.style.left = place(value);
+      return mark;
+    })), etq.element("span"));
+  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, that first: what became of each beside what all ops have in common, with an interval of 95 % where there are captures enough. Filled where it counts." }), list);
+  list.append(scale);
+});
+
+function dot(get, row, place) {
+  const [change, low, high, verdict] = ["change_percent", "low_percent", "high_percent", "verdict"].map((name) => get(row, name));
+  const colour = etq.counts(verdict) ? (change > 0 ? "slower-4" : "faster-4") : "muted";
+  const track = etq.element("span", { class: "track" }, etq.element("span", { class: "zero" }));
+  if (low !== null) {
+    const bar = etq.element("span", { class: "interval" });
+    bar.style.left = place(low);
+    bar.style.right = `calc(100% - ${place(high)})`;
+    bar.style.background = `var(--${colour})`;
+    track.append(bar);
+  }
+  const point = etq.element("span", { class: "point" });
+  point.style.left = place(change);
+  point.style.borderColor = `var(--${colour})`;
+  if (etq.counts(verdict)) point.style.background = `var(--${colour})`;
+  track.append(point);
+  const where = [get(row, "module_path"), get(row, "instruction_id") === null ? "" : `@${get(row, "instruction_id")}`].filter(Boolean).join(" ");
+  const told = [
+    ["change", `${etq.change(change)} ${low === null ? "" : `(${etq.interval(low, high)})`}`],
+    ["verdict", etq.words[verdict] ?? verdict],
+    ["base", etq.quantity(get(row, "base"), get(row, "unit"))],
+    ["new", etq.quantity(get(row, "new"), get(row, "unit"))],
+    ["share of base", etq.percent(get(row, "share_percent"))],
+    ["note", get(row, "note")],
+  ];
+  return etq.element("div", {
+    class: "dot-row", role: "listitem", "data-verdict": verdict,
+    onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, told),
+    onpointerleave: () => etq.hideTip(),
+  },
+  etq.element("span", { class: "dot-name" }, etq.element("span", { text: etq.short(get(row, "op"), 80) }), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
+  track,
+  etq.element("span", { class: "dot-value", text: etq.change(change) }));
+}
+
+etq.section("compared_modules", (parent, { rows }) => {
+  const methods = new Set(rows.list("method"));
+  etq.table(parent, rows, [
+    { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
+    ...(methods.size > 1 ? [{ name: "method" }] : []),
+    ...etq.changeColumns(rows),
+    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
+    { name: "note" },
+  ], { name: "compared_modules" });
+});
+
+etq.section("compared_ops", (parent, { rows }) => {
+  etq.table(parent, rows, [
+    { name: "op" },
+    { name: "module_path", title: "module" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    ...etq.changeColumns(rows),
+    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
+    { name: "kind" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
+    { name: "note" },
+  ], { name: "compared_ops" });
+});
+
+etq.section("compared_metrics", (parent, { rows }) => {
+  etq.table(parent, rows, [
+    { name: "name", title: "metric" },
+    { name: "verdict", as: etq.verdict },
+    { name: "change_percent", title: "change", numeric: true, as: etq.change },
+    { name: "base", numeric: true },
+    { name: "new", numeric: true },
+    { name: "unit", as: etq.unit },
+    { name: "better" },
+    { name: "q", numeric: true, as: etq.probability },
+    { name: "note" },
+  ], { name: "compared_metrics" });
+});

@@ -1,0 +1,49 @@
+// What is said of a change: its verdict in words and a colour, the change with its interval, times of both sides.
+
+const signed = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, signDisplay: "exceptZero" });
+const bare = (value) => signed.format(+value.toFixed(Math.abs(value) < 1 ? 2 : 1)).replace("-", "\u2212");
+
+etq.change = (value) => (value === null || value === undefined ? "" : `${bare(value)}\u00a0%`);
+etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)} to ${bare(high)}\u00a0%`);
+
+// A change of a time or a number, as it is.
+etq.difference = (value, unit) => (value === null ? "" : `${value > 0 ? "+" : ""}${etq.quantity(value, unit)}`.replace("-", "\u2212"));
+
+etq.words = { "~": "no difference that counts" };
+etq.counts = (verdict) => ["slower", "faster", "better", "worse"].includes(verdict);
+
+etq.verdict = (verdict) => {
+  if (verdict === null) return "";
+  const kinds = { slower: "slow", worse: "slow", faster: "fast", better: "fast", "~": "same" };
+  return etq.element("span", { class: `verdict ${kinds[verdict] ?? "open"}`, text: verdict, title: etq.words[verdict] });
+};
+
+// The palette's colour for a change: the stronger, the further from none; pale where it doesn't count.
+etq.changeColour = (change, verdict) => {
+  if (verdict === "added" || verdict === "removed") return "came";
+  if (change === null || change === undefined || Math.abs(change) < 0.5) return "same";
+  const step = verdict === "~" ? 1 : 1 + [2, 5, 20].filter((limit) => Math.abs(change) >= limit).length;
+  return `${change > 0 ? "slower" : "faster"}-${step}`;
+};
+
+etq.probability = (value) => (value === null ? "" : value < 0.001 ? "< 0.001" : etq.number(value));
+
+// Columns of tables that compare.
+etq.changeColumns = (table) => {
+  const unit = table.list("unit").find((each) => each !== null) ?? null;
+  const time = (name, title) => ({
+    name,
+    title: title ?? name,
+    unit: new Set(table.list("unit").filter((each) => each !== null)).size > 1 ? null : unit,
+    numeric: true,
+    as: (value, row) => (value !== null && table.get(row, "unit") !== unit ? etq.quantity(value, table.get(row, "unit")) : etq.number(value)),
+  });
+  return [
+    { name: "verdict", as: etq.verdict },
+    { name: "change_percent", title: "change", numeric: true, as: etq.change, meaning: "typical change, without what all ops have in common" },
+    { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of 95 % for the change" },
+    time("base"),
+    time("new"),
+    { ...time("difference"), as: (value, row) => etq.difference(value, null === value || table.get(row, "unit") === unit ? "" : table.get(row, "unit")).trim() },
+  ];
+};

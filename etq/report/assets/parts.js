@@ -1,0 +1,164 @@
+// Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured by
+// what became of them. An outline marks what counts, hatching what can't be told.
+
+etq.section("parts", (parent, { parts, modules, totals }, facts) => {
+  const root = tree(parts, modules, totals);
+  const unit = parts.list("unit").find((each) => each !== null) ?? null;
+  let nodes = [];
+  const chosen = etq.element("div", { class: "detail" });
+  const describe = (id) => told(nodes[id], unit);
+  const side = etq.element("select", { "aria-label": "Width" },
+    ...[["base", "as wide as in base"], ["new", "as wide as in new"]].map(([value, text]) => etq.element("option", { value, text })));
+  const top = etq.element("div");
+  parent.append(top);
+  const spans = new etq.Spans(parent, {
+    title: "Icicle of times by module and op, coloured by what became of them",
+    colour: (id) => etq.changeColour(nodes[id].change, nodes[id].verdict),
+    label: (id) => nodes[id].name,
+    describe,
+    room: 0,
+    mark: (pen, id, x, y, width, height) => mark(pen, nodes[id].verdict, x, y, width, height),
+    choose: (id) => {
+      if (id < 0) return;
+      spans.move(nodes[id].start, nodes[id].start + nodes[id].size);
+      chosen.replaceChildren(...etq.details(nodes[id].name, describe(id)));
+    },
+  });
+  etq.parts = spans;
+  etq.partsTold = (id) => nodes[id];
+  const show = () => {
+    nodes = [];
+    place(root, side.value, 0, 0, -1, nodes);
+    const rows = [];
+    nodes.forEach((node, id) => (rows[node.depth] ??= []).push(id));
+    spans.show(rows.map((ids) => ({
+      ids: Int32Array.from(ids),
+      starts: Float64Array.from(ids, (id) => nodes[id].start),
+      ends: Float64Array.from(ids, (id) => nodes[id].start + nodes[id].size),
+    })), [0, nodes[0].size]);
+    chosen.replaceChildren();
+  };
+  const count = (ids) => `${etq.number(ids.length)} found`;
+  const tools = etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}\n${nodes[id].verdict ?? ""}`.toLowerCase(), count, side);
+  side.addEventListener("change", () => {
+    show();
+    tools.search();
+  });
+  show();
+  parent.append(chosen, legend());
+});
+
+function legend() {
+  const entry = (colours, text) => etq.element("span", {}, ...colours.map((colour) => {
+    const swatch = etq.element("i");
+    swatch.style.background = `var(--${colour})`;
+    return swatch;
+  }), etq.printable(text));
+  const outlined = etq.element("i", { class: "outlined" });
+  const hatched = etq.element("i", { class: "hatched" });
+  return etq.element("p", { class: "legend" },
+    entry(["faster-4", "faster-3", "faster-2"], "faster, from 20, 5, 2 %"),
+    entry(["same"], "alike"),
+    entry(["slower-2", "slower-3", "slower-4"], "slower, from 2, 5, 20 %"),
+    entry(["came"], "in one side alone"),
+    etq.element("span", {}, outlined, "a difference that counts"),
+    entry(["faster-1", "slower-1"], "one that doesn't"),
+    etq.element("span", {}, hatched, "not told: too few, can't judge, other conditions"));
+}
+
+function mark(pen, verdict, x, y, width, height) {
+  if (etq.counts(verdict) || verdict === "added" || verdict === "removed") {
+    if (width < 3) return;
+    pen.strokeStyle = etq.shades.get("text");
+    pen.lineWidth = 2;
+    pen.strokeRect(x + 1, y + 1, width - 3, height - 2);
+  } else if (verdict !== null && verdict !== "~" && width >= 4) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(x, y, width - 1, height);
+    pen.clip();
+    pen.strokeStyle = etq.shades.get("muted");
+    pen.lineWidth = 1;
+    pen.globalAlpha = 0.45;
+    pen.beginPath();
+    for (let at = x - height; at < x + width; at += 7) {
+      pen.moveTo(at, y + height);
+      pen.lineTo(at + height, y);
+    }
+    pen.stroke();
+    pen.restore();
+  }
+}
+
+function told(node, unit) {
+  const sides = [["base", node.base], ["new", node.new]].map(([name, value]) => [name, value === null ? "–" : etq.quantity(value, unit)]);
+  const interval = etq.interval(node.low ?? null, node.high ?? null);
+  return [
+    ...sides,
+    ["change", node.change === null ? "" : `${etq.change(node.change)}${interval ? ` (${interval})` : ""}`],
+    ["verdict", node.verdict === null ? "" : (etq.words[node.verdict] ?? node.verdict)],
+    ["module", node.path],
+    ["kind", node.kind],
+    ["instruction", node.instruction],
+  ];
+}
+
+function judged(table, row) {
+  const get = (name) => table.get(row, name);
+  return { verdict: get("verdict"), change: get("change_percent"), low: get("low_percent"), high: get("high_percent"), base: get("base"), new: get("new") };
+}
+
+const NOTHING = { verdict: null, change: null, low: null, high: null, base: null, new: null };
+
+// A node of each method, module and op. What is said of modules and totals is theirs, not what their parts add up to.
+function tree(parts, modules, totals) {
+  const known = new Map();
+  if (modules) for (const row of modules.rows()) known.set(`${modules.get(row, "method")}\n${modules.get(row, "module_path")}`, judged(modules, row));
+  for (const row of totals.rows()) if (totals.get(row, "what") === "total") known.set(`${totals.get(row, "method")}\n`, judged(totals, row));
+  const root = node("(all)", "", NOTHING, "");
+  for (const row of parts.rows()) {
+    const get = (name) => parts.get(row, name);
+    const method = get("method") ?? "";
+    let at = child(root, `method ${method}`, () => node(method, "", known.get(`${method}\n`) ?? NOTHING, "method"));
+    const path = get("module_path") ?? "";
+    const names = path === "" ? [] : path.split(".").slice(0, 60);
+    names.forEach((name, level) => {
+      const whole = names.slice(0, level + 1).join(".");
+      at = child(at, `module ${name}`, () => node(name, whole, known.get(`${method}\n${whole}`) ?? NOTHING, "module"));
+    });
+    const leaf = node(get("op"), path, judged(parts, row), get("kind"));
+    leaf.own = { base: Math.max(get("base_own") ?? 0, 0), new: Math.max(get("new_own") ?? 0, 0) };
+    leaf.isRest = get("kind") === "rest";
+    leaf.instruction = get("instruction_id");
+    at.children.set(`op ${row}`, leaf);
+  }
+  return root.children.size === 1 ? [...root.children.values()][0] : root;
+}
+
+function node(name, path, said, kind) {
+  return { name, path, kind, ...said, own: { base: 0, new: 0 }, children: new Map(), instruction: null, isRest: false };
+}
+
+function child(parent, key, make) {
+  if (!parent.children.has(key)) parent.children.set(key, make());
+  return parent.children.get(key);
+}
+
+function size(at, side) {
+  at.size = at.own[side];
+  for (const each of at.children.values()) at.size += size(each, side);
+  return at.size;
+}
+
+function place(at, side, start, depth, parent, nodes) {
+  if (parent < 0) size(at, side);
+  const id = nodes.length;
+  nodes.push(Object.assign(at, { start, depth, parent }));
+  const children = [...at.children.values()].filter((each) => each.size > 0);
+  children.sort((one, other) => one.isRest - other.isRest || other.size - one.size);
+  let next = start;
+  for (const each of children) {
+    place(each, side, next, depth + 1, id, nodes);
+    next += each.size;
+  }
+}

@@ -1,0 +1,267 @@
+// Series of captures: what totals and ops were, one capture after the other, and where they changed for good.
+
+const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
+const seriesName = (series) => series || "(all captures)";
+
+etq.section("series", (parent, { series, changes }, facts) => {
+  const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
+  const count = (what, verdict) => changes.rows().filter((row) => changes.get(row, "what") === what && changes.get(row, "verdict") === verdict).length;
+  const cards = etq.element("div", { class: "cards" });
+  const card = (name, value, note) => cards.append(etq.element("div", { class: "card", "data-number": name },
+    etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value", text: value }), etq.element("div", { class: "muted", text: note })));
+  card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
+  card("totals slower", etq.number(count("total", "slower")), "for good, from some capture on");
+  card("totals faster", etq.number(count("total", "faster")), "likewise");
+  card("ops slower", etq.number(count("op", "slower")), "on their own, beside what all ops have in common");
+  card("ops faster", etq.number(count("op", "faster")), "likewise");
+  parent.append(cards);
+  const list = etq.element("dl", { class: "facts" });
+  const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
+  say("in the order of", facts.over);
+  for (const [name, value] of Object.entries(facts.asked)) say(name.replace("_", " "), value);
+  parent.append(list);
+});
+
+etq.section("totals", (parent, { rows, series, changes }, facts) => {
+  const groups = grouped(rows, (row) => rows.get(row, "series"));
+  etq.totalTrends = { rows, groups };
+  const title = etq.element("p", { class: "chart-title" });
+  const state = { points: [], marks: [] };
+  parent.append(title);
+  const draw = etq.plot(parent, (width) => totalPlot(rows, state, facts.over, width));
+  const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
+  const show = (name) => {
+    state.points = groups.get(name) ?? [];
+    state.marks = state.points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => [rows.get(row, "position"), rows.get(row, "change_percent")]);
+    title.textContent = etq.printable(etq.short(seriesName(name)));
+    draw();
+    drawCommon();
+  };
+  etq.showSeries = show;
+  const unit = series.list("unit").find((each) => each !== null) ?? null;
+  etq.table(parent, series, [
+    { name: "series", always: true, as: seriesName },
+    { name: "captures", numeric: true },
+    { name: "first_label", title: "from" },
+    { name: "last_label", title: "to" },
+    { name: "first", unit, numeric: true },
+    { name: "last", unit, numeric: true },
+    { name: "changes", numeric: true },
+    { name: "changed_at", title: "last change at" },
+    { name: "last_change", title: "by", numeric: true, as: etq.change },
+  ], { name: "series", choose: (row) => show(series.get(row, "series")) });
+});
+
+etq.section("regressions", (parent, { rows, points }, facts) => {
+  const groups = grouped(points, (row) => key(points, row));
+  etq.opTrends = { points, groups, changes: rows };
+  if (!rows.length) return;
+  const chart = opChart(parent, facts.over);
+  const unit = rows.get(0, "unit");
+  etq.table(parent, rows, [
+    { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
+    { name: "module_path", title: "module" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    { name: "verdict", as: etq.verdict },
+    { name: "change_percent", title: "change", numeric: true, as: etq.change },
+    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row) => etq.difference(value, new Set(rows.list("unit")).size > 1 ? rows.get(row, "unit") : "").trim() },
+    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
+    { name: "last_good", title: "last good" },
+    { name: "first_bad", title: "first bad" },
+    { name: "series" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
+    { name: "captures_before", title: "captures before", numeric: true },
+    { name: "captures_after", title: "after", numeric: true },
+  ], { name: "regressions", choose: (row) => chart(rows, row) });
+});
+
+etq.section("op_trends", (parent, { rows }, facts) => {
+  const chart = opChart(parent, facts.over);
+  const unit = rows.get(0, "unit");
+  etq.table(parent, rows, [
+    { name: "op" },
+    { name: "module_path", title: "module" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    { name: "own", title: "median", unit, numeric: true },
+    { name: "low", title: "least", unit, numeric: true },
+    { name: "high", title: "greatest", unit, numeric: true },
+    { name: "captures", numeric: true },
+    { name: "method" },
+    { name: "series" },
+  ], { name: "op_trends", choose: (row) => chart(rows, row) });
+});
+
+function key(table, row) {
+  return ["series", "method", "op", "module_path", "instruction_id"].map((name) => JSON.stringify(table.get(row, name))).join();
+}
+
+// Rows by what of(row) says, in order.
+function grouped(table, of) {
+  const groups = new Map();
+  for (const row of table.rows()) {
+    const name = of(row);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(row);
+  }
+  return groups;
+}
+
+// A chart that shows an op's trend; returns what chooses it, by a row of a table of changes or of ops.
+function opChart(parent, over) {
+  const title = etq.element("p", { class: "chart-title" });
+  const state = { table: null, points: [], marks: [] };
+  parent.append(title);
+  const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)));
+  return (table, row) => {
+    const { points, groups, changes } = etq.opTrends;
+    const same = (other, at, names) => names.every((name) => changes.get(other, name) === table.get(at, name));
+    const isTotal = table.has("what") && table.get(row, "what") === "total";
+    const get = (name) => table.get(row, name);
+    if (isTotal) {
+      Object.assign(state, { table: etq.totalTrends.rows, points: etq.totalTrends.groups.get(get("series")) ?? [] });
+    } else {
+      const found = table.columns.has("method")
+        ? (groups.get(key(table, row)) ?? [])
+        : ([...groups.values()].find(([first]) => ["series", "op", "module_path", "instruction_id"].every((name) => points.get(first, name) === get(name))) ?? []);
+      Object.assign(state, { table: points, points: found });
+    }
+    state.marks = changes.rows()
+      .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
+      .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
+    const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
+    const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
+    title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
+    draw();
+  };
+}
+
+function xOf(table, points, over) {
+  const at = points.map((row) => table.get(row, "position"));
+  const near = (position) => {
+    let [low, high] = [0, at.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (at[middle] <= position) low = middle;
+      else high = middle - 1;
+    }
+    return points[low];
+  };
+  const name = (row) => {
+    const [first, last] = [table.get(row, "first_label"), table.get(row, "last_label")];
+    return etq.printable(etq.short(first === last ? first : `${first} … ${last}`, 40));
+  };
+  const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? etq.printable(etq.short(table.get(near(position), "first_label"), 12)) : "");
+  return {
+    at,
+    axis: etq.axis(etq.printable(etq.short(over, 40)), label, { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] }),
+    series: { label: etq.printable(etq.short(over, 40)), value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
+  };
+}
+
+const valueOf = (show) => (_, each) => (each === null || each === undefined ? "–" : show(each));
+
+// The changes as lines across the plot, with their size.
+function markHook(marks) {
+  return (plot) => {
+    const pen = plot.ctx;
+    pen.save();
+    pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    pen.textBaseline = "top";
+    pen.textAlign = "left";
+    pen.lineWidth = 1.5 * devicePixelRatio;
+    for (const [position, change] of marks) {
+      const x = plot.valToPos(position - 0.5, "x", true);
+      if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) continue;
+      pen.strokeStyle = pen.fillStyle = etq.colour(change > 0 ? "slower-4" : "faster-4");
+      pen.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+      pen.beginPath();
+      pen.moveTo(x, plot.bbox.top);
+      pen.lineTo(x, plot.bbox.top + plot.bbox.height);
+      pen.stroke();
+      const text = etq.change(change);
+      const room = pen.measureText(text).width + 6 * devicePixelRatio;
+      const isLast = x + room > plot.bbox.left + plot.bbox.width;
+      pen.fillText(text, isLast ? x - room : x + 4 * devicePixelRatio, plot.bbox.top + 2);
+    }
+    pen.restore();
+  };
+}
+
+// The y axis: all of some values, and of others what is not further off than these are apart.
+const rangeOf = (values, others) => () => {
+  const known = values.filter((each) => each !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const most = Math.max(high, ...others.filter((each) => each !== null));
+  return ranged(low, Math.min(most, high + Math.max(high - low, 0.05 * high)));
+};
+
+const ranged = (low, high) => {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
+  const room = Math.max((high - low) * 0.12, Math.abs(high) * 0.02, 1e-12);
+  return [Math.max(low - room, Math.min(low, 0)), high + room];
+};
+
+function totalPlot(table, state, over) {
+  const x = xOf(table, state.points, over);
+  const unit = table.get(state.points[0] ?? 0, "unit");
+  const show = (value) => etq.quantity(value, unit);
+  const list = (name) => state.points.map((row) => table.get(row, name));
+  const isMetric = !list("p25").some((each) => each !== null);
+  const dots = { show: state.points.length <= 120, size: 5 };
+  return [
+    {
+      height: 280,
+      scales: { x: { time: false }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
+      axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
+      series: [
+        x.series,
+        { label: "p25 of the runs", stroke: etq.colour("accent"), width: 1.5, points: { ...dots, fill: etq.colour("accent") }, value: valueOf(show), show: !isMetric },
+        { label: "median", stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) },
+      ],
+      bands: [{ series: [2, 1], fill: `${etq.colour("faint")}66` }],
+      hooks: { draw: [markHook(state.marks)] },
+    },
+    [x.at, list("p25"), list("median")],
+  ];
+}
+
+function commonPlot(table, state, over) {
+  const x = xOf(table, state.points, over);
+  return [
+    {
+      height: 150,
+      scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
+      axes: [x.axis, etq.axis("all ops alike, %", (value) => etq.number(value))],
+      series: [x.series, { label: "what all ops have in common, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
+    },
+    [x.at, state.points.map((row) => table.get(row, "common_percent"))],
+  ];
+}
+
+function opPlot(state, over) {
+  const { table, points } = state;
+  if (!table || !points.length) return [{ height: 40, series: [{}] }, [[]]];
+  const x = xOf(table, points, over);
+  const unit = table.get(points[0], "unit");
+  const show = (value) => etq.quantity(value, unit);
+  const list = (name) => points.map((row) => table.get(row, name));
+  const isDrawnInParts = points.some((row) => table.get(row, "captures") > 1);
+  const thin = (label) => ({ label, stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) });
+  const bounds = isDrawnInParts ? [thin("least"), thin("greatest")] : [];
+  return [
+    {
+      height: 280,
+      scales: { x: { time: false }, y: { range: rangeOf([...list("own"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
+      axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
+      series: [
+        x.series,
+        thin("p25, as measured"),
+        ...bounds,
+        { label: "its own, beside what all ops have in common", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
+      ],
+      bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
+      hooks: { draw: [markHook(state.marks)] },
+    },
+    [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("own")],
+  ];
+}

@@ -1,0 +1,129 @@
+"""The report of two sides: the verdict first, what to know of it, and where they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.comparing import Comparison
+from etq.report.columns import Table, table
+from etq.report.page import Report, Section
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+# What may be asked of a comparison, as in `compare_ops`.
+OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced")
+# How many ops and how many captures a page has: of more, those that explain most, and some of each side.
+MOST_OPS: Final = 5000
+MOST_CAPTURES: Final = 2000
+
+
+def difference_of(
+    warehouse: Warehouse, base: str, new: str, given: Mapping[str, Any], names: tuple[str, str] | None = None
+) -> Report:
+    """The report of base and new. Raises `QueryError` where a side has no captures, or they can't be compared.
+
+    given  options by name, as in `OPTIONS`
+    names  what to call the sides, if not as they are selected
+    """
+    options = {name: given.get(name) for name in OPTIONS}
+    options["forced"] = bool(options["forced"])
+    comparison = Comparison(warehouse, base, new, options)
+    names = names or (base, new)
+    made = [make(comparison, names) for make in SECTIONS]
+    return Report("difference", f"{names[0]} → {names[1]}", [section for section in made if section is not None])
+
+
+def _asked(comparison: Comparison, part: str, most: int | None = None) -> Table:
+    return table(*comparison.rows(part, limit=most))
+
+
+def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
+    tables = {"totals": _asked(comparison, "captures"), "findings": _asked(comparison, "findings")}
+    # A half-sentence each, the totals' first: those of slow tails have no row of their own.
+    said = [text for text, _ in comparison.said_of_totals()]
+    totals = tables["totals"].columns[0]
+    count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
+    ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
+    tails = said[count:]
+    facts = {"base": names[0], "new": names[1], "tails": tails, "asked": _asked_for(comparison), "ops": ops}
+    return Section("verdict", "Verdict", tables, facts)
+
+
+def _asked_for(comparison: Comparison) -> dict[str, Any]:
+    return {name: value for name, value in comparison.given.items() if value not in (None, False) and name != "unit"}
+
+
+def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
+    """Every capture's total, in the order in which they were measured."""
+    columns, rows = comparison.rows("sides")
+    side, disturbed = columns.index("side"), columns.index("is_disturbed")
+    kept = []
+    notes = []
+    for name in ("base", "new", "history"):
+        mine = [row for row in rows if row[side] == name]
+        step = -(-len(mine) // MOST_CAPTURES)
+        # Evenly through time, and whatever is left out of the comparison.
+        kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
+        if step > 1:
+            notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
+    facts = {"base": names[0], "new": names[1], "quantile": comparison.given["quantile"] or 0.25}
+    tables = {"rows": table(columns, kept), "totals": _asked(comparison, "captures")}
+    return Section("captures", "Captures", tables, facts, " ".join(notes) or None)
+
+
+def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    ops = _asked(comparison, "ops", MOST_TOLD)
+    return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
+
+
+# How many ops have a dot and an interval.
+MOST_TOLD: Final = 25
+
+
+def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    tables = {"parts": _asked(comparison, "parts", MOST_OPS), "totals": _asked(comparison, "captures")}
+    if not tables["parts"].length:
+        return None
+    note = None
+    if comparison.has_modules():
+        tables["modules"] = _asked(comparison, "modules")
+    else:
+        note = "Without their ETRecords the captures don't tell which modules ops belong to: etq link CAPTURE RECORD."
+    if tables["parts"].length == MOST_OPS:
+        note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
+    return Section("parts", "Where they differ", tables, {"base": names[0], "new": names[1]}, note)
+
+
+def _modules(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    if not comparison.has_modules():
+        return None
+    rows = _asked(comparison, "modules", MOST_OPS)
+    return Section("compared_modules", "Modules", {"rows": rows}, note=_cut(rows)) if rows.length else None
+
+
+def _ops(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    rows = _asked(comparison, "ops", MOST_OPS)
+    return Section("compared_ops", "Ops", {"rows": rows}, note=_cut(rows)) if rows.length else None
+
+
+def _metrics(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    rows = _asked(comparison, "metrics")
+    return Section("compared_metrics", "Metrics", {"rows": rows}) if rows.length else None
+
+
+def _cut(rows: Table) -> str | None:
+    return f"The {MOST_OPS:,} that explain most of the difference." if rows.length == MOST_OPS else None
+
+
+SECTIONS: Final[tuple[Callable[[Comparison, tuple[str, str]], Section | None], ...]] = (
+    _verdict,
+    _captures,
+    _changes,
+    _icicle,
+    _modules,
+    _ops,
+    _metrics,
+)

@@ -1,0 +1,214 @@
+"""The report of many captures: totals and ops, one capture after the other, and where they changed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.report.columns import Table, ask
+from etq.report.page import Report, Section
+
+if TYPE_CHECKING:
+    from etq.warehouse import Warehouse
+
+# What may be asked of trends, as in `trend` and `regressions`.
+OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
+TAKEN: Final = {
+    "trend": ("selector", "over", "by", "unit", "phase", "min_effect"),
+    "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
+    "op_trends": ("selector", "over", "by", "unit", "phase"),
+}
+# What a reader is told of these.
+ASKED: Final = ("unit", "phase", "min_effect", "alpha", "since")
+# How many points a chart has at most, and a page: some 2 MB of it.
+MOST_POINTS: Final = 300
+LEAST_POINTS: Final = 60
+MOST_IN_ALL: Final = 60_000
+MOST_CHANGES: Final = 5000
+
+# Captures of a series that has too many for a chart are put together, neighbours only, and never across a change.
+TOTALS: Final = """
+    WITH levels AS (
+        SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series ORDER BY t.position) AS level
+        FROM {call} AS t
+    ),
+    counted AS (
+        SELECT
+            l.*,
+            count(*) OVER (PARTITION BY l.series) AS places,
+            count(*) OVER (PARTITION BY l.series, l.level) AS in_level,
+            row_number() OVER (PARTITION BY l.series, l.level ORDER BY l.position) - 1 AS place
+        FROM levels AS l
+    )
+    SELECT
+        c.series, min(c.position) AS position, count(*) AS captures, arg_min(c.label, c.position) AS first_label,
+        arg_max(c.label, c.position) AS last_label, arg_min(c.capture, c.position) AS capture,
+        min(c.captured_at) AS captured_at, median(c.p25) AS p25, median(c.median) AS median, median(c.p90) AS p90,
+        min(c.p25) AS low, max(c.p25) AS high, any_value(c.unit) AS unit, median(c.common_percent) AS common_percent,
+        max(c.change_percent) AS change_percent, max(c.p) AS p
+    FROM counted AS c
+    GROUP BY
+        c.series, c.level,
+        c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
+    ORDER BY c.series, position
+"""
+# What is in each series, in a line.
+SERIES: Final = """
+    SELECT
+        t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
+        arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first,
+        arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit, count(t.change_percent) AS changes,
+        arg_max(t.change_percent, t.position) AS last_change,
+        arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
+    FROM {call} AS t
+    GROUP BY t.series
+    ORDER BY changes DESC, t.series
+"""
+# The ops that changed, and of the others those that take most.
+OPS: Final = """
+    WITH told AS MATERIALIZED (
+        SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
+        FROM {call} AS t
+        WHERE t.what = 'op'
+    ),
+    changes AS MATERIALIZED (
+        SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
+        FROM {regressions} AS r
+        WHERE r.what = 'op'
+    ),
+    known AS (
+        SELECT t.method, t.name, sum(t.own * t.captures) AS size, count(*) AS points
+        FROM told AS t
+        GROUP BY t.method, t.name
+    ),
+    placed AS MATERIALIZED (
+        SELECT
+            k.method, k.name,
+            sum(k.points) OVER (ORDER BY c.name IS NULL, k.size DESC, k.name, k.method) AS so_far
+        FROM known AS k
+        LEFT JOIN changes AS c ON c.name = k.name
+    )
+    SELECT t.* EXCLUDE (what, name)
+    FROM placed AS p
+    JOIN told AS t ON t.name = p.name AND t.method = p.method
+    WHERE p.so_far <= $most
+    ORDER BY p.so_far, t.position
+"""
+
+
+def trends_of(warehouse: Warehouse, selector: str | None, given: Mapping[str, Any]) -> Report:
+    """The report of the series of the captures that a selector means, or of all.
+
+    given  options by name, as in `OPTIONS`
+
+    Raises `QueryError` where there is no such capture, label or unit.
+    """
+    asked = _Asked(warehouse, selector, given)
+    changes = asked.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
+    series = asked.table(SERIES, "trend")
+    points, ops = _ops(asked)
+    sections = [
+        _overview(asked, series, changes),
+        _totals(asked, series, changes),
+        _regressions(asked, changes, points),
+    ]
+    return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
+
+
+class _Asked:
+    """What is asked of trends: calls of the macros, with the options that each takes."""
+
+    def __init__(self, warehouse: Warehouse, selector: str | None, given: Mapping[str, Any]) -> None:
+        self.warehouse = warehouse
+        self.given = {"selector": selector, **{name: given.get(name) for name in OPTIONS}}
+
+    def arguments(self, view: str) -> dict[str, Any]:
+        return {name: self.given[name] for name in TAKEN[view] if self.given[name] is not None}
+
+    def call(self, view: str, **more: int) -> str:
+        arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
+        return f"{view}({', '.join([*arguments, *(f'{name} := {value:d}' for name, value in more.items())])})"
+
+    @property
+    def min_effect(self) -> float:
+        """The smallest change that counts, in percent."""
+        return 100 * float(self.given["min_effect"] or 0.03)
+
+    def table(self, query: str, view: str, **more: Any) -> Table:
+        return ask(self.warehouse, query.format(call=self.call(view)), **self.arguments(view), **more)
+
+
+def _overview(asked: _Asked, series: Table, changes: Table) -> Section:
+    facts = {
+        "over": asked.given["over"] or "build",
+        "by": asked.given["by"] or "model,device,backend",
+        "asked": {name: value for name, value in asked.given.items() if value is not None and name in ASKED},
+    }
+    return Section("series", "Overview", {"series": series, "changes": changes}, facts)
+
+
+def _totals(asked: _Asked, series: Table, changes: Table) -> Section:
+    rows = asked.table(TOTALS, "trend", points=MOST_POINTS)
+    most = max(rows.columns[rows.names.index("captures")], default=1)
+    note = None
+    if most > 1:
+        note = (
+            f"Series of more than {MOST_POINTS} captures are drawn in parts: a point is the median of up to "
+            f"{most:,} neighbouring captures. Changes are found in all of them."
+        )
+    facts = {"over": asked.given["over"] or "build"}
+    return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
+
+
+def _regressions(asked: _Asked, changes: Table, points: Table) -> Section:
+    missing = note = None
+    if not changes.length:
+        missing = (
+            f"No total and no op changed its level for good. What counts is {asked.min_effect:.3g} % or more, clear "
+            "among all series; for an op it takes some 13 captures on each side."
+        )
+    elif changes.length == MOST_CHANGES:
+        note = f"The {MOST_CHANGES:,} costliest."
+    tables = {"rows": changes, "points": points}
+    facts = {"over": asked.given["over"] or "build"}
+    return Section("regressions", "Changes for good", tables, facts, note, missing)
+
+
+def _ops(asked: _Asked) -> tuple[Table, Section | None]:
+    """The points of as many ops as a page bears, and a section that lists all ops."""
+    listed = ask(
+        asked.warehouse,
+        f"""
+        SELECT t.* EXCLUDE (what, position, p25), count(*) OVER () AS known
+        FROM {asked.call("op_trends", bins=1)} AS t
+        WHERE t.what = 'op'
+        ORDER BY t.own DESC, t.series, t.op, t.method
+        LIMIT $most
+        """,
+        most=MOST_CHANGES,
+        **asked.arguments("op_trends"),
+    )
+    known = listed.columns[listed.names.index("known")][0] if listed.length else 0
+    bins = max(min(MOST_POINTS, MOST_IN_ALL // max(known, 1)), LEAST_POINTS)
+    query = OPS.format(call=asked.call("op_trends", bins=bins), regressions=asked.call("regressions"))
+    arguments = asked.arguments("op_trends") | asked.arguments("regressions")
+    points = ask(asked.warehouse, query, most=MOST_IN_ALL, **arguments)
+    if not listed.length:
+        return points, None
+    notes = []
+    if max(listed.columns[listed.names.index("captures")]) > bins:
+        notes.append(f"Series of more than {bins} captures are drawn in parts, as the medians of neighbours.")
+    shown = _distinct(points)
+    if shown < known:
+        notes.append(
+            f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most."
+        )
+    facts = {"over": asked.given["over"] or "build"}
+    return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
+
+
+def _distinct(points: Table) -> int:
+    names = ("series", "method", "op", "module_path", "instruction_id")
+    columns = [points.columns[points.names.index(name)] for name in names]
+    lists = [column["at"] if isinstance(column, dict) else column for column in columns]
+    return len(set(zip(*lists, strict=True)))

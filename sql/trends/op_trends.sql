@@ -1,0 +1,100 @@
+-- What each total and each op was, in one capture of a series after the other: the
+-- same series that `regressions` finds changes in. A series of more captures than
+-- `bins` is told in that many parts of neighbours, as equal as can be.
+-- Columns:
+--   series: the labels that tell series apart, as key=value,key=value
+--   what: total or op
+--   method: the method that ran, or else the name of its runs
+--   op: the op; the method of a total
+--   module_path: its module, where records tell it
+--   instruction_id: the instruction, in the last capture
+--   position: place of the first capture of the part among those of the series that have it, from 1
+--   captures: number of captures of the part
+--   first_label: the label that captures are ordered by, of its first capture
+--   last_label: the same of its last capture
+--   own: median over its captures of own, as `trend` has it
+--   low: the least of own
+--   high: the greatest of own
+--   p25: median over its captures of p25, what all ops have in common included
+--   unit: unit of these four
+CREATE MACRO op_trends(
+    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    over := 'build',  -- as in `trend`
+    "by" := 'model,device,backend',  -- labels that tell series apart
+    bins := 300,  -- how many parts there are at most of each series
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL  -- load, prefill, decode, other: only runs of that phase
+) AS TABLE
+WITH
+placed AS (
+    SELECT
+        o.*,
+        CASE o.level WHEN 'op' THEN o.op ELSE o.scope END AS name,
+        o.ticks / CASE o.level WHEN 'op' THEN exp(o.factor) ELSE 1 END AS own_ticks,
+        row_number() OVER in_order AS place,
+        count(*) OVER (PARTITION BY o.series, o.level, o.scope, o.item) AS places
+    FROM _op_series(selector, over, "by", phase) AS o
+    WHERE o.ticks > 0
+    WINDOW in_order AS (
+        PARTITION BY o.series, o.level, o.scope, o.item ORDER BY o.position
+    )
+),
+described AS (
+    SELECT
+        p.series,
+        p.level,
+        p.scope,
+        p.item,
+        arg_max(p.name, p.place) AS op,
+        arg_max(p.module_path, p.place) AS module_path,
+        arg_max(p.instruction_id, p.place) AS instruction_id,
+        CASE WHEN bool_or(p.is_cycles) THEN 'cycles' ELSE _series_unit(unit) END
+            AS unit
+    FROM placed AS p
+    GROUP BY p.series, p.level, p.scope, p.item
+),
+parts AS (
+    SELECT
+        p.series,
+        p.level,
+        p.scope,
+        p.item,
+        min(p.place) AS position,
+        count(*) AS captures,
+        arg_min(p.label, p.place) AS first_label,
+        arg_max(p.label, p.place) AS last_label,
+        median(p.own_ticks) AS own,
+        min(p.own_ticks) AS low,
+        max(p.own_ticks) AS high,
+        median(p.ticks) AS p25
+    FROM placed AS p
+    GROUP BY
+        p.series,
+        p.level,
+        p.scope,
+        p.item,
+        (p.place - 1) * least(bins, p.places) // p.places
+)
+SELECT
+    p.series,
+    p.level AS what,
+    p.scope AS method,
+    d.op,
+    d.module_path,
+    d.instruction_id,
+    p.position,
+    p.captures,
+    p.first_label,
+    p.last_label,
+    p.own / _divisor('ns', d.unit) AS own,
+    p.low / _divisor('ns', d.unit) AS low,
+    p.high / _divisor('ns', d.unit) AS high,
+    p.p25 / _divisor('ns', d.unit) AS p25,
+    d.unit
+FROM parts AS p
+JOIN described AS d
+    ON d.series = p.series
+    AND d.level = p.level
+    AND d.scope = p.scope
+    AND d.item = p.item
+ORDER BY p.series, p.level DESC, p.scope, p.item, p.position;

@@ -1,0 +1,256 @@
+"""The report of two sides in a real browser: real captures, of which an op of one side is planted slower."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+import etq.report
+from etq.warehouse import Warehouse
+from tests.browser.pages import cells, complaints, drawn, near, opened
+from tests.browser.test_hostile import HOSTILE, check
+from tests.builders import dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.slower import slower
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+
+SIDES = ("side=base", "side=new")
+# Of the mlp, instruction 3 copies block1.down.linear's weights: a tenth of the time.
+OP, MODULE, INSTRUCTION, FACTOR = "permute_copy", "block1.down.linear", 3, 1.5
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Six captures a side in turn; those of new log what a build would whose op takes half as much more."""
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        for number in range(12):
+            side = ("base", "new", "new", "base")[number % 4]
+            source = CAPTURES / f"fleet/mlp/{number:02}.etdp"
+            content = slower(source, "native_call_permute_copy.out", INSTRUCTION, FACTOR) if side == "new" else source
+            capture = warehouse.ingest(
+                content, name=f"m{number:02}", labels={"side": side}, captured_at=datetime(2026, 1, 1, 0, number)
+            )
+            warehouse.link(capture, record)
+            warehouse.metric(capture, "speed", 50 + number / 10 - 20 * (side == "new"), better="higher")
+        yield warehouse
+
+
+@pytest.fixture(scope="module")
+def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "difference.html"
+    etq.report.write(lab, SIDES, path)
+    return path
+
+
+@pytest.fixture
+def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
+    opened(browser, path)
+    yield browser
+    assert complaints(browser) == []
+
+
+def told(text: str) -> float | None:
+    """A number of a table that compares: its sign is a minus sign."""
+    text = re.sub("[\N{NO-BREAK SPACE}%µs ]|,", "", text.replace("\N{MINUS SIGN}", "-"))
+    return float(text) if text else None
+
+
+def rows_of(lab: Warehouse, view: str) -> list[dict[str, Any]]:
+    columns, rows = lab.rows(f"FROM {view}('side=base', 'side=new')")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def columns_of(page: WebDriver, name: str) -> list[str | None]:
+    return [
+        each.get_dom_attribute("data-column")
+        for each in page.find_elements(By.CSS_SELECTOR, f'table[data-name="{name}"] th')
+    ]
+
+
+def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
+    [total] = [row for row in rows_of(lab, "compare_captures") if row["what"] == "total"]
+    assert total["verdict"] == "slower"
+    stated = page.find_element(By.CSS_SELECTOR, "main > section:first-child .stated")
+    assert stated.get_dom_attribute("data-verdict") == "slower"
+    assert stated.text.startswith("New is slower")
+    assert told(stated.find_element(By.CLASS_NAME, "change").text) == pytest.approx(total["change_percent"], abs=0.051)
+    interval = [told(each) for each in stated.find_element(By.CLASS_NAME, "interval").text.split(" to ")]
+    assert interval == [pytest.approx(total[end], abs=0.051) for end in ("low_percent", "high_percent")]
+    titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
+    assert titles == ["Verdict", "Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics"]
+
+
+def test_caveats_are_told_in_words(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    """Two captures a side are too few: that is said at the top, with what would help, and not called equal."""
+    for name, pair in (("m00", "base"), ("m01", "new"), ("m02", "new"), ("m03", "base")):
+        lab.label(name, pair=pair)
+    etq.report.write(lab, ["pair=base", "pair=new"], tmp_path / "few.html")
+    opened(browser, tmp_path / "few.html")
+    stated = browser.find_element(By.CLASS_NAME, "stated")
+    [[verdict]] = lab.rows("SELECT verdict FROM compare_captures('pair=base', 'pair=new') WHERE what = 'total'")[1]
+    assert verdict == "too few" and stated.get_dom_attribute("data-verdict") == verdict
+    findings = lab.rows("SELECT rule, detail FROM compare_findings('pair=base', 'pair=new')")[1]
+    shown = browser.find_elements(By.CSS_SELECTOR, ".caveats li")
+    assert [each.text for each in shown] == [f"{rule}: {detail}" for rule, detail in findings] and findings
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "view", "key"),
+    [("compared_ops", "compare_ops", "op"), ("compared_modules", "compare_modules", "module_path")],
+)
+def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: str, view: str, key: str) -> None:
+    expected = rows_of(lab, view)
+    shown = cells(page, name)
+    at = {column: place for place, column in enumerate(columns_of(page, name))}
+    assert len(shown) == len(expected) > 20
+    for row, cell in zip(expected, shown, strict=True):
+        assert cell[at[key]] == (row[key] or "(the model)")
+        assert cell[at["verdict"]] == row["verdict"]
+        for column in ("change_percent", "base", "new", "difference", "share_percent"):
+            near_it = near(row[column]) if "percent" not in column else pytest.approx(row[column], abs=0.051)
+            assert told(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
+
+
+def test_the_planted_op_is_shown(page: WebDriver) -> None:
+    """Where it was planted, with what was planted, in all pictures of it; and no other op is blamed."""
+    first, *others = page.find_elements(By.CSS_SELECTOR, ".dots .dot-row:not(.scale)")
+    assert OP in first.text and f"{MODULE} @{INSTRUCTION}" in first.text
+    assert first.get_dom_attribute("data-verdict") == "slower"
+    assert told(first.find_element(By.CLASS_NAME, "dot-value").text) == pytest.approx(100 * (FACTOR - 1), abs=5)
+    assert {each.get_dom_attribute("data-verdict") for each in others} == {"~"}
+    marked = page.execute_script(
+        "return etq.parts.rows.flatMap((row) => [...row.ids]).map(etq.partsTold).filter((node) => node.verdict === 'slower').map((node) => [node.name, node.path])"
+    )
+    assert [OP, MODULE] in marked
+    # Its modules count too, as what is in them took more; the op alone is told of all ops.
+    assert {path for _, path in marked} == {"", "block1", "block1.down", MODULE}
+
+
+@pytest.mark.parametrize("side", ["base", "new"])
+def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse, side: str) -> None:
+    """As wide as base or as new: the first row is the total, each op where and as long as the view says."""
+    page.execute_script(
+        "const select = document.querySelector('#parts select'); select.value = arguments[0]; select.dispatchEvent(new Event('change'))",
+        side,
+    )
+    shown = page.execute_script(
+        "return etq.parts.rows.flatMap((row) => [...row.ids].map((id, at) => [etq.partsTold(id).path, etq.partsTold(id).name,"
+        " etq.partsTold(id).kind, row.ends[at] - row.starts[at]]))"
+    )
+    [total] = [row[side] for row in rows_of(lab, "compare_captures") if row["what"] == "total"]
+    assert shown[0][3] == pytest.approx(total)
+    leaves = sorted((path, name, width) for path, name, kind, width in shown if kind not in ("module", "method"))
+    query = f"SELECT coalesce(module_path, ''), op, {side}_own FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
+    expected = lab.rows(query)[1]
+    assert [each[:2] for each in leaves] == [row[:2] for row in expected]
+    assert [each[2] for each in leaves] == [pytest.approx(row[2]) for row in expected]
+
+
+def test_the_icicle_zooms_and_is_searched(page: WebDriver) -> None:
+    canvas = page.find_element(By.CSS_SELECTOR, "#parts canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    whole = page.execute_script("return [...etq.parts.view]")
+    ActionChains(page).move_to_element_with_offset(
+        canvas, 40 - canvas.size["width"] // 2, 19 + 9 - canvas.size["height"] // 2
+    ).click().perform()
+    inside = page.execute_script("return [...etq.parts.view]")
+    assert inside[1] - inside[0] < 0.5 * (whole[1] - whole[0])
+    assert "block1" in page.find_element(By.CSS_SELECTOR, "#parts .detail").text
+    page.find_element(By.CSS_SELECTOR, '#parts input[type="search"]').send_keys("slower permute_copy")
+    assert page.find_element(By.CSS_SELECTOR, "#parts output").text == "1 found"
+
+
+def test_captures_in_the_order_in_which_they_were_measured(page: WebDriver, lab: Warehouse) -> None:
+    expected = lab.rows("SELECT side, total FROM compared_captures('side=base', 'side=new') ORDER BY captured_at")[1]
+    labels, data = page.execute_script(
+        "const plot = document.querySelector('#captures .plot').plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
+    )
+    points = dict(zip(labels, data, strict=True))
+    for side in ("base", "new"):
+        assert points[side] == [pytest.approx(total) if of == side else None for of, total in expected]
+
+
+def test_tables_sort_and_are_searched(page: WebDriver) -> None:
+    page.execute_script(
+        'document.querySelector(\'table[data-name="compared_ops"] th[data-column="share_percent"] button\').click()'
+    )
+    at = columns_of(page, "compared_ops").index("share_percent")
+    shares = [told(row[at]) or 0 for row in cells(page, "compared_ops")]
+    assert shares == sorted(shares, reverse=True) and len(set(shares)) > 3
+    page.find_element(By.CSS_SELECTOR, '#compared_ops input[type="search"]').send_keys("slower")
+    assert [row[0] for row in cells(page, "compared_ops")] == [OP]
+
+
+def test_metrics(page: WebDriver) -> None:
+    assert cells(page, "compared_metrics")[0][:2] == ["speed", "worse"]
+
+
+def test_themes_and_a_phone(page: WebDriver) -> None:
+    def colour() -> list[int]:
+        drawn(page)
+        found: list[int] = page.execute_script(
+            "const pen = document.createElement('canvas').getContext('2d'); pen.drawImage(document.querySelector('#parts canvas'), 0, 0);"
+            "return [...pen.getImageData(200, 6, 1, 1).data]"
+        )
+        return found
+
+    light = colour()
+    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    try:
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
+        assert colour() != light
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        drawn(page)
+        assert page.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [360, 360]
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_hostile_names_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
+    names = [name.replace("\x00", "") for name in HOSTILE.values()]
+    with etq.open() as warehouse:
+        for number in range(6):
+            runs = []
+            for _ in range(3):
+                events = [
+                    event
+                    for place, name in enumerate(names)
+                    for event in (
+                        kernel(name, 100 * place + 1, 100 * place + 60 + number, place),
+                        operator_call(100 * place, 100 * place + 70 + number, place),
+                    )
+                ]
+                runs.append(run(HOSTILE["script"], *events, execute(0, 100 * len(names) + number)))
+            capture = warehouse.ingest(dump(*runs), name=f"{number}{HOSTILE['image'].replace('=', '')}")
+            warehouse.connection.execute(
+                "INSERT INTO labels VALUES (?, 'side', ?)", [capture.capture_id, ("base", "new")[number % 2]]
+            )
+            warehouse.metric(capture, "m<b>", 4 + number, unit="<b>")
+        path = tmp_path / "hostile.html"
+        etq.report.write(warehouse, SIDES, path, names=(HOSTILE["end of script"], HOSTILE["svg"]))
+    opened(browser, path)
+    browser.execute_script(
+        "for (const row of etq.parts.rows) for (const id of row.ids) {"
+        " etq.showTip({ clientX: 5, clientY: 5 }, etq.parts.options.label(id), etq.parts.options.describe(id)); etq.parts.options.choose(id); }"
+        "for (const button of document.querySelectorAll('th button, .more')) button.click();"
+        "for (const each of document.querySelectorAll('.dot-row')) each.dispatchEvent(new PointerEvent('pointermove'));"
+    )
+    check(browser)
+    assert HOSTILE["svg"] in browser.find_element(By.TAG_NAME, "h1").text
+    assert HOSTILE["script"] in {row[0] for row in cells(browser, "compared_ops")}

@@ -1,0 +1,180 @@
+"""The report of series in a real browser: builds of which an op, and a total, are slower from one on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+import etq.report
+from etq.warehouse import Warehouse
+from tests.benchmarks.make_fleet import DEVICES, make
+from tests.browser.pages import cells, complaints, drawn, number, opened
+from tests.browser.test_hostile import HOSTILE, check
+from tests.sql.test_trends import capture
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+
+BUILDS = 40
+DATA = "const plot = document.querySelector(arguments[0]).plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Two models of 40 builds: of one, addmm takes a fifth more from build 18 on; of the other, all does from 25 on."""
+    with etq.open() as warehouse:
+        for build in range(1, BUILDS + 1):
+            op = capture(build, {"addmm": 1.2} if build >= 18 else None)
+            total = capture(1000 + build, None, 1.15 if build >= 25 else 1.0)
+            warehouse.ingest(op, name=f"a{build}", labels={"build": str(build), "model": "one"})
+            warehouse.ingest(total, name=f"b{build}", labels={"build": str(build), "model": "other"})
+        yield warehouse
+
+
+@pytest.fixture(scope="module")
+def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "trends.html"
+    etq.report.write_trends(lab, None, path)
+    return path
+
+
+@pytest.fixture
+def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
+    opened(browser, path)
+    yield browser
+    assert complaints(browser) == []
+
+
+def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> None:
+    expected = lab.rows("SELECT what, op, verdict, last_good, first_bad, series FROM regressions()")[1]
+    assert {row[:5] for row in expected} >= {
+        ("op", "addmm", "slower", "17", "18"),
+        ("total", "Execute", "slower", "24", "25"),
+    }
+    headings = [
+        each.get_dom_attribute("data-column")
+        for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="regressions"] th')
+    ]
+    at = [headings.index(name) for name in ("op", "verdict", "last_good", "first_bad", "series")]
+    shown = [[row[place] for place in at] for row in cells(page, "regressions")]
+    assert shown == [[f"total of {row[1]}" if row[0] == "total" else row[1], *row[2:]] for row in expected]
+
+
+@pytest.mark.parametrize("series", ["model=one", "model=other"])
+def test_totals_of_a_series(page: WebDriver, lab: Warehouse, series: str) -> None:
+    """Each series that is chosen is drawn, capture by capture, with what all ops have in common apart."""
+    script = "[...document.querySelectorAll('table[data-name=series] tbody tr')].find((row) => row.cells[0].textContent === arguments[0]).click()"
+    page.execute_script(script, series)
+    labels, data = page.execute_script(DATA, "#totals .plot")
+    query = "SELECT position, p25, median, common_percent FROM trend(selector := $series) ORDER BY position"
+    positions, p25, medians, common = (list(column) for column in zip(*lab.rows(query, series=series)[1], strict=True))
+    assert labels == ["build", "p25 of the runs", "median"]
+    assert data == [positions, pytest.approx(p25), pytest.approx(medians)]
+    assert page.execute_script(DATA, "#totals .plot ~ .plot")[1][1] == pytest.approx(common)
+    assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == series
+
+
+def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) -> None:
+    script = "[...document.querySelectorAll('table[data-name=regressions] tbody tr')].find((row) => row.cells[0].textContent === arguments[0]).click()"
+    page.execute_script(script, "addmm")
+    assert page.find_element(By.CSS_SELECTOR, "#regressions .chart-title").text == "addmm @0, model=one"
+    labels, data = page.execute_script(DATA, "#regressions .plot")
+    expected = lab.rows("SELECT p25, own FROM trend('op', 'addmm', selector := 'model=one')")[1]
+    assert labels[1:] == ["p25, as measured", "its own, beside what all ops have in common"]
+    assert data[1:] == [pytest.approx([row[0] for row in expected]), pytest.approx([row[1] for row in expected])]
+    assert data[0] == list(range(1, BUILDS + 1))
+    page.execute_script(script, "total of Execute")
+    assert page.execute_script(DATA, "#regressions .plot")[0][1] == "p25 of the runs"
+
+
+def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
+    """The line stands between the last good build and the first bad one."""
+    script = """
+        const drawn = document.querySelector("#totals .plot").plot, found = [], done = arguments[0];
+        const move = drawn.ctx.moveTo;
+        drawn.ctx.moveTo = function (x, y) {
+          if (this.getLineDash().length) found.push(drawn.posToVal((x - drawn.bbox.left) / devicePixelRatio, "x"));
+          return move.call(this, x, y);
+        };
+        drawn.redraw();
+        requestAnimationFrame(() => requestAnimationFrame(() => done(found)));
+    """
+    assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == "model=other"
+    found = page.execute_async_script(script)
+    assert found and all(24 < position < 25 for position in found)
+
+
+def test_tables_are_searched(page: WebDriver) -> None:
+    assert len(cells(page, "op_trends")) == 8
+    page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")
+    assert [(row[0], row[-1]) for row in cells(page, "op_trends")] == [("relu", "model=other")]
+
+
+def test_on_a_phone_and_dark(page: WebDriver) -> None:
+    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    try:
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        drawn(page)
+        assert page.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [360, 360]
+        assert all(canvas.size["width"] <= 360 for canvas in page.find_elements(By.TAG_NAME, "canvas"))
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
+    opened(browser, tmp_path / "none.html")
+    assert "What counts is 50 % or more" in browser.find_element(By.CSS_SELECTOR, "#regressions .missing").text
+    assert complaints(browser) == []
+
+
+def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) -> None:
+    """2,000 captures of 50 ops on four devices: a page of a few MB that says what it leaves out, and whose counts add up."""
+    make(tmp_path / "fleet.duckdb", 2000)
+    with etq.open(tmp_path / "fleet.duckdb", read_only=True) as warehouse:
+        etq.report.write_trends(warehouse, None, tmp_path / "fleet.html", by="device")
+        changes = warehouse.rows("SELECT op, series FROM regressions(\"by\" := 'device') WHERE what = 'op'")[1]
+    assert (tmp_path / "fleet.html").stat().st_size < 4e6
+    opened(browser, tmp_path / "fleet.html")
+    assert "drawn in parts" in browser.find_element(By.CSS_SELECTOR, "#totals .note").text
+    counted = browser.execute_script(
+        "const { rows } = etq.totalTrends; return [rows.length, rows.list('captures').reduce((sum, each) => sum + each, 0)]"
+    )
+    assert counted[1] == 2000 and counted[0] <= len(DEVICES) * 304
+    assert changes
+    for op, series in changes:
+        browser.execute_script(
+            "[...document.querySelectorAll('table[data-name=regressions] tbody tr')].find((row) => row.cells[0].textContent === arguments[0] && row.textContent.includes(arguments[1])).click()",
+            op,
+            series,
+        )
+        assert len(browser.execute_script(DATA, "#regressions .plot")[1][0]) > 100
+    assert number(browser.find_element(By.CSS_SELECTOR, '[data-number="captures"] .value').text) == 2000
+    assert complaints(browser) == []
+
+
+def test_hostile_labels_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
+    with etq.open() as warehouse:
+        for build, name in enumerate(HOSTILE.values()):
+            made = warehouse.ingest(capture(build), name=f"{build}{HOSTILE['image'].replace('=', '')}")
+            for label, value in (("build", name), ("model", HOSTILE["script"]), ("device", HOSTILE["image"])):
+                warehouse.connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [made.capture_id, label, value])
+        warehouse.connection.execute(
+            "UPDATE op_times SET family = $x, op_type = $x, module_path = $x", {"x": HOSTILE["svg"]}
+        )
+        etq.report.write_trends(warehouse, None, tmp_path / "hostile.html")
+    opened(browser, tmp_path / "hostile.html")
+    browser.execute_script(
+        "for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()"
+    )
+    check(browser)
+    assert HOSTILE["svg"] in {row[0] for row in cells(browser, "op_trends")}

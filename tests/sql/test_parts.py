@@ -1,0 +1,94 @@
+"""`compare_parts` and `op_trends`: that parts add up, delegates are told apart, and neighbours are put together."""
+
+from __future__ import annotations
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import delegate_call, delegated, dump, execute, kernel, run
+from tests.conftest import CAPTURES
+from tests.sql.test_trends import history
+
+
+def put(warehouse: Warehouse, side: str, number: int, *events: object) -> None:
+    content = dump(*[run("Execute", *events) for _ in range(3 + number)])  # type: ignore[arg-type]
+    warehouse.ingest(content, labels={"side": side})
+
+
+PARTS = """
+    SELECT op, kind, base, new, base_own, new_own FROM compare_parts('side=base', 'side=new', unit := 'ns')
+    ORDER BY kind, op
+"""
+
+
+def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
+    """A kernel of 20, a call of 60 in which conv takes 40 (in new 50), and 10 (5) of execute beside them."""
+    for number in range(2):
+        for side, conv, rest in (("base", 40, 10), ("new", 50, 5)):
+            put(
+                warehouse, side, number + 2 * (side == "new"),
+                kernel("add", 0, 20, 0),
+                delegate_call(20, 80, 1),
+                delegated("conv", 21, 21 + conv, 1),
+                execute(0, 80 + rest),
+            )  # fmt: skip
+    assert warehouse.rows(PARTS)[1] == [
+        ("conv", "delegate", 40, 50, 40, 50),
+        ("DELEGATE_CALL", "delegate_call", 60, 60, 20, 10),
+        ("add", "kernel", 20, 20, 20, 20),
+        ("(beside ops)", "rest", 10, 5, 10, 5),
+    ]
+
+
+@pytest.mark.parametrize("model", ["mlp", "convnet", "convnet_xnn"])
+def test_parts_add_up_to_the_totals(warehouse: Warehouse, model: str) -> None:
+    for number in range(6):
+        file = CAPTURES / f"fleet/{model}/{number:02}.etdp"
+        warehouse.ingest(file, labels={"side": ("base", "new")[number % 2]})
+    [total] = warehouse.rows("SELECT base, new FROM compare_captures('side=base', 'side=new') WHERE what = 'total'")[1]
+    [parts] = warehouse.rows("SELECT sum(base_own), sum(new_own) FROM compare_parts('side=base', 'side=new')")[1]
+    assert parts == pytest.approx(total) and total[0] > 0
+
+
+def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
+    for number in range(2):
+        put(warehouse, "base", number, kernel("add", 0, 20, 0), kernel("mul", 20, 50, 1), execute(0, 50))
+        put(warehouse, "new", number + 2, kernel("add", 0, 20, 0), kernel("sub", 20, 60, 1), execute(0, 60))
+    rows = warehouse.rows(PARTS)[1]
+    assert ("mul", "kernel", 30, None, 30, None) in rows
+    assert ("sub", "kernel", None, 40, None, 40) in rows
+
+
+def test_series_in_parts(warehouse: Warehouse) -> None:
+    """Every part is of neighbours, as many as any other, and tells their median and range."""
+    history(warehouse, 30, 18, {"addmm": 1.2})
+    points = warehouse.rows("SELECT position, own FROM trend('op', 'addmm', unit := 'ns')")[1]
+    query = """
+        SELECT position, captures, first_label, last_label, own, low, high FROM op_trends(bins := 7, unit := 'ns')
+        WHERE op = 'addmm' ORDER BY position
+    """
+    parts = warehouse.rows(query)[1]
+    assert len(parts) == 7 and sum(part[1] for part in parts) == 30 and {part[1] for part in parts} == {4, 5}
+    for position, captures, first, last, own, low, high in parts:
+        mine = sorted(value for at, value in points if position <= at < position + captures)
+        assert (first, last) == (str(position), str(position + captures - 1))
+        middle = (mine[(captures - 1) // 2] + mine[captures // 2]) / 2
+        assert (own, low, high) == (pytest.approx(middle), pytest.approx(mine[0]), pytest.approx(mine[-1]))
+    all_points = warehouse.rows("SELECT position, own FROM op_trends(unit := 'ns') WHERE op = 'addmm' ORDER BY ALL")[1]
+    assert all_points == [(at, pytest.approx(own)) for at, own in points]
+    assert warehouse.rows("SELECT position, first_bad FROM regressions() WHERE op = 'addmm'")[1] == [(18, "18")]
+
+
+def test_nothing_to_tell() -> None:
+    with etq.open() as warehouse, pytest.raises(etq.QueryError):
+        warehouse.rows("FROM compare_parts('side=base', 'side=new')")
+
+
+@pytest.mark.parametrize("unit", ["hours", "cycles"])
+@pytest.mark.parametrize("view", ["trend('op', 'addmm')", "regressions()", "op_trends()"])
+def test_units_that_times_have_not(warehouse: Warehouse, view: str, unit: str) -> None:
+    """Nanoseconds are never called hours or cycles."""
+    history(warehouse, 30, 18, {"addmm": 1.2})
+    with pytest.raises(etq.QueryError, match=f"no unit {unit} that times are told in"):
+        warehouse.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))
