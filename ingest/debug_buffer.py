@@ -123,7 +123,7 @@ def _decoded(array: npt.NDArray[Any], scalar_type: str) -> npt.NDArray[Any]:
     if scalar_type == "bfloat16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     if scalar_type == "complex32":
-        pairs: npt.NDArray[Any] = np.ascontiguousarray(array.astype(np.float32)).view(np.complex64)
+        pairs: npt.NDArray[Any] = np.ascontiguousarray(_single(array)).view(np.complex64)
         return pairs[..., 0]
     if scalar_type in _FLOAT8:
         values: npt.NDArray[Any] = _float8_values(scalar_type)[array]
@@ -136,11 +136,18 @@ def bytes_hash(array: npt.NDArray[Any]) -> str:
     return sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
+def _single(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(invalid="ignore"):  # see `doubles`
+        return array.astype(np.float32)
+
+
 def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The elements of an array in row-major order as doubles; a complex one as two."""
-    if np.iscomplexobj(array):
-        return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
-    return np.ascontiguousarray(array, np.float64).reshape(-1)
+    # Some NaNs in a buffer ("signalling" ones) make numpy warn that they are NaN.
+    with np.errstate(invalid="ignore"):
+        if np.iscomplexobj(array):
+            return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
+        return np.ascontiguousarray(array, np.float64).reshape(-1)
 
 
 @cache
