@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -21,6 +22,7 @@ def say(line: dict[str, Any]) -> None:
 
 def main() -> None:
     seeds, ingested, kind = parse_seeds(sys.argv[1:])
+    warnings.simplefilter("error")
     lab = checks.Lab()
     checks.limit_memory()
     counts, refusals = Counter[str](), Counter[str]()

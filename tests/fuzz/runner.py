@@ -17,7 +17,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 # Inputs of one process, so that what one leaves behind in memory is seen, and what all do is not held against the last.
-TOGETHER: Final = 1000
+TOGETHER: Final = 2000
 # One in so many is ingested into a warehouse.
 INGESTED: Final = 10
 # Seconds of the processor after which an input is ended from outside: what hangs within C never looks at a clock.
