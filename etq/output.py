@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
-# What would move the cursor, colour or beep: names come from files, and files may be hostile.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_TEXT: Final = 12
 
 Rows = Sequence[Sequence[Any]]
@@ -111,11 +108,6 @@ def table(columns: Sequence[str], rows: Rows, on_terminal: bool = False) -> str:
         for row in [list(columns), ["-" * width for width in widths], *cells]
     ]
     return "\n".join(lines) + "\n"
-
-
-def printable(text: str) -> str:
-    """A text with what a terminal would obey written out: an escape character as \\x1b."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def _all_flags(rows: Rows, index: int) -> bool:

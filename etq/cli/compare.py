@@ -16,8 +16,8 @@ import click
 from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
-from etq.errors import EtqError
-from etq.output import format_of, printable, table, write_rows, write_text
+from etq.errors import EtqError, printable
+from etq.output import format_of, table, write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse

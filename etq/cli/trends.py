@@ -9,7 +9,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import UNITS, output_options, percentage, warehouse_option
-from etq.output import printable, table, write, write_text
+from etq.errors import printable
+from etq.output import table, write, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse

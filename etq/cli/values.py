@@ -8,7 +8,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
-from etq.output import printable, write
+from etq.errors import printable
+from etq.output import write
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
