@@ -6,11 +6,11 @@ import re
 import resource
 import tempfile
 import time
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
 
 import etq
@@ -37,20 +37,21 @@ GOOD: Final = 2 * (CAPTURES / "mlp/mlp_1run.etdp").read_bytes()
 LINKED: Final = (CAPTURES / "mlp/mlp.etrecord").read_bytes()
 # Views that read most of what files say of events.
 _FAULTS: Final = re.compile(r"INTERNAL|out of memory|allocat(e|ion) |bad_alloc|assert", re.IGNORECASE)
+_TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 VIEWS: Final = ("inspector_events", "op_totals", "execute_breakdown", "memory_totals")
 Rows = list[tuple[str, Any]]
 
 
-class Failure(Exception):
+class FaultError(Exception):
     """A promise that an input broke."""
 
 
-class Slow(Failure):
+class SlowError(FaultError):
     """More seconds of the processor than are granted."""
 
 
 class Seconds:
-    """Seconds of the processor that this process takes within, by all threads; raises `Slow` above what is granted."""
+    """Seconds of the processor that this process takes within, by all threads; raises `SlowError` above what is granted."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -62,7 +63,7 @@ class Seconds:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.taken = time.process_time() - self.start
         if self.taken > MOST_SECONDS:
-            raise Slow(f"{self.what} takes {self.taken:.2f} s of the processor")
+            raise SlowError(f"{self.what} takes {self.taken:.2f} s of the processor")
 
 
 def limit_memory() -> None:
@@ -75,15 +76,21 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (held + MOST_BYTES, resource.RLIM_INFINITY))
 
 
+def is_harmless(text: str) -> bool:
+    """Whether a text is one line without anything that a terminal obeys, and can be encoded."""
+    return not any(
+        unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(each) in _TURNING
+        for each in text
+    )
+
+
 def refused(error: EtqError) -> str:
     """The text of a refusal, which must be fit to be shown, and not of the database's own making."""
     text = str(error)
-    if "\n" in text or not isinstance(error, FormatError) and _FAULTS.search(text):
-        raise Failure(f"a refusal that tells of another fault: {text[:300]!r}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Failure(f"a refusal that can't be printed: {text[:300]!r}") from None
+    if not isinstance(error, FormatError) and _FAULTS.search(text):
+        raise FaultError(f"a refusal that tells of another fault: {text[:300]!r}")
+    if not is_harmless(text):
+        raise FaultError(f"a refusal that can't be shown: {text[:300]!r}")
     return f"{type(error).__name__}: {text}"
 
 
@@ -120,7 +127,7 @@ def _check_rows(table: str, rows: pa.RecordBatch | pa.Table) -> None:
     try:
         rows.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise Failure(f"rows of {table} that Arrow doesn't take: {error}") from error
+        raise FaultError(f"rows of {table} that Arrow doesn't take: {error}") from error
 
 
 class Lab:
@@ -165,7 +172,7 @@ class Lab:
             expected = self._state_of(original) if (original.kind, original.name) not in self._good else None
             known = self._good.setdefault((original.kind, original.name), expected or [])
             if self._state_of(original) != known:
-                raise Failure("the original has other tables than before")
+                raise FaultError("the original has other tables than before")
         return refusal
 
     def _state_of(self, original: Original) -> Rows:
@@ -236,14 +243,17 @@ class Lab:
         connection.execute("BEGIN")
         for name, key in self.tables:
             if key == "capture_id" and again.capture_id != self.capture.capture_id:
-                connection.execute(f"UPDATE {name} SET capture_id = ? WHERE capture_id = ?", [self.capture.capture_id, again.capture_id])
+                connection.execute(
+                    f"UPDATE {name} SET capture_id = ? WHERE capture_id = ?",
+                    [self.capture.capture_id, again.capture_id],
+                )
         connection.execute("COMMIT")
 
     def _check_unchanged(self, what: str) -> None:
         now = self.state()
         if now != self.before:
             changed = [after[0] for after, before in zip(now, self.before, strict=True) if after != before]
-            raise Failure(f"{what} leaves something in {', '.join(changed)}")
+            raise FaultError(f"{what} leaves something in {', '.join(changed)}")
 
 
 def _ask(warehouse: Warehouse, capture: Capture) -> None:
@@ -258,6 +268,3 @@ def kind_of_error(error: BaseException) -> str:
         place = place.tb_next
     where = "" if place is None else f" in {Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
     return f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}{where}"
-
-
-__all__ = ["Failure", "Lab", "Slow", "duckdb", "kind_of_error", "limit_memory", "read", "refused"]

@@ -41,8 +41,8 @@ def main() -> None:
                     refusals[f"only in a warehouse: {shape(stored)}"] += 1
         except Exception as error:
             refusal = "failed"
-            is_slow = isinstance(error, checks.Slow)
-            failure = str(error) if isinstance(error, checks.Failure) else checks.kind_of_error(error)
+            is_slow = isinstance(error, checks.SlowError)
+            failure = str(error) if isinstance(error, checks.FaultError) else checks.kind_of_error(error)
             say({"failure": failure, "seed": seed, "told": list(given.told), "is_slow": is_slow})
             lab = checks.Lab()
         counts[f"{given.kind} read"] += refusal is None

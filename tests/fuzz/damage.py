@@ -25,7 +25,9 @@ NAMES: Final = (
 def edge(random: Random, width: int) -> bytes:
     """A number of so many bytes, near an edge or anywhere."""
     bits = 8 * width
-    value = random.choice(EDGES) + random.choice((0, 0, 0, -1, 1)) if random.random() < 0.7 else random.getrandbits(bits)
+    value = (
+        random.choice(EDGES) + random.choice((0, 0, 0, -1, 1)) if random.random() < 0.7 else random.getrandbits(bits)
+    )
     return struct.pack("<Q", value % 2**64)[:width]
 
 

@@ -97,7 +97,21 @@ def layout_of(data: bytes) -> Layout:
 def damage_flatbuffer(random: Random, data: bytearray, original: bytes) -> str:
     """One edit of a buffer that was `original` before other edits."""
     found = layout_of(original)
-    edits = [_reference, _reference, _length, _length, _field, _field, _field, _field, _field, _slot, _vtable, _text, _share]
+    edits = [
+        _reference,
+        _reference,
+        _length,
+        _length,
+        _field,
+        _field,
+        _field,
+        _field,
+        _field,
+        _slot,
+        _vtable,
+        _text,
+        _share,
+    ]
     told = random.choice(edits)(random, data, found)
     return told or "nothing"
 
@@ -127,7 +141,9 @@ def _length(random: Random, data: bytearray, found: Layout) -> str | None:
         return None
     at, length = random.choice(found.vectors)
     room = len(data) - at - 4
-    value = random.choice((length + 1, length - 1, 2 * length, room, room // 4, room // 8, room + 1, 0, 2**31, 2**32 - 1))
+    value = random.choice(
+        (length + 1, length - 1, 2 * length, room, room // 4, room // 8, room + 1, 0, 2**31, 2**32 - 1)
+    )
     _put(data, at, struct.pack("<I", value % 2**32))
     return f"length at {at} now {value}"
 

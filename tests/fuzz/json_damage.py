@@ -97,7 +97,9 @@ def _edit(random: Random, given: _Text) -> tuple[int, int, bytes]:
         whole = given.text[start:end]
         return start, start, (whole + b",") * random.choice((1, 1, 2, 1000 if len(whole) < 200 else 3))
     if is_key:
-        start, stop = given.span(behind + 1, given.behind(behind + 1)) if behind + 1 < len(given.tokens) else (start, stop)
+        start, stop = (
+            given.span(behind + 1, given.behind(behind + 1)) if behind + 1 < len(given.tokens) else (start, stop)
+        )
     if what < 0.5:
         other = given.drawn(random)
         first, last = given.span(other, given.behind(other))

@@ -63,14 +63,12 @@ class Child:
         self.seeds = seeds
         self.at = seeds.start - 1
         self.since = 0.0
-        self.told = tempfile.TemporaryFile()
+        self.told = tempfile.TemporaryFile()  # noqa: SIM115 - gone with the child
         command = [sys.executable, "-m", "tests.fuzz.child", str(seeds.start), str(seeds.stop), str(plan.ingested)]
         command += [plan.kind] if plan.kind else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=self.told, stderr=self.errors, env=environment
-        )
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - gone with the child
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=self.told, stderr=self.errors, env=environment)
         self._read = 0
         self._rest = b""
 
@@ -116,7 +114,10 @@ def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
                     waiting.append(left)
                 if watch:
                     done = sum(count for name, count in report.counts.items() if name.endswith(" inputs"))
-                    print(f"{done} inputs, {len(report.failures)} failures, {time.monotonic() - started:.0f} s", flush=True)
+                    print(
+                        f"{done} inputs, {len(report.failures)} failures, {time.monotonic() - started:.0f} s",
+                        flush=True,
+                    )
     report.failures = [each for each in report.failures if not each.get("is_slow") or _again(each, plan, report)]
     report.seconds = time.monotonic() - started
     return report
@@ -161,9 +162,13 @@ def told(report: Report, refusals: bool) -> str:
     for kind in kinds:
         inputs, loaded, ingested = (report.counts[f"{kind} {what}"] for what in ("inputs", "read", "ingested"))
         total += inputs
-        lines.append(f"{kind:12} {inputs:7} inputs, {loaded:7} read, {inputs - loaded:7} refused; {ingested:6} ingested")
+        lines.append(
+            f"{kind:12} {inputs:7} inputs, {loaded:7} read, {inputs - loaded:7} refused; {ingested:6} ingested"
+        )
     lines.append(f"{total} inputs in {report.seconds:.0f} s, {total / max(report.seconds, 0.01):.1f}/s")
-    lines.append(f"slowest: {report.slowest[0]:.2f} s (seed {report.slowest[1]}); memory at most {report.largest >> 20} MB")
+    lines.append(
+        f"slowest: {report.slowest[0]:.2f} s (seed {report.slowest[1]}); memory at most {report.largest >> 20} MB"
+    )
     for each in report.failures:
         lines.append(f"FAILED seed {each['seed']}: {each['failure']} {each.get('told', '')}")
     if refusals:

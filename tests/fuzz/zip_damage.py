@@ -89,7 +89,8 @@ def damage_directory(random: Random, data: bytearray, times: int) -> list[str]:
 
 
 def _found(data: bytes, mark: bytes) -> list[int]:
-    found, at = [], data.find(mark)
+    found: list[int] = []
+    at = data.find(mark)
     while at >= 0 and len(found) < 200:
         found.append(at)
         at = data.find(mark, at + 1)
