@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
+def printable_lines(text: str) -> str:
+    """The same for text of several lines: their ends stay, and tabs."""
+    return _CONTROL.sub(lambda match: match.group() if match.group() in "\n\t" else printable(match.group()), text)
+
+
 class EtqError(Exception):
     """Anything etq refuses to do: the message says what, where, what was expected and what to do.
 

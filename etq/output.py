@@ -10,7 +10,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, printable, printable_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,7 +83,8 @@ def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | Non
 
 def _put(text: str, path: str | None) -> None:
     if path is None:
-        sys.stdout.write(text)
+        # Files and pipes get names as they are; a terminal would obey them.
+        sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
         return
     try:
         Path(path).write_text(text)
@@ -93,6 +94,7 @@ def _put(text: str, path: str | None) -> None:
 
 def table(columns: Sequence[str], rows: Rows, on_terminal: bool = False) -> str:
     """A table of aligned text; on a terminal, texts are shortened so that lines fit where that is possible."""
+    columns = [printable(name) for name in columns]
     cells = [[_shown(value) for value in row] for row in rows]
     is_number = [
         all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
@@ -209,7 +211,7 @@ def markdown(columns: Sequence[str], rows: Rows, _: bool = False) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
     rule = "|" + " --- |" * len(columns) + "\n"
-    return line(columns) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
+    return line([printable(name) for name in columns]) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
 
 
 _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, bool], str]]] = {

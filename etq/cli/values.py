@@ -86,7 +86,7 @@ def _tell_problems(warehouse: Warehouse, query: str, asked_for: dict[str, Any]) 
         f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
     )
     for problem, count in warehouse.rows(counted, **asked_for)[1]:
-        click.echo(f"Note: {count} values can't be compared: {problem}", err=True)
+        click.echo(printable(f"Note: {count} values can't be compared: {problem}"), err=True)
 
 
 @main.command()
