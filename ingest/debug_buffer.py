@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.arrow import lists, numbers, texts
 
 # numpy's types of c10's: quantised tensors are read as the integers they store, an element of a packed type as the byte
@@ -39,6 +40,10 @@ _FLOAT8: Final = {
 _MOST_DIMENSIONS: Final = 64
 # Rows of one batch hold at most so many elements, but for a single tensor that has more.
 _ELEMENTS: Final = 4_000_000
+# Tensors that were logged into one buffer take no more than it has. Those of several dumps, each of its own buffer, of
+# which one is given, may take some times that.
+_MOST_TIMES: Final = 16
+_MOST_CLAIMED: Final = 2**24
 
 
 def tensor_at(
@@ -74,18 +79,26 @@ def tensor_at(
     return _decoded(array, scalar_type)
 
 
-def with_elements(rows: pa.RecordBatch, buffer: Any) -> Iterator[pa.RecordBatch]:
+def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
     """Rows of `debug_values` with two columns more, in batches that take little memory.
 
     elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
+
+    `path` names the buffer's file in messages. Raises `FormatError` for tensors that overlap without end: a runtime
+    writes each behind the other, and a few bytes of a hostile ETDump claim all of the buffer again.
     """
     columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
     found: list[npt.NDArray[np.float64] | None] = []
     hashes: list[str | None] = []
-    begin = held = 0
+    begin = held = claimed = 0
+    most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
     for at, (scalar_type, sizes, strides, offset) in enumerate(zip(*columns, strict=True)):
         array = None if offset is None else tensor_at(buffer, scalar_type, sizes, strides, offset)
+        claimed += 0 if array is None else array.nbytes
+        if claimed > most:
+            told = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"
+            raise FormatError(path, f"{told}, the debug buffer has {len(buffer):,}")
         if array is not None and found and held + array.size > _ELEMENTS:
             yield _joined(rows.slice(begin, at - begin), found, hashes)
             found, hashes, begin, held = [], [], at, 0
