@@ -211,7 +211,11 @@ def markdown(columns: Sequence[str], rows: Rows, _: bool = False) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
     rule = "|" + " --- |" * len(columns) + "\n"
-    return line([printable(name) for name in columns]) + rule + "".join(line([_shown(value) for value in row]) for row in rows)
+    return (
+        line([printable(name) for name in columns])
+        + rule
+        + "".join(line([_shown(value) for value in row]) for row in rows)
+    )
 
 
 _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, bool], str]]] = {

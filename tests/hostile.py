@@ -9,8 +9,19 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
-from tests import program_builders, prof_result_builders
-from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests import prof_result_builders, program_builders
+from tests.builders import (
+    DebugEvent,
+    Tensor,
+    delegate_call,
+    delegated,
+    dump,
+    execute,
+    framework,
+    kernel,
+    operator_call,
+    run,
+)
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 

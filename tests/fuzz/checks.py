@@ -120,7 +120,7 @@ def _reading(given: Input) -> Iterator[tuple[str, Any]]:
         for table, rows in read_capture(content, "file"):
             yield table, rows
             if table == "debug_values" and given.beside is not None:
-                yield from (("debug_values", part) for part in with_elements(rows, given.beside))
+                yield from (("debug_values", part) for part in with_elements(rows, given.beside, "buffer"))
 
 
 def _check_rows(table: str, rows: pa.RecordBatch | pa.Table) -> None:
