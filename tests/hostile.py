@@ -58,13 +58,15 @@ def prof_result() -> bytes:
 
 
 def torch_trace() -> bytes:
+    stack: Any = {"Call stack": f"a.py(1): {EVIL}"}
+    module: Any = {"Python id": 1, "Python module id": 0}
     events = [
         event("user_annotation", "ProfilerStep#1", 0, 200),
-        event(f"cpu_op{EVIL}", f"aten::mul{EVIL}", 1, 9, **{"Call stack": f"a.py(1): {EVIL}"}),
+        event(f"cpu_op{EVIL}", f"aten::mul{EVIL}", 1, 9, **stack),
         event("cpu_op", f"aten::add{EVIL}", 10, 40, external=1, shapes=[[8, 4]]),
         event("cuda_runtime", f"cudaLaunch{EVIL}", 20, 30, external=1, correlation=7),
         event("kernel", f"kernel{EVIL}", 50, 90, 7, external=1, correlation=7, device=0, blocks=0.5, occupancy=40),
-        event("python_function", f"nn.Module: Net{EVIL}_0", 95, 110, **{"Python id": 1, "Python module id": 0}),
+        event("python_function", f"nn.Module: Net{EVIL}_0", 95, 110, **module),
         {"ph": "M", "name": "thread_name", "pid": 100, "tid": 1, "args": {"name": EVIL}},
         {"ph": "M", "name": "process_name", "pid": 100, "args": {"name": EVIL}},
     ]

@@ -67,7 +67,9 @@ class Seconds:
 
 
 def limit_memory() -> None:
-    """Let this process hold so many bytes more than now: what asks for more gets a MemoryError."""
+    """Let this process hold so many bytes more than now: what asks for more gets a MemoryError. On Linux alone."""
+    if not Path("/proc/self/status").exists():
+        return
     held = next(
         int(line.split()[1]) * 1024
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -149,6 +151,11 @@ class Lab:
         self.before = self.state()
         self._good: dict[tuple[str, str], Rows] = {}
 
+    def close(self) -> None:
+        """Close the warehouse, and take the folder away."""
+        self.warehouse.close()
+        self.folder.cleanup()
+
     def state(self) -> Rows:
         """All that the warehouse holds, but for when it was put there, as a number for each table."""
         return self.warehouse.connection.execute(self._states).fetchall()
@@ -196,7 +203,7 @@ class Lab:
         elif given.kind == "sidecar":
             path = Path(self.folder.name) / "run.etdp"
             path.write_bytes(CAPTURES.joinpath("bf16/bf16.etdp").read_bytes())
-            sidecar = path.with_name(given.original.name)
+            sidecar = path.with_name(f"run.etdp{Path(given.original.name).suffix}")
             sidecar.write_bytes(content)
             try:
                 house.ingest(path)

@@ -44,11 +44,13 @@ def main() -> None:
             is_slow = isinstance(error, checks.SlowError)
             failure = str(error) if isinstance(error, checks.FaultError) else checks.kind_of_error(error)
             say({"failure": failure, "seed": seed, "told": list(given.told), "is_slow": is_slow})
+            lab.close()
             lab = checks.Lab()
         counts[f"{given.kind} read"] += refusal is None
         if refusal is not None:
             refusals[f"{given.kind}: {shape(refusal)}"] += 1
         slowest = max(slowest, (time.process_time() - start, seed))
+    lab.close()
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     say({"counts": counts, "refusals": refusals, "slowest": slowest, "largest": largest})
 

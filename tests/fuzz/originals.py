@@ -16,6 +16,7 @@ from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
 
 # Larger ones say nothing that smaller ones don't, and take longer.
 LARGEST: Final = 260_000
+CORPUS: Final = Path(__file__).parent / "corpus"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,17 @@ class Original:
 def originals(kind: str) -> list[Original]:
     """The good files of a kind, always in the same order."""
     return list(_READERS[kind](kind))
+
+
+def corpus() -> list[Original]:
+    """The files that once failed, made small; KIND-WHAT.ending, and with .beside behind that what goes with one."""
+    found = []
+    for path in sorted(CORPUS.iterdir()):
+        if path.suffix != ".beside":
+            beside = path.with_name(f"{path.name}.beside")
+            with_it = beside.read_bytes() if beside.exists() else None
+            found.append(Original(path.name.partition("-")[0], path.name, path.read_bytes(), with_it))
+    return found
 
 
 def kinds() -> list[str]:
@@ -81,7 +93,7 @@ def _debug(kind: str) -> Iterator[Original]:
 def _metrics(kind: str) -> Iterator[Original]:
     tested = (
         "/b/Tests.mm:9: Test Case '-[GenericTests test_load_mv2_xnnpack_q8_pte_iOS_17_2_1_iPhone15_4]' measured "
-        "[Memory Physical, kB] average: 0.004, relative standard deviation: 17.201%, values: [1, 2.5], "
+        "[Memory Peak Physical, kB] average: 0.004, relative standard deviation: 17.201%, values: [1, 2.5], "
         "performanceMetricID:com.apple.dt.XCTMetric\r\n"
     )
     yield Original(kind, "runner.log", log(GENERATION, {**GENERATION, "gpu_peak_usage_mb": 1.5}))

@@ -54,6 +54,7 @@ class Plan:
     count: int
     kind: str | None = None
     ingested: int = INGESTED
+    child: tuple[str, ...] = (sys.executable, "-m", "tests.fuzz.child")
 
 
 class Child:
@@ -63,11 +64,11 @@ class Child:
         self.seeds = seeds
         self.at = seeds.start - 1
         self.since = 0.0
-        self.told = tempfile.TemporaryFile()  # noqa: SIM115 - gone with the child
-        command = [sys.executable, "-m", "tests.fuzz.child", str(seeds.start), str(seeds.stop), str(plan.ingested)]
+        self.told = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        command = [*plan.child, str(seeds.start), str(seeds.stop), str(plan.ingested)]
         command += [plan.kind] if plan.kind else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - gone with the child
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=self.told, stderr=self.errors, env=environment)
         self._read = 0
         self._rest = b""
@@ -89,6 +90,11 @@ class Child:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _TICK
 
+    def close(self) -> None:
+        """Let go of what it wrote to."""
+        self.told.close()
+        self.errors.close()
+
     def last_words(self) -> str:
         """The end of what it wrote to its errors."""
         self.errors.seek(0)
@@ -109,6 +115,7 @@ def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
         for child in list(running):
             left = _watched(child, report)
             if left is not None:
+                child.close()
                 running.remove(child)
                 if left:
                     waiting.append(left)
@@ -118,7 +125,7 @@ def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
                         f"{done} inputs, {len(report.failures)} failures, {time.monotonic() - started:.0f} s",
                         flush=True,
                     )
-    report.failures = [each for each in report.failures if not each.get("is_slow") or _again(each, plan, report)]
+    report.failures = [each for each in report.failures if not each.get("is_slow") or _again(each, plan)]
     report.seconds = time.monotonic() - started
     return report
 
@@ -145,12 +152,14 @@ def _watched(child: Child, report: Report) -> range | None:
     return range(child.at + 1, child.seeds.stop) if child.at >= child.seeds.start else range(0)
 
 
-def _again(failure: dict[str, Any], plan: Plan, report: Report) -> bool:
+def _again(failure: dict[str, Any], plan: Plan) -> bool:
     """Whether an input that was slow is so in a process of its own."""
     seed = failure["seed"]
     child = Child(range(seed, seed + 1), plan)
-    while _watched(child, again := Report()) is None:
+    again = Report()
+    while _watched(child, again) is None:
         time.sleep(0.05)
+    child.close()
     return bool(again.failures)
 
 
