@@ -19,6 +19,8 @@ import pytest
 
 import etq
 from etq.errors import FormatError
+from etq.ingest import dictionary
+from etq.ingest.flatbuffer import string_views
 from etq.warehouse import Warehouse
 from tests import prof_result_builders, program_builders
 from tests.builders import DebugEvent, Tensor, dump, execute, kernel, run
@@ -179,12 +181,20 @@ def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) 
     assert int(grown) * 1024 < 64 * LARGE + 4 * size
 
 
-def test_a_long_name_that_all_events_share_is_read_once(warehouse: Warehouse) -> None:
+def test_a_long_name_that_all_events_share_is_read_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashed for each event, it would be 40 GB."""
+    encoded: list[int] = []
+
+    def counted(buffer: Any, spans: Any) -> Any:
+        encoded.append(spans.total())
+        return string_views(buffer, spans)
+
+    monkeypatch.setattr(dictionary, "string_views", counted)
     warehouse.ingest(shared_dump(40_000, LARGE, 0), name="shared")
     query = "SELECT count(*), count(DISTINCT s.name), max(length(s.name)) FROM signatures AS s"
     assert warehouse.sql(query).fetchall() == [(1, 1, LARGE)]
     assert warehouse.sql("SELECT count(*) FROM event_ticks").fetchall() == [(40_000,)]
+    assert encoded and max(encoded) == LARGE
 
 
 def test_logged_tensors_that_share_their_bytes_are_refused(warehouse: Warehouse) -> None:
