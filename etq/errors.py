@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Final
+
+# What would move the cursor, colour, beep or turn the line around, ends a line, or is half a character.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def displayed(path: str) -> str:
@@ -11,8 +15,24 @@ def displayed(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
+def printable(text: str) -> str:
+    """A text with what a terminal would obey, and what can't be encoded, written out: an escape character as \\x1b."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines: their ends stay, and tabs."""
+    return _CONTROL.sub(lambda match: match.group() if match.group() in "\n\t" else printable(match.group()), text)
+
+
 class EtqError(Exception):
-    """Anything etq refuses to do: the message says what, where, what was expected and what to do."""
+    """Anything etq refuses to do: the message says what, where, what was expected and what to do.
+
+    What it quotes of files, and their names, may be hostile: the text is printable whatever they hold.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class FormatError(EtqError):

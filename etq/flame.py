@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from etq.output import fitted, printable
+from etq.errors import printable
+from etq.output import fitted
 from etq.terminal import Look, bar
 
 # Where there is no terminal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from etq.output import printable
+from etq.errors import printable
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse

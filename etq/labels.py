@@ -42,11 +42,12 @@ def moment_of(text: str) -> datetime:
     """A time as ISO 8601 writes it, in UTC where it names no time zone. Raises `WarehouseError` for what is none."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        # In the first and last hours of the calendar there is no UTC.
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise WarehouseError(
             f"captured_at {text!r} is no time; one is 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
         ) from None
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str | None]) -> None:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, printable, printable_lines
 from etq.terminal import PLAIN, Look, bar, look_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ BINARY: Final = frozenset({"parquet", "arrow"})
 # Whether texts that a spreadsheet would take for formulas get an apostrophe in CSV and TSV.
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-# What would move the cursor, colour or beep: names come from files, and files may be hostile.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_TEXT: Final = 12
 # Beside these a terminal that has room shows bars; of several the first.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
@@ -93,10 +91,13 @@ def write_rows(
         _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
 
 
-def write_text(text: str, path: str | None, *, force: bool = False) -> None:
-    """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set."""
+def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
+    """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set.
+
+    A terminal gets it as it is only where all names in it `is_printable` already, beside which it may have colours.
+    """
     _refuse_existing(path, force)
-    _put(text, path)
+    _put(text, path, is_printable=is_printable)
 
 
 def _checked_format(format: str | None, path: str | None) -> str:
@@ -116,12 +117,15 @@ def _refuse_existing(path: str | None, force: bool) -> None:
 
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None) -> None:
-    _put(_WRITERS[format](columns, rows, look_of(sys.stdout) if path is None else PLAIN), path)
+    text = _WRITERS[format](columns, rows, look_of(sys.stdout) if path is None else PLAIN)
+    # What is in a table is printable, and may have colours.
+    _put(text, path, is_printable=format == "table")
 
 
-def _put(text: str, path: str | None) -> None:
+def _put(text: str, path: str | None, *, is_printable: bool) -> None:
     if path is None:
-        sys.stdout.write(text)
+        # Files and pipes get names as they are; a terminal would obey them.
+        sys.stdout.write(printable_lines(text) if sys.stdout.isatty() and not is_printable else text)
         return
     try:
         Path(path).write_text(text, encoding="utf-8")
@@ -177,11 +181,6 @@ def _styled(padded: str, look: Look, styles: Sequence[str]) -> str:
     """A cell whose text is in these styles, and the blanks around it are not."""
     text = padded.strip(" ")
     return padded.replace(text, look.styled(text, *styles), 1) if text and styles else padded
-
-
-def printable(text: str) -> str:
-    """A text with what a terminal would obey written out: an escape character as \\x1b."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def _all_flags(rows: Rows, index: int) -> bool:
@@ -293,7 +292,11 @@ def markdown(columns: Sequence[str], rows: Rows, _: object = None) -> str:
         return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
 
     rule = "|" + " --- |" * len(columns) + "\n"
-    return line(columns) + rule + "".join(line([shown(value) for value in row]) for row in rows)
+    return (
+        line([printable(name) for name in columns])
+        + rule
+        + "".join(line([shown(value) for value in row]) for row in rows)
+    )
 
 
 _WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {

@@ -13,7 +13,7 @@ def insert_values(
     connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
 ) -> None:
     """Insert rows of `debug_values` with the statistics of their tensors; with the elements where `keep` is set."""
-    for part in with_elements(rows, buffer.content):
+    for part in with_elements(rows, buffer.content, buffer.uri):
         insert_rows(connection, capture_id, part, keep=keep)
 
 

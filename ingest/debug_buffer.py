@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.arrow import lists, numbers, texts
 
 # numpy's types of c10's: quantised tensors are read as the integers they store, an element of a packed type as the byte
@@ -39,6 +40,10 @@ _FLOAT8: Final = {
 _MOST_DIMENSIONS: Final = 64
 # Rows of one batch hold at most so many elements, but for a single tensor that has more.
 _ELEMENTS: Final = 4_000_000
+# Tensors that were logged into one buffer take no more than it has. Those of several dumps, each of its own buffer, of
+# which one is given, may take some times that.
+_MOST_TIMES: Final = 16
+_MOST_CLAIMED: Final = 2**24
 
 
 def tensor_at(
@@ -74,18 +79,26 @@ def tensor_at(
     return _decoded(array, scalar_type)
 
 
-def with_elements(rows: pa.RecordBatch, buffer: Any) -> Iterator[pa.RecordBatch]:
+def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
     """Rows of `debug_values` with two columns more, in batches that take little memory.
 
     elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
+
+    `path` names the buffer's file in messages. Raises `FormatError` for tensors that overlap without end: a runtime
+    writes each behind the other, and a few bytes of a hostile ETDump claim all of the buffer again.
     """
     columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
     found: list[npt.NDArray[np.float64] | None] = []
     hashes: list[str | None] = []
-    begin = held = 0
+    begin = held = claimed = 0
+    most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
     for at, (scalar_type, sizes, strides, offset) in enumerate(zip(*columns, strict=True)):
         array = None if offset is None else tensor_at(buffer, scalar_type, sizes, strides, offset)
+        claimed += 0 if array is None else array.nbytes
+        if claimed > most:
+            told = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"
+            raise FormatError(path, f"{told}, the debug buffer has {len(buffer):,}")
         if array is not None and found and held + array.size > _ELEMENTS:
             yield _joined(rows.slice(begin, at - begin), found, hashes)
             found, hashes, begin, held = [], [], at, 0
@@ -123,7 +136,7 @@ def _decoded(array: npt.NDArray[Any], scalar_type: str) -> npt.NDArray[Any]:
     if scalar_type == "bfloat16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     if scalar_type == "complex32":
-        pairs: npt.NDArray[Any] = np.ascontiguousarray(array.astype(np.float32)).view(np.complex64)
+        pairs: npt.NDArray[Any] = np.ascontiguousarray(_single(array)).view(np.complex64)
         return pairs[..., 0]
     if scalar_type in _FLOAT8:
         values: npt.NDArray[Any] = _float8_values(scalar_type)[array]
@@ -136,11 +149,18 @@ def bytes_hash(array: npt.NDArray[Any]) -> str:
     return sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
+def _single(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(invalid="ignore"):  # see `doubles`
+        return array.astype(np.float32)
+
+
 def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The elements of an array in row-major order as doubles; a complex one as two."""
-    if np.iscomplexobj(array):
-        return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
-    return np.ascontiguousarray(array, np.float64).reshape(-1)
+    # Some NaNs in a buffer ("signalling" ones) make numpy warn that they are NaN.
+    with np.errstate(invalid="ignore"):
+        if np.iscomplexobj(array):
+            return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
+        return np.ascontiguousarray(array, np.float64).reshape(-1)
 
 
 @cache

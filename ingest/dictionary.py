@@ -30,6 +30,8 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
     """
     if not spans.present.any():
         return np.zeros(len(spans.start), np.int64), [None]
+    if spans.total() > buffer.end - buffer.start:
+        return _encode_shared(buffer, spans, what)
     if len(spans.start) <= FEW:
         codes, first = _encode_few(buffer, spans)
     else:
@@ -40,6 +42,16 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
     return codes, [
         buffer.text(int(spans.start[at]), int(spans.count[at]), what) if spans.present[at] else None for at in first
     ]
+
+
+def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
+    """The same where many refer to one text, which is read once: a small hostile file may have a long one for all."""
+    _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
+    each = Spans(spans.start[first], spans.count[first], spans.present[first])
+    if (size := each.total()) > buffer.end - buffer.start:
+        raise FormatError(buffer.path, f"the texts of {what} overlap: {size:,} bytes of distinct ones")
+    codes, texts = encode_strings(buffer, each, what)
+    return codes[which], texts
 
 
 def encode_rows(columns: Sequence[npt.NDArray[Any]]) -> tuple[Codes, npt.NDArray[np.int64]]:

@@ -68,6 +68,8 @@ def json_of(data: bytes, path: str) -> Any:
         raise FormatError(path, f"expected JSON, found {found}", byte) from None
     except RecursionError:
         raise FormatError(path, "expected JSON, found it nested too deeply") from None
+    except ValueError:
+        raise FormatError(path, "expected JSON, found a number of more digits than are read") from None
 
 
 def stated_metrics(given: Any, path: str, place: str) -> list[Metric]:

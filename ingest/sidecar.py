@@ -50,6 +50,10 @@ def _toml(data: bytes, path: str) -> Any:
         raise FormatError(path, "expected TOML, which is UTF-8", error.start) from None
     except tomllib.TOMLDecodeError as error:
         raise FormatError(path, f"expected TOML: {error}") from None
+    except ValueError:
+        raise FormatError(path, "expected TOML, found a number of more digits than are read") from None
+    except RecursionError:
+        raise FormatError(path, "expected TOML, found it nested too deeply") from None
 
 
 def _labels(given: Any, path: str) -> dict[str, str]:

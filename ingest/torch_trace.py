@@ -30,6 +30,8 @@ GZIP: Final = b"\x1f\x8b"
 # A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
+# So much of a gzip file is unpacked at once, so that a bomb is known by its first part.
+PACKED: Final = 2**16
 # How many events are decoded at once: all of them would fill memory, and leave the processor's cache.
 AT_ONCE: Final = 512
 
@@ -70,23 +72,31 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
 
 def _unpacked(data: Any, path: str) -> Any:
+    """The text of a gzip file of one member or several, zeros between and behind them; of any other file, its bytes."""
     if bytes(data[:2]) != GZIP:
         return data
     parts: list[bytes] = []
-    size, left = 0, memoryview(data)
+    size, unpacker = 0, None
     try:
-        while left:
-            unpacker = zlib.decompressobj(wbits=31)
-            part = unpacker.decompress(left, min(LARGEST_JSON, LARGEST_RATIO * len(data) + 2**20) - size + 1)
-            size += len(part)
-            if size > min(LARGEST_JSON, LARGEST_RATIO * len(data) + 2**20):
-                raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes: refused")
-            if not unpacker.eof:
-                raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")
-            parts.append(part)
-            left = memoryview(unpacker.unused_data.lstrip(b"\0"))
+        for start in range(0, len(data), PACKED):
+            left = memoryview(data)[start : start + PACKED]
+            room = LARGEST_RATIO * len(left) + 2**20
+            while left:
+                if unpacker is None:
+                    left = memoryview(bytes(left).lstrip(b"\0"))
+                    unpacker = zlib.decompressobj(wbits=31) if left else None
+                    continue
+                parts.append(unpacker.decompress(left, room + 1))
+                size += len(parts[-1])
+                room -= len(parts[-1])
+                if room < 0 or size > LARGEST_JSON:
+                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes: refused")
+                left = memoryview(unpacker.unused_data)
+                unpacker = None if unpacker.eof else unpacker
     except zlib.error as error:
         raise FormatError(path, f"the gzip is damaged: {error}") from error
+    if unpacker is not None:
+        raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")
     return b"".join(parts)
 
 

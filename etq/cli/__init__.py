@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import click
 
 import etq
-from etq.errors import EtqError, message_of
-from etq.output import printable
+from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
 
 

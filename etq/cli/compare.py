@@ -16,8 +16,8 @@ from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
 from etq.comparing import VIEWS, Comparison
-from etq.errors import EtqError
-from etq.output import VERDICT_STYLES, format_of, printable, table, write_rows, write_text
+from etq.errors import EtqError, printable
+from etq.output import VERDICT_STYLES, format_of, table, write_rows, write_text
 from etq.terminal import PLAIN, Look, look_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def compare(
         comparison = Comparison(warehouse, base_selector, new_selector, given)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            write_text(_whole(comparison, form, limit, output is not None), output, force=force)
+            text = _whole(comparison, form, limit, output is not None)
+            write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
             _tell_findings(comparison)

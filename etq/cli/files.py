@@ -25,8 +25,8 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.errors import EtqError
-from etq.output import printable, write
+from etq.errors import EtqError, printable
+from etq.output import write
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -19,8 +19,8 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.errors import EtqError
-from etq.output import format_of, printable, write, write_text
+from etq.errors import EtqError, printable
+from etq.output import format_of, write, write_text
 from etq.terminal import PLAIN, look_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def flame(
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
         if (format or format_of(output)) == "table":
             look = look_of(sys.stdout) if output is None else PLAIN
-            write_text(_drawn(warehouse, chosen + _ROWS, parameters, look), output, force=force)
+            drawn = _drawn(warehouse, chosen + _ROWS, parameters, look)
+            write_text(drawn, output, force=force, is_printable=True)
         else:
             write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
 

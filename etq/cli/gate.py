@@ -11,8 +11,7 @@ from etq.cli import main
 from etq.cli.compare import REGRESSION, headline, judging_options, sides, tell_worse
 from etq.cli.options import warehouse_option
 from etq.comparing import Comparison
-from etq.errors import EtqError
-from etq.output import printable
+from etq.errors import EtqError, printable
 
 # What `git bisect run` takes for a build that can't be tested.
 SKIP = 125

@@ -9,8 +9,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import warehouse_option
-from etq.errors import EtqError
-from etq.output import printable
+from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse

@@ -10,8 +10,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import Command, output_options, warehouse_option
-from etq.errors import EtqError
-from etq.output import printable, write, write_rows
+from etq.errors import EtqError, printable
+from etq.output import write, write_rows
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse

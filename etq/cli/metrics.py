@@ -9,7 +9,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import PHASES, output_options, unit_option, warehouse_option
-from etq.output import printable, write
+from etq.errors import printable
+from etq.output import write
 
 # A number, and its unit behind it or behind a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)

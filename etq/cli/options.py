@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from etq.errors import EtqError
-from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, printable, write
+from etq.errors import EtqError, printable
+from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, Warehouse

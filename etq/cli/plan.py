@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from etq.cli import main
 from etq.cli.labels import parsed_labels
 from etq.cli.options import UNITS, Command, output_options, tell_findings, warehouse_option
-from etq.errors import EtqError
-from etq.output import printable, write_rows
+from etq.errors import EtqError, printable
+from etq.output import write_rows
 
 if TYPE_CHECKING:
     from etq.plan import Measured, Plan

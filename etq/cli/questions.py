@@ -22,8 +22,8 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.errors import EtqError
-from etq.output import printable, write, write_rows
+from etq.errors import EtqError, printable
+from etq.output import write, write_rows
 
 
 def _view_command(

@@ -14,7 +14,8 @@ from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import FileOptions, asked, file_options, taken_file_options, unit_option, warehouse_option
 from etq.cli.trends import order_options
-from etq.output import printable, write_text
+from etq.errors import printable
+from etq.output import write_text
 
 # What only some kinds of report take: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))

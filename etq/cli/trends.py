@@ -10,7 +10,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import UNITS, output_options, percentage, warehouse_option
-from etq.output import printable, table, write, write_text
+from etq.errors import printable
+from etq.output import table, write, write_text
 from etq.terminal import look_of, sparkline
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def trend(
     query = f"FROM trend({_arguments(given)})"
     with open(db, read_only=True) as warehouse:
         if format in (None, "table") and output is None:
-            write_text(_drawn(warehouse, query, given), None)
+            write_text(_drawn(warehouse, query, given), None, is_printable=True)
         else:
             write(warehouse, query, format, output, force=force, **given)
 

@@ -8,7 +8,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
-from etq.output import printable, write
+from etq.errors import printable
+from etq.output import write
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -85,7 +86,7 @@ def _tell_problems(warehouse: Warehouse, query: str, asked_for: dict[str, Any]) 
         f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
     )
     for problem, count in warehouse.rows(counted, **asked_for)[1]:
-        click.echo(f"Note: {count} values can't be compared: {problem}", err=True)
+        click.echo(printable(f"Note: {count} values can't be compared: {problem}"), err=True)
 
 
 @main.command()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, printable_lines
 from etq.inspector.grid import fancy_grid
 
 if TYPE_CHECKING:
@@ -107,4 +107,6 @@ def show(frame: pandas.DataFrame, file: IO[str] | None) -> None:
         display(frame)
         return
     rows = [[index, *row] for index, row in zip(frame.index, frame.itertuples(index=False, name=None), strict=True)]
-    print(fancy_grid(["", *map(str, frame.columns)], rows), file=sys.stdout if file is None else file)
+    stream = sys.stdout if file is None else file
+    grid = fancy_grid(["", *map(str, frame.columns)], rows)
+    print(printable_lines(grid) if stream.isatty() else grid, file=stream)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
-from etq.output import printable
+from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 import etq
-from etq.output import printable
+from etq.errors import printable
 from etq.report.columns import Table, packed
 
 # In this order: what a file uses stands before it. Each is a block of its own in one strict script.

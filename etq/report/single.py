@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (
     "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
-    "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax", "gpu_utilization",
+    "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
+    "gpu_utilization",
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
     "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
     "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",

@@ -126,7 +126,7 @@ def rows(count: int) -> pa.RecordBatch:
 def test_elements_come_in_batches_of_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug_buffer, "_ELEMENTS", 4)
     buffer = np.arange(10, dtype=np.float32).tobytes()
-    parts = list(with_elements(rows(7), buffer))
+    parts = list(with_elements(rows(7), buffer, "buffer"))
     assert [part.num_rows for part in parts] == [2, 2, 3]
     table = pa.Table.from_batches(parts)
     assert table.column("event_index").to_pylist() == list(range(7))

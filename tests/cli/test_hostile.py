@@ -1,0 +1,177 @@
+"""What files name things reaches no terminal as it is: every command that prints, at a terminal, of hostile files."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import termios
+import tty
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.errors import FormatError, printable
+from etq.warehouse import Warehouse
+from tests import hostile
+from tests.conftest import CAPTURES
+
+# Each in order, in a folder of hostile files; {run} and the like are these files, $run their names in the warehouse.
+COMMANDS = """
+ingest {run} --db lab.duckdb
+ingest {slow} --db lab.duckdb
+ingest {trace} --db lab.duckdb
+ingest {old} --db lab.duckdb
+ingest {real} --etrecord {record} --db lab.duckdb
+ingest {broken} --db lab.duckdb
+ingest {slow} --label-from {{a}}/{{b}}.etdp --db lab.duckdb
+link slow {program} --db lab.duckdb
+metric $run --from {metrics} --db lab.duckdb
+metric $run --db lab.duckdb
+label $run --db lab.duckdb
+captures --db lab.duckdb
+captures --by device --db lab.duckdb
+phase $run decode --runs 1- --db lab.duckdb
+phase $run --db lab.duckdb
+inspect {run}
+inspect --etdump_path {run}
+inspect {trace}
+inspect {real} --etrecord {record}
+inspect {broken}
+events $run --db lab.duckdb
+percentiles $run --db lab.duckdb
+ops $run --db lab.duckdb
+ops {trace}
+ops real --db lab.duckdb
+map real net --db lab.duckdb
+breakdown $run --db lab.duckdb
+tax $run --db lab.duckdb
+load $run --db lab.duckdb
+decode $run --db lab.duckdb
+advice real --db lab.duckdb
+delegates $run --db lab.duckdb
+modules real --db lab.duckdb
+sources real --db lab.duckdb
+coverage real --db lab.duckdb
+coverage {record}
+graph real --dot --db lab.duckdb
+memory $run --db lab.duckdb
+program {program} --memory
+steps {trace}
+kernels {trace}
+values $run --db lab.duckdb
+gap $run slow --db lab.duckdb
+compare $run slow --format markdown --db lab.duckdb
+gate $run slow --db lab.duckdb
+trend --over key --db lab.duckdb
+regressions --over key --db lab.duckdb
+sql "FROM signatures" --db lab.duckdb
+sql "SELECT name AS \\"$evil\\", 'a\tb' FROM op_nodes" --db lab.duckdb
+sql "SELECT error('$evil')" --db lab.duckdb
+ops $evil --db lab.duckdb
+ops $evil.etdp
+prune --keep-last 1 --dry-run --db lab.duckdb
+merge lab.duckdb -o all.duckdb
+remove slow --db lab.duckdb
+remove $run -y --db lab.duckdb
+"""
+# In one process, as it would take a minute to start one for each.
+SCRIPT = """
+import sys, etq.cli
+for line in sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\\x1e"):
+    arguments = line.split("\\x1f")
+    print("\\n@@@", arguments[0], flush=True)
+    try:
+        etq.cli.main(arguments, standalone_mode=False)
+    except SystemExit as end:
+        pass
+    except BaseException as error:
+        print("@@@ raised", type(error).__name__, ascii(str(error)))
+"""
+# What the commands themselves style: bold, and its end.
+STYLES = re.compile(rb"\x1b\[[01]m")
+
+
+def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
+    """All that the commands write, to a terminal on both streams."""
+    reader, writer = pty.openpty()
+    tty.setraw(writer, termios.TCSANOW)
+    given = "\x1e".join("\x1f".join(each) for each in commands).encode("utf-8", "surrogateescape")
+    environment = {**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=folder, stdin=subprocess.PIPE, stdout=writer, stderr=writer, env=environment
+    ) as child:
+        os.close(writer)
+        assert child.stdin is not None
+        child.stdin.write(given)
+        child.stdin.close()
+        parts = []
+        try:
+            while part := os.read(reader, 65536):
+                parts.append(part)
+        except OSError:  # what a terminal says once nobody writes to it any more
+            pass
+    os.close(reader)
+    assert child.returncode == 0, parts[-1:]
+    return b"".join(parts)
+
+
+def harmful(said: bytes) -> list[str]:
+    """What in it a terminal would obey, but lines and tabs."""
+    text = STYLES.sub(b"", said).decode("utf-8", "replace")
+    return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
+
+
+def test_no_command_lets_hostile_names_reach_a_terminal(tmp_path: Path) -> None:
+    paths = {kind: path.name for kind, path in hostile.written(tmp_path).items()}
+    commands = []
+    for line in COMMANDS.strip().splitlines():
+        commands.append(
+            [
+                each.format(**paths).replace("$run", hostile.EVIL_FILE).replace("$evil", hostile.EVIL)
+                for each in shlex.split(line)
+            ]
+        )
+    commands += [
+        ["sql", "FROM signatures", "--format", form, "--db", "lab.duckdb"]
+        for form in ("table", "csv", "tsv", "json", "markdown")
+    ]
+    said = at_a_terminal(commands, tmp_path)
+    parts = said.split(b"\n@@@ ")[1:]
+    whole = [part for part in parts if not part.startswith(b"raised")]
+    assert len(whole) == len(commands)
+    wrong = {
+        " ".join(command)[:80]: harmful(part) for command, part in zip(commands, whole, strict=True) if harmful(part)
+    }
+    assert wrong == {}
+    assert b"@@@ raised" not in said, said[said.index(b"@@@ raised") :][:300]
+    # The names did come: written out.
+    assert said.count(b"\\x1b[2J") > 200 and b"\\u202e" in said and b"\\x9b" in said
+    assert said.count(b"\xe2\x94\x82") > 10, "the Inspector's grid is drawn"
+
+
+def test_a_file_and_a_pipe_get_names_as_they_are(tmp_path: Path) -> None:
+    """What asks for data gets data: only a terminal obeys."""
+    (tmp_path / "run.etdp").write_bytes(hostile.etdump())
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.ingest(tmp_path / "run.etdp")
+    ran = subprocess.run(
+        [sys.executable, "-m", "etq", "sql", "FROM signatures", "--format", "csv", "--db", "lab.duckdb"],
+        cwd=tmp_path, capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1])},
+    )  # fmt: skip
+    assert f"add{hostile.EVIL}".encode() in ran.stdout
+
+
+def test_errors_are_texts_that_can_be_shown(warehouse: Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / f"{hostile.EVIL_FILE}.etdp"
+    path.write_bytes((CAPTURES / "mlp/mlp.etdp").read_bytes()[:99])
+    with pytest.raises(FormatError) as caught:
+        warehouse.ingest(path)
+    assert str(caught.value).startswith(f"{tmp_path}/ru\\x1b[2J\\x9b31m\\u202en.etdp: ")
+    assert not harmful(str(caught.value).encode())
+    assert printable("a\ud800\u2028b\tc") == "a\\ud800\\u2028b\\tc"

@@ -1,0 +1,277 @@
+"""What must hold of any file whatever: it is read, or refused by an `EtqError`, and nothing else changes."""
+
+from __future__ import annotations
+
+import re
+import resource
+import tempfile
+import time
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+import etq
+from etq import catalog
+from etq.errors import EtqError, FormatError
+from etq.ingest.arrow import Later
+from etq.ingest.captures import read_capture
+from etq.ingest.debug_buffer import with_elements
+from etq.ingest.etrecord import read_etrecord
+from etq.ingest.metrics import read_metrics
+from etq.ingest.program import read_program
+from etq.ingest.sidecar import read_sidecar
+from etq.looking import look_at
+from etq.warehouse import Capture, Warehouse
+from tests.conftest import CAPTURES
+from tests.fuzz.inputs import Input
+from tests.fuzz.originals import Original
+
+# Seconds of the processor for one file, by all threads.
+MOST_SECONDS: Final = 1.0
+MOST_BYTES: Final = 2**30
+# Neither is an original: known content would only get another name.
+GOOD: Final = 2 * (CAPTURES / "mlp/mlp_1run.etdp").read_bytes()
+LINKED: Final = (CAPTURES / "mlp/mlp.etrecord").read_bytes()
+# Views that read most of what files say of events.
+_FAULTS: Final = re.compile(r"INTERNAL|out of memory|allocat(e|ion) |bad_alloc|assert", re.IGNORECASE)
+_TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+VIEWS: Final = ("inspector_events", "op_totals", "execute_breakdown", "memory_totals")
+Rows = list[tuple[str, Any]]
+
+
+class FaultError(Exception):
+    """A promise that an input broke."""
+
+
+class SlowError(FaultError):
+    """More seconds of the processor than are granted."""
+
+
+class Seconds:
+    """Seconds of the processor that this process takes within, by all threads; raises `SlowError` above what is granted."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> Seconds:
+        self.start = time.process_time()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.taken = time.process_time() - self.start
+        if self.taken > MOST_SECONDS:
+            raise SlowError(f"{self.what} takes {self.taken:.2f} s of the processor")
+
+
+def limit_memory() -> None:
+    """Let this process hold so many bytes more than now: what asks for more gets a MemoryError. On Linux alone."""
+    if not Path("/proc/self/status").exists():
+        return
+    held = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmData")
+    )
+    resource.setrlimit(resource.RLIMIT_DATA, (held + MOST_BYTES, resource.RLIM_INFINITY))
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a text is one line without anything that a terminal obeys, and can be encoded."""
+    return not any(
+        unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(each) in _TURNING
+        for each in text
+    )
+
+
+def refused(error: EtqError) -> str:
+    """The text of a refusal, which must be fit to be shown, and not of the database's own making."""
+    text = str(error)
+    if not isinstance(error, FormatError) and _FAULTS.search(text):
+        raise FaultError(f"a refusal that tells of another fault: {text[:300]!r}")
+    if not is_harmless(text):
+        raise FaultError(f"a refusal that can't be shown: {text[:300]!r}")
+    return f"{type(error).__name__}: {text}"
+
+
+def read(given: Input) -> str | None:
+    """Read a file without a warehouse. Returns why it was refused, None where it was read."""
+    try:
+        with Seconds("reading"):
+            for table, rows in _reading(given):
+                part = rows.rows if isinstance(rows, Later) else rows
+                _check_rows(table, part)
+    except EtqError as error:
+        return refused(error)
+    return None
+
+
+def _reading(given: Input) -> Iterator[tuple[str, Any]]:
+    content, kind = given.content, given.kind
+    if kind == "record":
+        yield from read_etrecord(content, "file")
+    elif kind == "program":
+        yield from read_program(content, "file")
+    elif kind == "metrics":
+        yield from read_metrics(content, "file")
+    elif kind == "sidecar":
+        yield from read_sidecar(content, given.original.name)
+    else:
+        for table, rows in read_capture(content, "file"):
+            yield table, rows
+            if table == "debug_values" and given.beside is not None:
+                yield from (("debug_values", part) for part in with_elements(rows, given.beside, "buffer"))
+
+
+def _check_rows(table: str, rows: pa.RecordBatch | pa.Table) -> None:
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise FaultError(f"rows of {table} that Arrow doesn't take: {error}") from error
+
+
+class Lab:
+    """A warehouse with one good capture and record, into which files are put and taken out again."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.warehouse = etq.open()
+        self.capture = self.warehouse.ingest(GOOD, name="good", labels={"device": "a"})
+        self.record = self.warehouse.ingest_record(LINKED, name="good")
+        self.tables = [(each.name, each.columns[0].name) for each in catalog.tables() if each.name != "warehouse"]
+        columns = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
+        self._states = " UNION ALL ".join(
+            f"SELECT '{name}', count(*), bit_xor(hash(t)), sum(hash(t) % 1000003) FROM (SELECT * "
+            f"{'EXCLUDE (ingested_at)' if 'ingested_at' in columns[name] else ''} FROM {name}) AS t"
+            for name, _ in self.tables
+        )
+        self.keys = {"capture_id": 1, "record_id": 1, "program_id": 0}
+        self.before = self.state()
+        self._good: dict[tuple[str, str], Rows] = {}
+
+    def close(self) -> None:
+        """Close the warehouse, and take the folder away."""
+        self.warehouse.close()
+        self.folder.cleanup()
+
+    def state(self) -> Rows:
+        """All that the warehouse holds, but for when it was put there, as a number for each table."""
+        return self.warehouse.connection.execute(self._states).fetchall()
+
+    def check(self, given: Input, way: int) -> str | None:
+        """Ingest a file: all of it or nothing; then its original, which must become what it was before.
+
+        `way` chooses among the ways of ingesting. Returns why the file was refused, None where it was stored.
+        """
+        refusal = None
+        try:
+            with Seconds("ingesting"):
+                self._ingest(given, given.content, given.beside, way)
+        except EtqError as error:
+            refusal = refused(error)
+            self._check_unchanged("a refused file")
+        self.clear()
+        self._check_unchanged("taking a file out again")
+        original = given.original
+        if way % 4 == 0 and original.kind in ("etdump", "record", "program", "debug", "prof_result"):
+            expected = self._state_of(original) if (original.kind, original.name) not in self._good else None
+            known = self._good.setdefault((original.kind, original.name), expected or [])
+            if self._state_of(original) != known:
+                raise FaultError("the original has other tables than before")
+        return refusal
+
+    def _state_of(self, original: Original) -> Rows:
+        self._ingest(Input(original.kind, original, b"", None, ()), original.content, original.beside, 0)
+        found = self.state()
+        self.clear()
+        return found
+
+    def _ingest(self, given: Input, content: bytes, beside: bytes | None, way: int) -> None:
+        house = self.warehouse
+        if given.kind == "record":
+            found = house.ingest_record(content, name="fuzz")
+            if way % 2:
+                house.link(self.capture, found)
+        elif given.kind == "program":
+            program = house.ingest_program(content, name="fuzz")
+            if way % 2:
+                house.link(self.capture, program)
+        elif given.kind == "metrics":
+            house.ingest_metrics(self.capture, content)
+        elif given.kind == "sidecar":
+            path = Path(self.folder.name) / "run.etdp"
+            path.write_bytes(CAPTURES.joinpath("bf16/bf16.etdp").read_bytes())
+            sidecar = path.with_name(f"run.etdp{Path(given.original.name).suffix}")
+            sidecar.write_bytes(content)
+            try:
+                house.ingest(path)
+            finally:
+                sidecar.unlink()
+        elif beside is not None:
+            house.ingest(content, name="fuzz", debug_buffer=beside, keep_values=way % 2 == 0)
+        else:
+            self._ingest_capture(content, way)
+
+    def _ingest_capture(self, content: bytes, way: int) -> None:
+        house = self.warehouse
+        if way % 4 == 1:
+            first, _ = house.ingest_many([content, content])
+            if isinstance(first, EtqError):
+                raise first
+        elif way % 4 == 2:
+            with look_at(content, VIEWS)[0] as looking:
+                _ask(looking, looking.capture("@latest"))
+        else:
+            found = house.ingest(content, name="fuzz")
+            if way % 4 == 3:
+                house.link(found, self.record)
+                _ask(house, found)
+
+    def clear(self) -> None:
+        """Take out what was put in."""
+        connection = self.warehouse.connection
+        connection.execute(
+            "BEGIN;"
+            + ";".join(f"DELETE FROM {name} WHERE {key} > {self.keys[key]}" for name, key in self.tables)
+            + f";DELETE FROM metrics WHERE capture_id = {self.capture.capture_id}"
+        )
+        [(linked,)] = connection.execute("SELECT count(record_id) + count(program_id) FROM captures").fetchall()
+        connection.execute("COMMIT")
+        if linked:
+            self._link_nothing()
+
+    def _link_nothing(self) -> None:
+        """The good capture without a link, as at first."""
+        self.warehouse.remove(self.capture)
+        again = self.warehouse.ingest(GOOD, name="good", labels={"device": "a"})
+        connection = self.warehouse.connection
+        connection.execute("BEGIN")
+        for name, key in self.tables:
+            if key == "capture_id" and again.capture_id != self.capture.capture_id:
+                connection.execute(
+                    f"UPDATE {name} SET capture_id = ? WHERE capture_id = ?",
+                    [self.capture.capture_id, again.capture_id],
+                )
+        connection.execute("COMMIT")
+
+    def _check_unchanged(self, what: str) -> None:
+        now = self.state()
+        if now != self.before:
+            changed = [after[0] for after, before in zip(now, self.before, strict=True) if after != before]
+            raise FaultError(f"{what} leaves something in {', '.join(changed)}")
+
+
+def _ask(warehouse: Warehouse, capture: Capture) -> None:
+    for view in VIEWS:
+        warehouse.rows(f"FROM {view}($capture)", capture=capture)
+
+
+def kind_of_error(error: BaseException) -> str:
+    """An exception as a failure tells it: what and where."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" in {Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
+    return f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}{where}"

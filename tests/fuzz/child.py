@@ -1,0 +1,59 @@
+"""The process that takes inputs one after the other; started by `tests.fuzz.runner`, not by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+import warnings
+from collections import Counter
+from typing import Any
+
+from tests.fuzz import checks
+from tests.fuzz.inputs import made
+from tests.fuzz.runner import parse_seeds, shape
+
+
+def say(line: dict[str, Any]) -> None:
+    os.write(1, json.dumps(line).encode() + b"\n")
+
+
+def main() -> None:
+    seeds, ingested, kind = parse_seeds(sys.argv[1:])
+    warnings.simplefilter("error")
+    lab = checks.Lab()
+    checks.limit_memory()
+    counts, refusals = Counter[str](), Counter[str]()
+    slowest = (0.0, -1)
+    for seed in seeds:
+        say({"at": seed})
+        given = made(seed, kind)
+        start = time.process_time()
+        counts[f"{given.kind} inputs"] += 1
+        try:
+            refusal = checks.read(given)
+            if seed % ingested == 0:
+                counts[f"{given.kind} ingested"] += 1
+                stored = lab.check(given, seed // ingested)
+                if stored is not None and refusal is None:
+                    refusals[f"only in a warehouse: {shape(stored)}"] += 1
+        except Exception as error:
+            refusal = "failed"
+            is_slow = isinstance(error, checks.SlowError)
+            failure = str(error) if isinstance(error, checks.FaultError) else checks.kind_of_error(error)
+            say({"failure": failure, "seed": seed, "told": list(given.told), "is_slow": is_slow})
+            lab.close()
+            lab = checks.Lab()
+        counts[f"{given.kind} read"] += refusal is None
+        if refusal is not None:
+            refusals[f"{given.kind}: {shape(refusal)}"] += 1
+        slowest = max(slowest, (time.process_time() - start, seed))
+    lab.close()
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    say({"counts": counts, "refusals": refusals, "slowest": slowest, "largest": largest})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""One damaged file for each seed: the same seed makes the same file, always."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import zlib
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from tests.fuzz.damage import blind
+from tests.fuzz.flatbuffer_damage import damage_flatbuffer
+from tests.fuzz.json_damage import damage_json
+from tests.fuzz.originals import Original, kinds, originals
+from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
+
+# How many of a hundred inputs are of each kind.
+SHARES: Final = {
+    "etdump": 26, "log": 4, "prof_result": 10, "trace": 14, "record": 16, "program": 14, "debug": 6, "metrics": 5,
+    "sidecar": 5,
+}  # fmt: skip
+_TIMES: Final = (1, 1, 1, 2, 3, 6)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A damaged file, or a good one beside a damaged one; `told` says what was done to which."""
+
+    kind: str
+    original: Original
+    content: bytes
+    beside: bytes | None
+    told: tuple[str, ...]
+
+
+def made(seed: int, kind: str | None = None) -> Input:
+    """The input of a seed; of one kind alone where that is given."""
+    random = Random(seed)
+    drawn = random.choices(list(SHARES), list(SHARES.values()))[0]
+    kind = kind or drawn
+    original = random.choice(originals(kind))
+    beside = original.beside
+    if beside is not None and random.random() < 0.3:
+        damaged, told = _blindly(random, beside, kind)
+        return Input(kind, original, original.content, damaged, (original.name, "buffer", *told))
+    content, told = _DAMAGES.get(kind, _blindly_of)(random, original)
+    return Input(kind, original, content, beside, (original.name, *told))
+
+
+def _other(random: Random, kind: str) -> bytes:
+    """Another file, mostly of the same kind."""
+    if random.random() < 0.2:
+        kind = random.choice(kinds())
+    return random.choice(originals(kind)).content
+
+
+def _blindly(random: Random, content: bytes, kind: str) -> tuple[bytes, list[str]]:
+    data = bytearray(content)
+    told = [blind(random, data, _other(random, kind)) for _ in range(random.choice(_TIMES))]
+    return bytes(data), told
+
+
+def _blindly_of(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    return _blindly(random, original.content, original.kind)
+
+
+def _flatbuffer(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    if random.random() < 0.3:
+        return _blindly_of(random, original)
+    data = bytearray(original.content)
+    told = []
+    for _ in range(random.choice(_TIMES)):
+        if random.random() < 0.9:
+            told.append(damage_flatbuffer(random, data, original.content))
+        else:
+            told.append(blind(random, data, original.content))
+    return bytes(data), told
+
+
+def _log(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    if random.random() < 0.5:
+        return _blindly_of(random, original)
+    dump = next(each for each in originals("etdump") if each.name == original.name)
+    content, told = _flatbuffer(random, dump)
+    text = base64.b64encode(content).decode()
+    width = random.choice((20, 64, 76, 80, 1000))
+    return "".join(f"I {text[at : at + width]}\n" for at in range(0, len(text), width)).encode(), told
+
+
+def _json(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    if random.random() < 0.25:
+        return _blindly_of(random, original)
+    return damage_json(random, original.content, random.choice(_TIMES))
+
+
+def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    content, told = _json(random, original)
+    way = random.randrange(10)
+    if way == 0:
+        content = b"\xef\xbb\xbf" + content
+    elif way == 1:
+        content = content[content.find(b"[", content.find(b'"traceEvents"')) :]
+        content = content[: content.rfind(b"]") + 1]
+    elif way == 2:
+        squeezed = bytearray(gzip.compress(content, 1, mtime=0))
+        told.append("gzip, " + blind(random, squeezed, b""))
+        content = bytes(squeezed)
+    elif way == 3:
+        half = len(content) // 2
+        content = gzip.compress(content[:half], 1, mtime=0) + gzip.compress(content[half:], 1, mtime=0)
+        told.append("gzip of two members")
+    elif way == 4 and random.random() < 0.1:
+        content = gzip.compress(content + random.choice((b" ", b"\0", b"[")) * 2**25, 1, mtime=0)
+        told.append("gzip bomb")
+    elif way == 5:
+        content = gzip.compress(content, 1, mtime=0)
+        content = content[:-8] + zlib.crc32(b"x").to_bytes(4, "little") + content[-4:]
+        told.append("gzip with another sum")
+    return content, told
+
+
+def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    way = random.randrange(20)
+    if way == 0:
+        return bomb(random, original.content)
+    if way < 13:
+        return damage_members(random, original.content, random.choice((1, 1, 1, 2, 4)))
+    data = bytearray(original.content)
+    if way < 17:
+        told = damage_directory(random, data, random.choice(_TIMES))
+        return bytes(data), told
+    return _blindly_of(random, original)
+
+
+_DAMAGES: Final = {
+    "etdump": _flatbuffer,
+    "debug": _flatbuffer,
+    "program": _flatbuffer,
+    "log": _log,
+    "trace": _trace,
+    "record": _record,
+    "metrics": _json,
+    "sidecar": _json,
+}

@@ -1,0 +1,240 @@
+"""Files made to take memory or time: absurd counts are refused before anything of that size is made."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+
+import etq
+from etq.errors import FormatError
+from etq.ingest import dictionary
+from etq.ingest.flatbuffer import string_views
+from etq.warehouse import Warehouse
+from tests import prof_result_builders, program_builders
+from tests.builders import DebugEvent, Tensor, dump, execute, kernel, run
+from tests.fuzz.flatbuffer_damage import layout_of
+
+LARGE = 2**20
+BOMB = 2**28
+
+
+def with_lengths(data: bytes, length: int) -> list[bytes]:
+    """A FlatBuffers file once for each of its vectors and texts, whose length is another."""
+    files = []
+    for at, _ in layout_of(data).vectors:
+        files.append(data[:at] + struct.pack("<I", length) + data[at + 4 :])
+    return files
+
+
+def small_dump() -> bytes:
+    logged = DebugEvent(Tensor(sizes=(2,), strides=(1,)), name="v", instruction_id=0)
+    return dump(run("Execute", execute(0, 9), kernel("add", 1, 5), logged, allocators=("pool",)))
+
+
+def shared_dump(events: int, name: int, metadata: int) -> bytes:
+    """An ETDump of whose events each has the same name, and the same metadata, of so many bytes."""
+    builder = flatbuffers.Builder(LARGE)
+    text = builder.CreateString("x" * name)
+    blob = builder.CreateByteVector(bytes(metadata)) if metadata else 0
+    offsets = []
+    for _ in range(events):
+        builder.StartObject(8)
+        builder.PrependUOffsetTRelativeSlot(0, text, 0)
+        if blob:
+            builder.PrependUOffsetTRelativeSlot(5, blob, 0)
+        builder.PrependUint64Slot(7, 1, 0)
+        inner = builder.EndObject()
+        builder.StartObject(3)
+        builder.PrependUOffsetTRelativeSlot(0, inner, 0)
+        offsets.append(builder.EndObject())
+    vector = vector_of(builder, offsets)
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(0, text, 0)
+    builder.PrependUOffsetTRelativeSlot(3, vector, 0)
+    runs = vector_of(builder, [builder.EndObject()])
+    builder.StartObject(2)
+    builder.PrependUOffsetTRelativeSlot(1, runs, 0)
+    builder.FinishSizePrefixed(builder.EndObject(), b"ED00")
+    return bytes(builder.Output())
+
+
+def vector_of(builder: Any, offsets: list[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def bomb_record(name: str, stated: int | None = None) -> bytes:
+    """A record with a member of so many blanks, perhaps stated to be fewer."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ETRECORD_V0", "")
+        with archive.open(name, "w") as member:
+            for _ in range(BOMB // LARGE):
+                member.write(b" " * LARGE)
+    data = bytearray(file.getvalue())
+    if stated is not None:
+        at = data.rindex(name.encode()) - 46
+        data[at + 24 : at + 28] = struct.pack("<I", stated)
+    return bytes(data)
+
+
+def absurd_dumps() -> list[bytes]:
+    lengths = (2**32 - 1, 2**31 - 1, 2**28)
+    return [each for length in lengths for each in with_lengths(small_dump(), length)]
+
+
+def absurd_programs() -> list[bytes]:
+    made = program_builders.program(
+        program_builders.method(
+            "forward",
+            [program_builders.tensor(4, at=0), program_builders.tensor_list(0, 0)],
+            [program_builders.kernel("aten::add.out", 0, 1)],
+            inputs=[0],
+        ),
+        constants=[b"1234"],
+        segments=[b"5678"],
+    )
+    return [each for length in (2**32 - 1, 2**28) for each in with_lengths(made, length)]
+
+
+def absurd_prof_results() -> list[bytes]:
+    made = prof_result_builders.block("run", prof_result_builders.execute(0, 9), allocators=[(1, "pool")])
+    places = range(36, 60, 4)
+    return [made[:at] + struct.pack("<I", value) + made[at + 4 :] for at in places for value in (2**31, 2**32 - 1)]
+
+
+def gzip_bomb() -> bytes:
+    file = io.BytesIO()
+    with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+        packed.write(b'{"traceEvents": [')
+        for _ in range(BOMB // LARGE):
+            packed.write(b" " * LARGE)
+    return file.getvalue()
+
+
+# How each is given to etq; all must be refused.
+REFUSED: dict[str, tuple[str, Callable[[], list[bytes]]]] = {
+    "lengths in an ETDump": ("ingest", absurd_dumps),
+    "metadata that all events share": ("ingest", lambda: [shared_dump(20_000, 8, LARGE)]),
+    "lengths in a program": ("ingest_program", absurd_programs),
+    "counts in a prof_result": ("ingest", absurd_prof_results),
+    "a gzip bomb": ("ingest", lambda: [gzip_bomb()]),
+    "a zip bomb": ("ingest_record", lambda: [bomb_record("debug_handle_map"), bomb_record("exported_program", 64)]),
+}
+SCRIPT = """
+import resource, sys, time
+import etq
+from pathlib import Path
+
+how, *files = sys.argv[1:]
+warehouse = etq.open()
+warehouse.ingest(Path(files[0]))
+held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for file in files[1:]:
+    started = time.process_time()
+    try:
+        getattr(warehouse, how)(Path(file).read_bytes())
+        print("read", file)
+    except etq.EtqError as error:
+        print("refused", error)
+    assert time.process_time() - started < 5, file
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held)
+"""
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) -> None:
+    how, make = REFUSED[what]
+    paths = [tmp_path / "good"]
+    paths[0].write_bytes(small_dump())
+    size = 0
+    for at, content in enumerate(make()):
+        paths.append(tmp_path / f"bad{at}")
+        paths[-1].write_bytes(content)
+        size = max(size, len(content))
+    environment = {**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1])}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, how, *map(str, paths)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    *told, grown = ran.stdout.splitlines()
+    assert [line.split()[0] for line in told] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]
+    # What reading itself takes: Arrow, numpy, threads; not what the files claim, of which the least is four times that.
+    assert int(grown) * 1024 < 64 * LARGE + 4 * size
+
+
+def test_a_long_name_that_all_events_share_is_read_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashed for each event, it would be 40 GB."""
+    encoded: list[int] = []
+
+    def counted(buffer: Any, spans: Any) -> Any:
+        encoded.append(spans.total())
+        return string_views(buffer, spans)
+
+    monkeypatch.setattr(dictionary, "string_views", counted)
+    warehouse.ingest(shared_dump(40_000, LARGE, 0), name="shared")
+    query = "SELECT count(*), count(DISTINCT s.name), max(length(s.name)) FROM signatures AS s"
+    assert warehouse.sql(query).fetchall() == [(1, 1, LARGE)]
+    assert warehouse.sql("SELECT count(*) FROM event_ticks").fetchall() == [(40_000,)]
+    assert encoded and max(encoded) == LARGE
+
+
+def test_logged_tensors_that_share_their_bytes_are_refused(warehouse: Warehouse) -> None:
+    tensor = Tensor(scalar_type=0, sizes=(LARGE,), strides=(1,))
+    events = [DebugEvent(tensor, name="v", instruction_id=at) for at in range(100)]
+    with pytest.raises(
+        FormatError, match="bytes: logged tensors overlap: the first 17 take 17,825,792 bytes, the debug"
+    ):
+        warehouse.ingest(dump(run("Execute", *events)), debug_buffer=bytes(LARGE))
+    assert warehouse.sql("SELECT count(*) FROM captures").fetchall() == [(0,)]
+    # Several dumps, each of its own buffer, of which one is given, are fine.
+    warehouse.ingest(dump(run("Execute", *events[:3])), debug_buffer=bytes(LARGE))
+
+
+NAMES = ("../../evil", "/tmp/etq-evil", "..\\evil", "a/../../../evil", "C:\\evil", "\\\\host\\evil", "evil\0.json")
+
+
+def test_paths_in_records_are_names_alone(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is unpacked, wherever a member's name points to."""
+    inner = tmp_path / "a/b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("ETRECORD_V0", "")
+        for name in NAMES:
+            archive.writestr(zipfile.ZipInfo(name), "{}")
+    (inner / "net.etrecord").write_bytes(file.getvalue())
+    warehouse.ingest_record("net.etrecord")
+    assert {path.name for path in tmp_path.rglob("*")} == {"a", "b", "net.etrecord"}
+    assert not Path("/tmp/etq-evil").exists()
+    assert warehouse.sql("SELECT count(*) FROM record_members").fetchall() == [(len(NAMES) + 1,)]
+
+
+def test_a_type_of_a_tensor_beyond_all_bytes_has_none() -> None:
+    """Sizes that multiply to more than 64 bits hold."""
+    from etq.ingest.debug_buffer import tensor_at
+
+    assert tensor_at(bytes(64), "float32", [2**40, 2**40], [1, 1], 0) is None
+    assert tensor_at(bytes(64), "uint8", [2**63 - 1] * 64, [], 0) is None
+    assert isinstance(tensor_at(bytes(64), "uint8", [8], [1], 0), np.ndarray)
