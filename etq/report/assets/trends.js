@@ -232,7 +232,7 @@ function commonPlot(table, state, over) {
       height: 150,
       scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
       axes: [x.axis, etq.axis("all ops alike, %", (value) => etq.number(value))],
-      series: [x.series, { label: "what all ops have in common, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
+      series: [x.series, { label: "all ops alike, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
     },
     [x.at, state.points.map((row) => table.get(row, "common_percent"))],
   ];
