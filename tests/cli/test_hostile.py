@@ -16,6 +16,7 @@ import pytest
 
 import etq
 from etq.errors import FormatError, printable
+from etq.terminal import STYLES as LOOKS
 from etq.warehouse import Warehouse
 from tests import hostile
 from tests.conftest import CAPTURES
@@ -92,8 +93,8 @@ for line in sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\\
     except BaseException as error:
         print("@@@ raised", type(error).__name__, ascii(str(error)))
 """
-# What the commands themselves style: bold, and its end.
-STYLES = re.compile(rb"\x1b\[[01]m")
+# What the commands themselves style, and the end of it: no name in the hostile files has any of these.
+STYLES = re.compile(rf"\x1b\[(?:0|(?:{'|'.join(LOOKS.values())})(?:;(?:{'|'.join(LOOKS.values())}))*)m".encode())
 
 
 def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
