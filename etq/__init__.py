@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 
 if TYPE_CHECKING:
-    from etq import plot
+    from etq import lake, plot, report
     from etq.inspector import Inspector
     from etq.merging import merge
     from etq.torch_handler import torch_trace_handler
@@ -33,9 +33,11 @@ __all__ = [
     "Warehouse",
     "WarehouseError",
     "__version__",
+    "lake",
     "merge",
     "open",
     "plot",
+    "report",
     "torch_trace_handler",
 ]
 
@@ -46,16 +48,18 @@ _LAZY = {
     "torch_trace_handler": "etq.torch_handler",
 }
 
+_PACKAGES = ("lake", "plot", "report")
+
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
         return getattr(import_module(_LAZY[name]), name)
-    if name == "plot":
+    if name in _PACKAGES:
         from importlib import import_module
 
-        return import_module("etq.plot")
+        return import_module(f"etq.{name}")
     raise AttributeError(f"module 'etq' has no attribute {name!r}")
 
 
