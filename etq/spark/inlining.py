@@ -18,8 +18,9 @@ from sqlglot import exp
 from etq import catalog
 from etq.catalog import SqlObject
 from etq.errors import QueryError
+from etq.spark.dialect import EtqDuckDB
 
-_DIALECT: Final = "duckdb"
+_DIALECT: Final = EtqDuckDB
 _BODIES: Final = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}
 _DONE: Final = "inlined"  # what is marked so needs no further look: its names are the statement's own
 
@@ -36,6 +37,13 @@ def inlined(query: str) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise QueryError("expected one query: SELECT ... or FROM ...")
     return _Statement().of(tree)
+
+
+def used(query: str) -> set[str]:
+    """The names of the views and macros that a query itself names."""
+    tree = sqlglot.parse_one(query, read=_DIALECT)
+    named = {node.name.lower() for node in tree.find_all(exp.Table, exp.Anonymous)}
+    return {name for name in named if name in catalog.objects()}
 
 
 @cache
@@ -217,6 +225,7 @@ class _Statement:
         self._expand_body(body, wanted, hoists=True)
         name = self._named(wanted if wanted != source.name or source.kind != "view" else f"{wanted}_view")
         named = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)))
+        named.meta["is_view"] = source.kind == "view"
         self.expressions.append(named)
         self.calls[source.name, *arguments] = name
         return name
