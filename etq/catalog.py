@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
+from etq.errors import EtqError
+
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)")
@@ -108,6 +110,17 @@ def public_objects() -> Iterator[SqlObject]:
     yield from sorted(
         (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
     )
+
+
+def public_object(name: str) -> SqlObject:
+    """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
+    found = objects().get(name)
+    if found is not None and found.is_public:
+        return found
+    import difflib
+
+    near = difflib.get_close_matches(name, [each.name for each in public_objects()])
+    raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:

@@ -86,6 +86,7 @@ from etq.cli import (  # noqa: E402
     plan,  # noqa: F401
     programs,  # noqa: F401
     questions,  # noqa: F401
+    spark,  # noqa: F401
     trends,  # noqa: F401
     values,  # noqa: F401
 )

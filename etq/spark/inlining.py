@@ -295,6 +295,6 @@ class _Statement:
             (selected,) = value.selects
             value.set("expressions", [exp.alias_(selected.unalias(), "value")])
             name = self._hoisted(macro, value, key)
-        asked = exp.select(exp.column("value", name)).from_(exp.to_identifier(name))
+        asked = exp.select(exp.column("value", name)).from_(exp.to_table(name))
         asked.meta[_DONE] = True
         return exp.Subquery(this=asked)

@@ -24,6 +24,7 @@ def mended(query: exp.Query) -> exp.Query:
         _rows_of_lists,
         _hints,
         _nearest_rows,
+        _chosen_rows,
         _unnested_columns,
         _sums_that_may_overflow,
         _texts,
@@ -87,6 +88,31 @@ def _nearest_rows(query: exp.Query) -> None:
         join.set("method", None)
         join.set("this", subquery)
         join.set("on", exp.and_(*(each.copy() for each in conditions), within))
+
+
+def _chosen_rows(query: exp.Query) -> None:
+    """QUALIFY chooses rows by a window function: here by a column of a query around, which may name no table."""
+    for select in _all(query, exp.Select):
+        qualify = select.args.get("qualify")
+        if qualify is None:
+            continue
+        if select.args.get("limit") or select.args.get("distinct"):
+            raise QueryError("QUALIFY with LIMIT or DISTINCT has no form in Spark")
+        select.set("qualify", None)
+        inner = select.copy()
+        with_ = inner.args.get("with_")
+        inner.set("with_", None)
+        inner.append("expressions", exp.alias_(qualify.this, "_is_chosen"))
+        star = exp.Star(except_=[exp.column("_is_chosen")])
+        outer = exp.select(star).from_(inner.subquery("_chosen")).where(exp.column("_is_chosen"))
+        if with_ is not None:
+            outer.set("with_", with_)
+        if select is query:
+            query.args.clear()
+            for key, value in outer.args.items():
+                query.set(key, value)
+        else:
+            select.replace(outer)
 
 
 def _unnested_columns(query: exp.Query) -> None:

@@ -71,7 +71,7 @@ def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
     body = each.this
     if any(table.name == each.alias for table in body.find_all(exp.Table)):
         others = {old: new for old, new in names.items() if old != each.alias}
-        query = exp.select("*").from_(exp.to_identifier(each.alias))
+        query = exp.select("*").from_(exp.to_table(each.alias))
         query.set("with_", exp.With(expressions=[_renamed(each, others)], recursive=True))
         return written(query)
     return written(_renamed(body, names))

@@ -2,6 +2,7 @@
 -- capture has the share that it has of the table's rows. What a table takes is
 -- measured by the file's blocks; free space, records and programs are nobody's,
 -- and what was written since the last checkpoint isn't counted.
+-- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   capture_id: the capture
 --   name: its name
