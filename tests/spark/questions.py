@@ -1,0 +1,94 @@
+"""Questions about real captures of all kinds: what is asked of each view, of DuckDB and of Spark alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import etq
+from etq import catalog
+from etq.catalog import SqlObject
+from tests.conftest import CAPTURES
+
+# Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
+KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations")
+_RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}
+_SIDES = (
+    "'side=mlp,device=fleet', 'side=convnet,device=fleet'",
+    "'half=0', 'half=1'",
+    "'mlp', 'values', forced := true",
+)
+# Where a view needs more than a capture, or has more to ask.
+_MORE = {
+    "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
+    "compare_programs": ["'mlp', 'convnet_xnn'"],
+    "delegation": ["'convnet_xnn'", "'demo_str'"],
+    "event_times": ["'loops'"],
+    "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
+    "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
+    "key_averages": ["'mlp_train', \"by\" := 'shape'"],
+    "model_map": ["'mlp', 'pair_mlp'"],
+    "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
+    "op_totals": ["'convnet_xnn', \"by\" := 'instance', skip_first := 3", "'mlp', \"by\" := 'shape', unit := 'ms'"],
+    "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
+    "planned_memory": ["'convnet_xnn'", "'mlp'"],
+    "prof_result_memory": ["'iterations'"],
+    "prof_result_profile": ["'iterations'"],
+    "prof_result_tax": ["'iterations', 'ns'"],
+    "program_size": ["'mlp'"],
+    "regressions": ["'device=fleet', over := 'build'"],
+    "trend": ["'total', NULL, 'device=fleet', over := 'build'"],
+    **{f"compare_{what}": list(_SIDES) for what in ("captures", "ops", "modules", "findings", "metrics")},
+    "compared_captures": list(_SIDES),
+}
+
+
+def asked() -> list[SqlObject]:
+    """The views and table macros that can be asked."""
+    return [each for each in catalog.public_objects() if each.kind in ("view", "table macro")]
+
+
+def calls(view: SqlObject) -> list[str]:
+    """The questions asked of a view."""
+    if view.kind == "view":
+        return [view.name if view.name != "events" else "(FROM events WHERE capture_id <= 4 AND run_index < 5)"]
+    given = list(_MORE.get(view.name, []))
+    if [each.name for each in view.parameters if each.default is None] == ["capture"]:
+        given += [f"'{name}'" for name in KINDS if f"'{name}'" not in given]
+    return [f"{view.name}({arguments})" for arguments in given]
+
+
+def build(path: Path) -> None:
+    """A warehouse of these captures, with records, programs, labels, metrics, phases and values."""
+    with etq.open(path) as warehouse:
+        for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop"):
+            warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
+        for model in ("mlp", "convnet_xnn"):
+            warehouse.ingest_program(CAPTURES / model / f"{model}.pte")
+        files = {
+            "mlp": "mlp/mlp_100runs.etdp",
+            "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
+            "demo_str": "demo_str/demo_str.etdp",
+            "cond_mixed": "cond/cond_mixed.etdp",
+            "loops": "maploop/maploop.etdp",
+            "memory": "mlp/mlp_alloc.etdp",
+            "mlp_train": "torch/mlp_train.pt.trace.json.gz",
+            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
+            "iterations": "prof_result/iterations.prof_result.bin",
+        }
+        for name, file in files.items():
+            warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
+        buffer = CAPTURES / "mlp/mlp_debug.bin"
+        warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
+        for side in ("mlp", "convnet"):
+            for number, file in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
+                labels = {"side": side, "device": "fleet", "build": str(number)}
+                if side == "mlp":
+                    labels["half"] = str(number % 2)
+                capture = warehouse.ingest(file, name=f"{side}_{number}", labels=labels)
+                warehouse.metric(capture.name, "decode_rate", 10 + number / 7, unit="tokens/s")
+                if side == "mlp":
+                    warehouse.link(capture.name, "mlp")
+        for name, record in _RECORDED.items():
+            warehouse.link(name, record)
+        warehouse.metric("mlp", "temperature", 41)
+        warehouse.phase("mlp", "decode", runs="2-")
