@@ -1,8 +1,8 @@
 """The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation that stands in its file.
 
 A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
-`;`. The comment is a paragraph or more, for what DuckDB alone answers a line `Engines: duckdb (why)`, and, for views and
-table macros, `Columns:` with a line `  name: text` each.
+`;`. The comment is a paragraph or more, a line `Engines: duckdb (why)` for what DuckDB alone answers, and, for views
+and table macros, `Columns:` with a line `  name: text` each.
 Columns of tables and parameters of macros stand one a line, each with a comment behind it.
 """
 

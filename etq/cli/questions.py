@@ -22,7 +22,6 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.errors import EtqError
 from etq.output import printable, write, write_rows
 
 

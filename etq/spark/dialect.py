@@ -160,9 +160,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
     ),
     "list_reduce": _reduced,
     "list_median": _list_median,
-    "isfinite": lambda writer, number: (
-        f"(NOT ISNAN({writer.sql(number)}) AND ABS({writer.sql(number)}) < {INFINITY})"
-    ),
+    "isfinite": lambda writer, number: f"(NOT ISNAN({writer.sql(number)}) AND ABS({writer.sql(number)}) < {INFINITY})",
     "printf": _formatted,
     "try_sum": lambda writer, number: writer.func("TRY_SUM", number),
     "collect_list": lambda writer, item: writer.func("COLLECT_LIST", item),

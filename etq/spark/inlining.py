@@ -264,7 +264,7 @@ class _Statement:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
 
     def _replace_by_lateral(self, table: exp.Table, body: exp.Expr, alias: str) -> None:
-        """A subquery that sees the columns before it, in place of a table; within `LATERAL (FROM f(x))` one suffices."""
+        """A subquery that sees the columns before it, in place of a table; in `LATERAL (FROM f(x))` a plain one does."""
         subquery = exp.Subquery(this=body, alias=exp.TableAlias(this=exp.to_identifier(alias)))
         parent = table.parent
         if isinstance(parent, exp.Join):

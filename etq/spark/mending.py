@@ -69,16 +69,16 @@ def _nearest_rows(query: exp.Query) -> None:
     for join in _all(query, exp.Join):
         if join.method.upper() != "ASOF":
             continue
-        other = join.this
-        conditions = list(exp.and_(join.args["on"], copy=False).flatten()) if join.args.get("on") else []
-        if not isinstance(join.args["on"], exp.And):
-            conditions = [join.args["on"]]
+        other, on = join.this, join.args["on"]
+        conditions = list(on.flatten()) if isinstance(on, exp.And) else [on]
         (inequality,) = [each for each in conditions if isinstance(each, (exp.GTE, exp.GT))]
         alias, time = other.alias_or_name, inequality.expression
         keys = [side.copy() for each in conditions if each is not inequality for side in (each.this, each.expression)]
         keys = [each for each in keys if isinstance(each, exp.Column) and each.table == alias]
         following = exp.Window(
-            this=exp.Lead(this=time.copy()), partition_by=keys, order=exp.Order(expressions=[exp.Ordered(this=time.copy())])
+            this=exp.Lead(this=time.copy()),
+            partition_by=keys,
+            order=exp.Order(expressions=[exp.Ordered(this=time.copy())]),
         )
         source = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(alias)), exp.alias_(following, "_next"))
         subquery = source.from_(other.copy()).subquery(alias)
@@ -219,15 +219,14 @@ def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, 
 def _comparator(falls: list[bool]) -> exp.Expr:
     """How two rows of a list compare: by its keys, some of them falling, and then by their values."""
     first, second = exp.to_identifier("first"), exp.to_identifier("second")
+    keys = [(f"{kind}_{at}", fall and kind == "key") for at, fall in enumerate(falls) for kind in ("unknown", "key")]
     case = exp.Case()
-    keys = [(f"{kind}_{place}", fall and kind == "key") for place, fall in enumerate(falls) for kind in ("unknown", "key")]
     for name, fall in [*keys, ("value", False)]:
-        left = exp.Dot(this=first.copy(), expression=exp.to_identifier(name))
-        right = exp.Dot(this=second.copy(), expression=exp.to_identifier(name))
-        case = case.when(exp.LT(this=left, expression=right), exp.Literal.number(1) if fall else exp.Literal.number("-1"))
-        case = case.when(
-            exp.GT(this=left.copy(), expression=right.copy()), exp.Literal.number("-1") if fall else exp.Literal.number(1)
-        )
+        one, other = (exp.Dot(this=each.copy(), expression=exp.to_identifier(name)) for each in (first, second))
+        if fall:
+            one, other = other, one
+        case = case.when(exp.LT(this=one, expression=other), "-1")
+        case = case.when(exp.GT(this=one.copy(), expression=other.copy()), "1")
     return exp.Lambda(this=case.else_("0"), expressions=[first, second])
 
 
@@ -268,7 +267,7 @@ def _struct_of_row(alias: str) -> exp.Expr:
 
 
 def _texts(query: exp.Query) -> None:
-    """`string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined: Spark's own refuses some orders and filters."""
+    """`string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined: Spark's own refuses some orders."""
     for aggregate in _all(query, exp.GroupConcat):
         value, order, is_distinct = _parts(aggregate.this)
         text = exp.cast(value.copy(), "text")

@@ -89,5 +89,6 @@ def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
 
 def _message(error: Exception) -> str:
     """What Spark says, in one line; of an error that a view raises, its words alone."""
-    text = str(error).split("\n\nJVM stacktrace")[0].split("\n")[0]
+    lines = [line for line in str(error).split("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
+    text = next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)
     return text.removeprefix("[USER_RAISED_EXCEPTION] ").removesuffix(" SQLSTATE: P0001")

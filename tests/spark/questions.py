@@ -40,6 +40,11 @@ _MORE = {
     **{f"compare_{what}": list(_SIDES) for what in ("captures", "ops", "modules", "findings", "metrics")},
     "compared_captures": list(_SIDES),
 }
+# Views that have no order of their own.
+_ORDERED = {
+    "events": "(FROM events WHERE capture_id <= 4 AND run_index < 5 ORDER BY capture_id, run_index, event_index)",
+    "known_metrics": "(FROM known_metrics ORDER BY name)",
+}
 
 
 def asked() -> list[SqlObject]:
@@ -50,7 +55,7 @@ def asked() -> list[SqlObject]:
 def calls(view: SqlObject) -> list[str]:
     """The questions asked of a view."""
     if view.kind == "view":
-        return [view.name if view.name != "events" else "(FROM events WHERE capture_id <= 4 AND run_index < 5)"]
+        return [_ORDERED.get(view.name, view.name)]
     given = list(_MORE.get(view.name, []))
     if [each.name for each in view.parameters if each.default is None] == ["capture"]:
         given += [f"'{name}'" for name in KINDS if f"'{name}'" not in given]

@@ -107,4 +107,6 @@ def test_sql_by_spark_needs_a_lake() -> None:
 
 def test_transpiling_needs_no_spark() -> None:
     script = "import sys, etq.spark; etq.spark.spark_sql('FROM capture_summary'); print('pyspark' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
