@@ -12,6 +12,8 @@ from typing import ClassVar, Final
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.duckdb import DuckDBParser
 
 from etq.errors import QueryError
 
@@ -23,14 +25,14 @@ class EtqDuckDB(DuckDB):
 
     INDEX_OFFSET = 0  # positions are left as they are written
 
-    class Parser(DuckDB.Parser):
+    class Parser(DuckDBParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-            **DuckDB.Parser.FUNCTIONS,
+            **DuckDBParser.FUNCTIONS,
             "LEN": exp.ArraySize.from_arg_list,
         }
 
 
-def _bracket(writer: Spark.Generator, node: exp.Bracket) -> str:
+def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
     """An element of a list by its position from 1, a field, or a part of a list. NULL where there is none."""
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
@@ -57,7 +59,7 @@ def _closed(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node.copy()) if isinstance(node, exp.Binary) else node.copy()
 
 
-def _range(writer: Spark.Generator, node: exp.GenerateSeries) -> str:
+def _range(writer: SparkGenerator, node: exp.GenerateSeries) -> str:
     """A list of numbers, empty where there is none: Spark's SEQUENCE counts downwards then."""
     start, end = writer.sql(node, "start"), writer.sql(node, "end")
     step = node.args.get("step")
@@ -68,7 +70,7 @@ def _range(writer: Spark.Generator, node: exp.GenerateSeries) -> str:
     return f"FILTER({numbers}, each -> each {within} {end})"
 
 
-def _divided(writer: Spark.Generator, node: exp.Div) -> str:
+def _divided(writer: SparkGenerator, node: exp.Div) -> str:
     """A quotient; by zero it is infinite or no number in DuckDB, and an error in Spark."""
     if _is_never_zero(node.expression):
         return writer.binary(node, "/")
@@ -86,26 +88,26 @@ def _is_never_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Nullif) or (isinstance(node, exp.Literal) and float(node.name) != 0)
 
 
-def _literal(writer: Spark.Generator, node: exp.Literal) -> str:
+def _literal(writer: SparkGenerator, node: exp.Literal) -> str:
     """A number with a fraction is DOUBLE: next to DOUBLE, as here, it is the same as DuckDB's DECIMAL."""
     if node.is_string or node.is_int:
-        return Spark.Generator.literal_sql(writer, node)
+        return SparkGenerator.literal_sql(writer, node)
     return f"{node.name}D"
 
 
-def _log(writer: Spark.Generator, node: exp.Log) -> str:
+def _log(writer: SparkGenerator, node: exp.Log) -> str:
     """Of one argument DuckDB's is to the base of 10, and Spark's natural."""
     return writer.function_fallback_sql(node) if node.args.get("expression") else writer.func("LOG10", node.this)
 
 
-def _full_match(writer: Spark.Generator, node: exp.RegexpFullMatch) -> str:
+def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
     if not node.expression.is_string:
         raise QueryError("regexp_full_match of a pattern that isn't a text has no word in Spark")
     whole = exp.Literal.string(rf"\A(?:{node.expression.name})\z")
     return f"{writer.sql(node.this)} RLIKE {writer.sql(whole)}"
 
 
-def _reduced(writer: Spark.Generator, items: exp.Expr, function: exp.Expr, start: exp.Expr | None = None) -> str:
+def _reduced(writer: SparkGenerator, items: exp.Expr, function: exp.Expr, start: exp.Expr | None = None) -> str:
     """AGGREGATE starts with a value; DuckDB's list_reduce, without one, with the first element."""
     if start is not None:
         return writer.func("AGGREGATE", items, start, function)
@@ -114,13 +116,13 @@ def _reduced(writer: Spark.Generator, items: exp.Expr, function: exp.Expr, start
     return f"AGGREGATE({rest}, GET({listed}, 0), {writer.sql(function)})"
 
 
-def _list_median(writer: Spark.Generator, items: exp.Expr) -> str:
+def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
     ordered = f"ARRAY_SORT({writer.sql(items)})"
     size = f"ARRAY_SIZE({writer.sql(items)})"
     return f"((GET({ordered}, ({size} - 1) DIV 2) + GET({ordered}, {size} DIV 2)) / 2)"
 
 
-def _formatted(writer: Spark.Generator, pattern: exp.Expr, *values: exp.Expr) -> str:
+def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
     """Java's %f is C's but for halves; it has no %g that leaves zeros out. Raises QueryError for other formats."""
     given = list(values)
     shown: list[str] = []
@@ -175,7 +177,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
 }
 
 
-def _called(writer: Spark.Generator, node: exp.Anonymous) -> str:
+def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
     """A function that sqlglot doesn't know. Raises QueryError for one of DuckDB's own."""
     name = node.name.lower()
     if (write := _FUNCTIONS.get(name)) is None:
@@ -188,17 +190,17 @@ class EtqSpark(Spark):
 
     INDEX_OFFSET = 0
 
-    class Generator(Spark.Generator):
+    class Generator(SparkGenerator):
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # they stay where they stand
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
-            **Spark.Generator.TYPE_MAPPING,
+            **SparkGenerator.TYPE_MAPPING,
             exp.DType.INT128: "DECIMAL(38, 0)",
             exp.DType.UBIGINT: "DECIMAL(20, 0)",
             exp.DType.UINT: "BIGINT",
             exp.DType.TIMESTAMP: "TIMESTAMP_NTZ",
         }
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
-            **Spark.Generator.TRANSFORMS,
+            **SparkGenerator.TRANSFORMS,
             exp.Anonymous: _called,
             exp.ArrayOverlaps: lambda writer, node: writer.func("ARRAYS_OVERLAP", node.this, node.expression),
             exp.ArraySize: lambda writer, node: writer.func("ARRAY_SIZE", node.this),

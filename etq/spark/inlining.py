@@ -264,7 +264,7 @@ class _Statement:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
 
     def _replace_by_lateral(self, table: exp.Table, body: exp.Expr, alias: str) -> None:
-        """A subquery that sees the columns before it, in place of a table; in `LATERAL (FROM f(x))` a plain one does."""
+        """A subquery that sees the columns before it, in place of a table; `LATERAL (FROM f(x))` needs no more."""
         subquery = exp.Subquery(this=body, alias=exp.TableAlias(this=exp.to_identifier(alias)))
         parent = table.parent
         if isinstance(parent, exp.Join):
@@ -292,6 +292,7 @@ class _Statement:
         name = self.calls.get((macro.name, *key))
         if name is None:
             value = _substituted(body, arguments)
+            assert isinstance(value, exp.Query)
             (selected,) = value.selects
             value.set("expressions", [exp.alias_(selected.unalias(), "value")])
             name = self._hoisted(macro, value, key)

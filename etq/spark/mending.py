@@ -23,6 +23,7 @@ def mended(query: exp.Query) -> exp.Query:
     for mend in (
         _rows_of_lists,
         _hints,
+        _named_windows,
         _nearest_rows,
         _chosen_rows,
         _unnested_columns,
@@ -62,6 +63,13 @@ def _hints(query: exp.Query) -> None:
     """MATERIALIZED is a hint that Spark doesn't have."""
     for each in query.find_all(exp.CTE):
         each.set("materialized", None)
+
+
+def _named_windows(query: exp.Query) -> None:
+    """In `lead(x) OVER w - y` Spark reads the name as `w-y`."""
+    for window in _all(query, exp.Window):
+        if window.args.get("alias") and isinstance(window.parent, exp.Binary):
+            window.replace(exp.Paren(this=window.copy()))
 
 
 def _nearest_rows(query: exp.Query) -> None:
@@ -117,6 +125,9 @@ def _chosen_rows(query: exp.Query) -> None:
 
 def _unnested_columns(query: exp.Query) -> None:
     """Several lists unnested beside each other, or within an expression: Spark takes one, and no more, of a SELECT."""
+    for unnest in query.find_all(exp.Explode):
+        if isinstance(unnest.this, exp.Null):  # which has no type, and is a list of nothing here
+            unnest.set("this", exp.cast(unnest.this.copy(), "array<text>", dialect="spark"))
     for select in _all(query, exp.Select):
         found = [
             unnest
@@ -196,8 +207,8 @@ def _field_of_each(items: exp.Expr, field: str) -> exp.Expr:
     return exp.Transform(this=items, expression=exp.Lambda(this=taken, expressions=[each]))
 
 
-def _ordering(order: exp.Order | None) -> list[exp.Ordered]:
-    return list(order.expressions) if order is not None else []
+def _ordering(order: exp.Order) -> list[exp.Ordered]:
+    return list(order.expressions)
 
 
 def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, is_distinct: bool) -> exp.Expr:
@@ -234,12 +245,12 @@ def _parts(argument: exp.Expr) -> tuple[exp.Expr, list[exp.Ordered], bool]:
     """The value, order and distinctness of an aggregate's argument."""
     order: list[exp.Ordered] = []
     if isinstance(argument, exp.Order):
-        argument, order = argument.this, _ordering(argument)
+        order, argument = _ordering(argument), argument.this
     is_distinct = isinstance(argument, exp.Distinct)
     if isinstance(argument, exp.Distinct):
         (argument,) = argument.expressions
     if isinstance(argument, exp.Order):
-        argument, order = argument.this, _ordering(argument)
+        order, argument = _ordering(argument), argument.this
     return argument, order, is_distinct
 
 

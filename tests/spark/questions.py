@@ -62,9 +62,9 @@ def calls(view: SqlObject) -> list[str]:
     return [f"{view.name}({arguments})" for arguments in given]
 
 
-def build(path: Path) -> None:
+def build(place: Path) -> None:
     """A warehouse of these captures, with records, programs, labels, metrics, phases and values."""
-    with etq.open(path) as warehouse:
+    with etq.open(place) as warehouse:
         for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop"):
             warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
         for model in ("mlp", "convnet_xnn"):
@@ -85,11 +85,11 @@ def build(path: Path) -> None:
         buffer = CAPTURES / "mlp/mlp_debug.bin"
         warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
         for side in ("mlp", "convnet"):
-            for number, file in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
+            for number, path in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
                 labels = {"side": side, "device": "fleet", "build": str(number)}
                 if side == "mlp":
                     labels["half"] = str(number % 2)
-                capture = warehouse.ingest(file, name=f"{side}_{number}", labels=labels)
+                capture = warehouse.ingest(path, name=f"{side}_{number}", labels=labels)
                 warehouse.metric(capture.name, "decode_rate", 10 + number / 7, unit="tokens/s")
                 if side == "mlp":
                     warehouse.link(capture.name, "mlp")
