@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import warnings
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError
-from etq.spark.session import register, sql
+from etq.spark.session import register, rows, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -18,30 +23,38 @@ def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """
     if "://" not in lake and not Path(lake).is_dir():
         raise EtqError(f"{lake}: no such folder")
-    spark = _session()
-    try:
-        register(spark, lake)
-        frame = sql(spark, query)
-        return frame.columns, [tuple(_plain(value) for value in row) for row in frame.collect()]
-    finally:
-        spark.stop()
+    with tempfile.TemporaryDirectory(prefix="etq-") as folder:
+        spark = _session(folder)
+        try:
+            register(spark, lake)
+            frame = sql(spark, query)
+            return frame.columns, [tuple(_plain(value) for value in row) for row in rows(frame)]
+        finally:
+            spark.stop()
 
 
-def _session() -> Any:
+def _session(folder: str) -> SparkSession:
     """A session on all cores, quiet, and without a web page. `$SPARK_CONF_DIR` and `$SPARK_HOME` say all else."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise EtqError("this needs pyspark: pip install 'etq[spark]', and Java 17 or later") from None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise EtqError("this needs pyspark: pip install 'etq[spark]', and Java 17 or later") from None
+        return _started(SparkSession.builder, folder)
+
+
+def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
+        "spark.sql.warehouse.dir": folder,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master("local[*]").appName("etq")
+    builder = builder.master("local[*]").appName("etq")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

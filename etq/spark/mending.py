@@ -24,6 +24,7 @@ def mended(query: exp.Query) -> exp.Query:
         _rows_of_lists,
         _hints,
         _named_windows,
+        _aliases_in_windows,
         _nearest_rows,
         _chosen_rows,
         _unnested_columns,
@@ -70,6 +71,18 @@ def _named_windows(query: exp.Query) -> None:
     for window in _all(query, exp.Window):
         if window.args.get("alias") and isinstance(window.parent, exp.Binary):
             window.replace(exp.Paren(this=window.copy()))
+
+
+def _aliases_in_windows(query: exp.Query) -> None:
+    """A window function that names another column of its SELECT: Spark knows such names outside of windows alone."""
+    for select in _all(query, exp.Select):
+        meant = {alias.alias: alias.this for alias in select.selects if isinstance(alias, exp.Alias)}
+        for window in list(select.find_all(exp.Window)):
+            if window.find_ancestor(exp.Select) is not select:
+                continue
+            for column in list(window.find_all(exp.Column)):
+                if not column.table and column.name in meant and column.find_ancestor(exp.Select) is select:
+                    column.replace(exp.Paren(this=meant[column.name].copy()))
 
 
 def _nearest_rows(query: exp.Query) -> None:

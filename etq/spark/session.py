@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -64,6 +64,17 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     finally:
         for name in made:
             spark.catalog.dropTempView(name)
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    """The rows of an answer. Raises QueryError for what only shows in making them."""
+    from pyspark.errors import PySparkException
+
+    try:
+        collected: list[Any] = frame.collect()
+    except PySparkException as error:
+        raise QueryError(_message(error)) from None
+    return collected
 
 
 def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:

@@ -44,7 +44,7 @@ def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(lake: Path) -> Iterator[Any]:
+def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with the lake registered; small, as tests share a machine."""
     pytest.importorskip("pyspark", reason="Spark's answers need pyspark")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -66,6 +66,7 @@ def spark(lake: Path) -> Iterator[Any]:
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }

@@ -16,6 +16,7 @@ import etq.spark
 from etq import catalog
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.spark.lake import read_table
+from etq.spark.session import rows
 from tests.spark.answers import differences
 from tests.spark.questions import asked, calls
 
@@ -29,9 +30,9 @@ def test_spark_answers_as_duckdb_does(call: str, duck: duckdb.DuckDBPyConnection
     try:
         expected = duck.execute(f"FROM {call}")
     except duckdb.Error as error:
-        with pytest.raises(Exception) as raised:  # in making the rows that are kept, or the last ones  # noqa: PT011
-            etq.spark.sql(spark, f"FROM {call}").collect()
-        assert message_of(error) in str(raised.value)
+        with pytest.raises(QueryError) as raised:  # in making the rows that are kept, or the last ones
+            rows(etq.spark.sql(spark, f"FROM {call}"))
+        assert str(raised.value) == message_of(error)
         return
     names = [column[0] for column in expected.description or []]
     found = etq.spark.sql(spark, f"FROM {call}")
