@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -36,6 +37,12 @@ def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
     assert view.engines == engines(view.name) == ("duckdb",)
     with pytest.raises(QueryError, match=f"^{view.name} is for DuckDB alone: "):
         spark_sql(f"SELECT count(*) FROM {calls(view)[0]}")
+
+
+def test_the_readme_counts_them() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    portable = [each for each in asked() if "spark" in each.engines]
+    assert f"Of the {len(asked())} views and table macros, Spark answers {len(portable)}," in readme
 
 
 def test_private_objects_say_nothing() -> None:
