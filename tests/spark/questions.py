@@ -1,4 +1,7 @@
-"""Questions about real captures of all kinds: what is asked of each view, of DuckDB and of Spark alike."""
+"""Questions about captures of all kinds: what is asked of each view, of DuckDB and of Spark alike.
+
+They are real but for a GPU's trace, which is small enough to be kept here.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import etq
 from etq import catalog
 from etq.catalog import SqlObject
 from tests.conftest import CAPTURES
+from tests.trace_builders import event, memory, trace, two_steps
 
 # Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
-KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations")
+KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations", "memory", "gpu")
+_TRACES = ("mlp", "mlp_train", "gpu")  # what is asked of traces alone
 _RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}
 _SIDES = (
     "'side=mlp,device=fleet', 'side=convnet,device=fleet'",
@@ -58,8 +63,26 @@ def calls(view: SqlObject) -> list[str]:
         return [_ORDERED.get(view.name, view.name)]
     given = list(_MORE.get(view.name, []))
     if [each.name for each in view.parameters if each.default is None] == ["capture"]:
-        given += [f"'{name}'" for name in KINDS if f"'{name}'" not in given]
+        kinds = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
+        given += [f"'{name}'" for name in kinds if f"'{name}'" not in given]
     return [f"{view.name}({arguments})" for arguments in given]
+
+
+def _gpu_trace() -> bytes:
+    """Two steps of a GPU's training, with modules and memory."""
+    modules = [
+        event("python_function", "nn.Module: Net_0", 5, 45),
+        event("python_function", "nn.Module: Linear_0", 8, 42),
+        event("python_function", "nn.Module: ReLU_0", 105, 125),
+    ]
+    allocations = [
+        memory(16, 64, 64),
+        memory(25, 128, 128, type=1, device=0),
+        memory(111, -16, 48),
+        memory(115, 32, 80),
+    ]
+    devices = [{"id": 0, "name": "A GPU", "totalGlobalMem": 1000, "computeMajor": 7, "computeMinor": 0, "numSms": 80}]
+    return trace(*two_steps(), *modules, *allocations, deviceProperties=devices)
 
 
 def build(place: Path) -> None:
@@ -82,6 +105,7 @@ def build(place: Path) -> None:
         }
         for name, file in files.items():
             warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
+        warehouse.ingest(_gpu_trace(), name="gpu")
         buffer = CAPTURES / "mlp/mlp_debug.bin"
         warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
         for side in ("mlp", "convnet"):
