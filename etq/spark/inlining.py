@@ -120,14 +120,15 @@ def _rename_lambdas(body: exp.Expr, arguments: dict[str, exp.Expr]) -> None:
 
 
 def _is_bound(column: exp.Expr, within: exp.Expr) -> bool:
-    """Whether a column of an argument belongs to a query within the argument itself."""
-    wanted = (column.args["table"].name if column.args.get("table") else column.name).lower()
+    """Whether a column of an argument belongs to a query within the argument itself; one without a table does."""
+    wanted = column.args["table"].name.lower() if column.args.get("table") else None
     node = column
     while node is not within and node.parent is not None:
         node = node.parent
         if isinstance(node, exp.Select):
             sources = [node.args.get("from_"), *(node.args.get("joins") or [])]
-            if any(source is not None and source.this.alias_or_name.lower() == wanted for source in sources):
+            named = [source.this.alias_or_name.lower() for source in sources if source is not None]
+            if wanted in named or (wanted is None and named):
                 return True
     return False
 
@@ -222,16 +223,13 @@ class _Statement:
     def _hoisted(self, source: SqlObject, body: exp.Expr, arguments: tuple[str, ...]) -> str:
         """The name of the statement's expression that is the body of a view or macro."""
         wanted = source.name.strip("_")
-        self._expand_body(body, wanted, hoists=True)
+        self._expand(body, {}, wanted, hoists=True)
         name = self._named(wanted if wanted != source.name or source.kind != "view" else f"{wanted}_view")
         named = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)))
         named.meta["is_view"] = source.kind == "view"
         self.expressions.append(named)
         self.calls[source.name, *arguments] = name
         return name
-
-    def _expand_body(self, body: exp.Expr, owner: str, *, hoists: bool) -> None:
-        self._expand(body, {}, owner, hoists=hoists)
 
     def _depends(self, arguments: dict[str, exp.Expr]) -> bool:
         """Whether arguments are of the query around the call: its columns, or expressions that stand within it."""
@@ -253,7 +251,7 @@ class _Statement:
         alias = table.alias or macro.name
         if self._depends(arguments):
             body = _substituted(_parsed(macro.name), arguments)
-            self._expand_body(body, macro.name.strip("_"), hoists=False)
+            self._expand(body, {}, macro.name.strip("_"), hoists=False)
             self._replace_by_lateral(table, body, alias)
             return
         key = tuple(f"{name}={value.sql(_DIALECT)}" for name, value in arguments.items())
@@ -279,14 +277,14 @@ class _Statement:
         if not isinstance(body, exp.Query):
             value = _substituted(body, arguments)
             holder = exp.Paren(this=value)
-            self._expand_body(holder, macro.name.strip("_"), hoists=False)
+            self._expand(holder, {}, macro.name.strip("_"), hoists=False)
             inner = holder.this
             # AND and OR are functions to sqlglot, too.
             is_closed = isinstance(inner, (exp.Func, exp.Paren)) and not isinstance(inner, exp.Connector)
             return inner if is_closed else holder
         if self._depends(arguments):
             value = _substituted(body, arguments)
-            self._expand_body(value, macro.name.strip("_"), hoists=False)
+            self._expand(value, {}, macro.name.strip("_"), hoists=False)
             return exp.Subquery(this=value)
         key = tuple(f"{name}={value.sql(_DIALECT)}" for name, value in arguments.items())
         name = self.calls.get((macro.name, *key))

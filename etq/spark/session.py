@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from etq import catalog
-from etq.errors import EtqError, QueryError
+from etq.errors import QueryError
 from etq.spark.lake import read_table
 from etq.spark.transpiling import engines, portable, written
 
@@ -35,12 +36,10 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     """The answer to a query in DuckDB's SQL, which may use all portable views.
 
     What a query reads more than once, DuckDB evaluates once; Spark would evaluate, and plan, each use. So it is kept in
-    the session as rows, which part of the work is done for before this returns.
+    the executors as rows until the DataFrame is let go, for which part of the work is done before this returns.
 
     Raises QueryError for what can't be read, has no form in Spark, or fails.
     """
-    from pyspark.errors import PySparkException
-
     tree = portable(query)
     clause = tree.args.get("with_")
     tree.set("with_", None)
@@ -57,10 +56,8 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
             frame.createOrReplaceTempView(names[each.alias])
             made.append(names[each.alias])
         return spark.sql(written(_renamed(tree, names)))
-    except PySparkException as error:
+    except _failures() as error:
         raise QueryError(_message(error)) from None
-    except EtqError:
-        raise
     finally:
         for name in made:
             spark.catalog.dropTempView(name)
@@ -68,11 +65,9 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
 
 def rows(frame: DataFrame) -> list[Any]:
     """The rows of an answer. Raises QueryError for what only shows in making them."""
-    from pyspark.errors import PySparkException
-
     try:
         collected: list[Any] = frame.collect()
-    except PySparkException as error:
+    except _failures() as error:
         raise QueryError(_message(error)) from None
     return collected
 
@@ -98,8 +93,21 @@ def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
     return tree
 
 
+def _failures() -> tuple[type[Exception], ...]:
+    """What pyspark raises for a query that fails: its own kind, and its bridge's for what fails in a task."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        return (PySparkException,)
+    return PySparkException, Py4JJavaError
+
+
 def _message(error: Exception) -> str:
     """What Spark says, in one line; of an error that a view raises, its words alone."""
-    lines = [line for line in str(error).split("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
-    text = next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)
-    return text.removeprefix("[USER_RAISED_EXCEPTION] ").removesuffix(" SQLSTATE: P0001")
+    text = str(error)
+    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):
+        return " ".join(raised[1].split())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)

@@ -77,6 +77,11 @@ def test_an_argument_of_the_row_around_is_a_lateral_subquery(tables: duckdb.Duck
     assert [name for name, _ in tables.execute(inlined(query).sql(EtqDuckDB)).fetchall()] == ["mlp"]
 
 
+def test_a_query_as_an_argument(tables: duckdb.DuckDBPyConnection) -> None:
+    query = "SELECT m.name FROM _matching_captures((SELECT max(name) FROM captures)) AS m"
+    assert tables.execute(inlined(query).sql(EtqDuckDB)).fetchall() == [("values",)]
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
