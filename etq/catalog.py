@@ -1,7 +1,8 @@
 """The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation that stands in its file.
 
 A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
-`;`. The comment is a paragraph or more, and, for views and table macros, `Columns:` with a line `  name: text` each.
+`;`. The comment is a paragraph or more, a line `Engines: duckdb (why)` for what DuckDB alone answers, and, for views
+and table macros, `Columns:` with a line `  name: text` each.
 Columns of tables and parameters of macros stand one a line, each with a comment behind it.
 """
 
@@ -15,12 +16,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
+from etq.errors import EtqError
+
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)")
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
+_ENGINES: Final = re.compile(r"^Engines: duckdb \((.+)\)$")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
 
@@ -45,6 +49,12 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
+    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None where they do
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that answer it."""
+        return ("duckdb", "spark") if self.engines_reason is None else ("duckdb",)
 
     @property
     def is_public(self) -> bool:
@@ -102,6 +112,17 @@ def public_objects() -> Iterator[SqlObject]:
     )
 
 
+def public_object(name: str) -> SqlObject:
+    """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
+    found = objects().get(name)
+    if found is not None and found.is_public:
+        return found
+    import difflib
+
+    near = difflib.get_close_matches(name, [each.name for each in public_objects()])
+    raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+
+
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """The objects of these names and all that they use, in an order to create them in."""
     found = _read()
@@ -154,6 +175,7 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
     if not comment:
         raise ValueError(f"{place}: {match[2]} has no comment above it")
     word, name = match.groups()
+    reason, comment = _engines_reason(comment, place)
     listed = comment.index("Columns:") if "Columns:" in comment else len(comment)
     text = " ".join(comment[:listed])
     columns = tuple(_documented_column(line, place) for line in comment[listed + 1 :])
@@ -161,13 +183,23 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         columns = tuple(_column(line, place) for line in lines[1:-1])
         return SqlObject(name, "table", file, text, columns, (), statement)
     if word == "VIEW":
-        return SqlObject(name, "view", file, text, columns, (), statement)
+        return SqlObject(name, "view", file, text, columns, (), statement, reason)
     end = next((index for index, line in enumerate(lines) if line.startswith(") AS")), None)
     if end is None:
         raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` behind the parameters of {name}")
     parameters = tuple(_parameter(line, place) for line in lines[1:end])
     kind: Kind = "table macro" if lines[end].startswith(") AS TABLE") else "scalar macro"
-    return SqlObject(name, kind, file, text, columns, parameters, statement)
+    return SqlObject(name, kind, file, text, columns, parameters, statement, reason)
+
+
+def _engines_reason(comment: list[str], place: str) -> tuple[str | None, list[str]]:
+    """Why DuckDB alone answers an object, and its comment without the line that says so."""
+    lines = [line for line in comment if line.startswith("Engines:")]
+    if not lines:
+        return None, comment
+    if len(lines) > 1 or (match := _ENGINES.match(lines[0])) is None:
+        raise ValueError(f"{place}: expected one line `Engines: duckdb (why)`, found {lines[-1]!r}")
+    return match[1], [line for line in comment if line not in lines]
 
 
 def _column(line: str, place: str) -> Column:

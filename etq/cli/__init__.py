@@ -101,6 +101,7 @@ from etq.cli import (  # noqa: E402
     programs,  # noqa: F401
     questions,  # noqa: F401
     report,  # noqa: F401
+    spark,  # noqa: F401
     trends,  # noqa: F401
     values,  # noqa: F401
 )

@@ -198,14 +198,27 @@ def percentiles(
 
 @main.command()
 @click.argument("query")
+@click.option("--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [duckdb]")
+@click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
 @warehouse_option
 @output_options
-def sql(query: str, db: str, format: str | None, output: str | None, force: bool) -> None:
-    """Ask the warehouse in SQL. It is opened for reading only.
+def sql(
+    query: str, engine: str, lake: str | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
+    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake lab.lake
     """
+    if (engine == "spark") != (lake is not None):
+        raise click.UsageError("--engine spark and --lake DIR go together")
+    if lake is not None:
+        from etq.spark.local import rows_of
+
+        columns, rows = rows_of(lake, query)
+        write_rows(columns, rows, format, output, force=force)
+        return
     from etq.warehouse import open
 
     with open(db, read_only=True) as warehouse:
@@ -228,14 +241,11 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
         rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
         write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
         return
-    found = catalog.objects().get(name)
-    if found is None or not found.is_public:
-        import difflib
-
-        near = difflib.get_close_matches(name, [each.name for each in catalog.public_objects()])
-        raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+    found = catalog.public_object(name)
     if format in (None, "table") and output is None:
         click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}\n")
+        why = "" if found.engines_reason is None else f" alone: {found.engines_reason}"
+        click.echo(click.wrap_text(f"Engines: {', '.join(found.engines)}{why}", 100) + "\n")
     listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
     rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
     write_rows(

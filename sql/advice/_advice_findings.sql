@@ -69,7 +69,7 @@ found AS (
 SELECT
     f.rule,
     k.severity,
-    upper(f.detail[1]) || f.detail[2:] || '.' AS finding,
+    upper(left(f.detail, 1)) || substr(f.detail, 2) || '.' AS finding,
     f.evidence,
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,

@@ -5,6 +5,7 @@
 -- runs: without first runs and without outliers, which have rules themselves. Of a
 -- PyTorch trace it is what `trace_recommendations` says. No row: no rule found
 -- anything.
+-- Engines: duckdb (its sentences round numbers as C's printf does, and Java's format doesn't)
 -- Columns:
 --   rule: what kind of finding
 --   severity: high (from a fifth of the time of the executes, or numbers that mislead), medium (from a twentieth), low; by other measures where the rule says so

@@ -100,7 +100,7 @@ FROM (
                 _each.capture_id DESC
         ) AS age
     FROM captures AS _each
-    WHERE len(list_filter(_selector_parts(selector), lambda p: p[1] <> '@')) = 0
+    WHERE len(list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@')) = 0
         OR _each.capture_id IN (
             SELECT _label.capture_id
             FROM labels AS _label
@@ -116,12 +116,12 @@ FROM (
             GROUP BY _label.capture_id
             HAVING bool_or(_label.key || '=' || _label.value = selector)
                 OR count(*) = len(list_filter(
-                    _selector_parts(selector), lambda p: p[1] <> '@'
+                    _selector_parts(selector), lambda p: left(p, 1) <> '@'
                 ))
         )
 ) AS _ranked
 WHERE (contains(selector, '=') OR starts_with(selector, '@'))
-    AND CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
+    AND CASE list_filter(_selector_parts(selector), lambda p: left(p, 1) = '@')
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2

@@ -1,4 +1,5 @@
 -- The captures that have one value of a label: how many, and from when to when.
+-- Engines: duckdb (a list of selectors is matched by a subquery of a subquery that sees each, which Spark refuses)
 -- Columns:
 --   value: the label's value; NULL for captures without it
 --   captures: number of captures

@@ -1,4 +1,5 @@
 -- What each table takes in the file, by its blocks.
+-- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   table_name: the table
 --   bytes: its bytes
@@ -103,6 +104,7 @@ GROUP BY p.table_name;
 -- capture has the share that it has of the table's rows. What a table takes is
 -- measured by the file's blocks; free space, records and programs are nobody's,
 -- and what was written since the last checkpoint isn't counted.
+-- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   capture_id: the capture
 --   name: its name

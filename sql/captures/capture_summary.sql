@@ -38,7 +38,7 @@ SELECT
     c.byte_size,
     (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
         AS findings,
-    c.sha256[:12] AS sha256,
+    left(c.sha256, 12) AS sha256,
     c.uri
 FROM captures AS c
 ORDER BY c.capture_id;

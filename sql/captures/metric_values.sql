@@ -19,7 +19,7 @@ SELECT
     m.unit,
     m.better,
     k.meaning,
-    m.source[:12] AS source
+    left(m.source, 12) AS source
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN metrics AS m ON m.capture_id = a.capture_id
 LEFT JOIN known_metrics AS k ON k.name = m.name

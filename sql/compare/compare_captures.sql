@@ -65,27 +65,35 @@ shown AS (
     )
 ),
 lines AS (
-    SELECT 1 AS place, 'total' AS what, t.*
-    FROM compared AS t
-    WHERE t.level = 'total'
-    UNION ALL BY NAME
-    SELECT 2 AS place, 'all ops alike' AS what, a.*
-    FROM compared AS a
-    WHERE a.level = 'alike' AND a.change IS NOT NULL
-    UNION ALL BY NAME
     SELECT
-        3 AS place, 'ops' AS what, o.scope, o.base_ticks, o.new_ticks,
-        o.new_ticks / nullif(o.base_ticks, 0) - 1 AS change
+        CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
+        CASE c.level WHEN 'total' THEN 'total' ELSE 'all ops alike' END AS what,
+        c.scope,
+        c.base_ticks,
+        c.new_ticks,
+        c.change,
+        c.change_low,
+        c.change_high,
+        c.verdict,
+        c.p,
+        c.note,
+        c.base_captures,
+        c.new_captures
+    FROM compared AS c
+    WHERE c.level = 'total' OR c.level = 'alike' AND c.change IS NOT NULL
+    UNION ALL
+    SELECT
+        3, 'ops', o.scope, o.base_ticks, o.new_ticks,
+        o.new_ticks / nullif(o.base_ticks, 0) - 1,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM ops AS o
-    UNION ALL BY NAME
+    UNION ALL
     SELECT
-        4 AS place,
-        'beside ops' AS what,
-        t.scope,
-        t.base_ticks - o.base_ticks AS base_ticks,
-        t.new_ticks - o.new_ticks AS new_ticks,
-        (t.new_ticks - o.new_ticks) / nullif(t.base_ticks - o.base_ticks, 0) - 1
-            AS change
+        4, 'beside ops', t.scope,
+        t.base_ticks - o.base_ticks,
+        t.new_ticks - o.new_ticks,
+        (t.new_ticks - o.new_ticks) / nullif(t.base_ticks - o.base_ticks, 0) - 1,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM compared AS t
     JOIN ops AS o ON o.scope = t.scope
     WHERE t.level = 'total'

@@ -3,6 +3,7 @@
 -- (Core ML, VGF, Vulkan) are rows of their own, a unit behind a name (QNN) is
 -- one, and a single byte (NXP Neutron's function code) is a number; what else
 -- there is stays as it is. Metadata that runs differ in has a row for each.
+-- Engines: duckdb (Spark doesn't tell texts from other bytes, nor JSON's keys by pointers)
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

@@ -21,6 +21,7 @@ CREATE MACRO _divided(
 -- ms, divided by 1000000 and 1000, ms and cycles stay, and all are rounded to 4
 -- decimal places. `iterations` and `event_times` tell them in any unit, not
 -- rounded.
+-- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block
@@ -100,6 +101,7 @@ ORDER BY
 -- Where a block has several entries of Method::execute, the old parser takes
 -- the greater of their lists of durations, which their first iterations decide
 -- for all; this is the longest one of each iteration.
+-- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
 --   iteration: position among the blocks of that name, from 0

@@ -100,7 +100,7 @@ CREATE MACRO _version_key(
         ELSE replace(array_to_string(list_transform(
             regexp_extract_all(label, '\d+|\D+'),
             lambda part: CASE
-                WHEN part[1] BETWEEN '0' AND '9'
+                WHEN left(part, 1) BETWEEN '0' AND '9'
                     THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
                 ELSE part
             END

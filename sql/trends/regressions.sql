@@ -2,6 +2,7 @@
 -- costliest first. An op's change is its own beside what all ops have in common.
 -- What counts is at least 3 % of it and 0.05 % of the total, and not by chance
 -- among so many series.
+-- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
 --   series: the labels that tell series apart, as key=value,key=value
 --   what: total or op

@@ -1,5 +1,6 @@
 -- What a total, an op, a module or a metric was in one capture after the other.
 -- Where it changed its level for good, the first capture of the new one says so.
+-- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
 --   series: the labels that tell series apart, as key=value,key=value
 --   position: place in the series, from 1

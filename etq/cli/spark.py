@@ -1,0 +1,48 @@
+"""The command that shows a view's SQL for another engine."""
+
+from __future__ import annotations
+
+import click
+
+from etq.cli import main
+from etq.errors import EtqError
+
+
+@main.command()
+@click.argument("view")
+@click.option("--arg", "given", metavar="NAME=VALUE", multiple=True, help="An argument of the view. May be repeated.")
+def transpile(view: str, given: tuple[str, ...]) -> None:
+    """Print a view as one statement of Spark SQL on the base tables alone.
+
+    What the view must be given and --arg does not say stays a parameter of the statement, as :capture. A VALUE is a
+    text, unless it is a number, a list in brackets, true, false or NULL.
+
+    \b
+    etq transpile op_totals --arg capture=run --arg unit=us
+    """
+    from etq import catalog
+    from etq.spark.transpiling import spark_sql
+
+    found = catalog.public_object(view)
+    if found.kind not in ("view", "table macro"):
+        raise EtqError(f"{view} is a {found.kind}: views and table macros can be asked for")
+    if found.kind == "view" and given:
+        raise EtqError(f"{view} takes no arguments")
+    arguments = dict(_argument(each) for each in given)
+    missing = [each.name for each in found.parameters if each.default is None and each.name not in arguments]
+    said = [f'"{name}" := {value}' for name, value in arguments.items()] + [f'"{name}" := ${name}' for name in missing]
+    call = view if found.kind == "view" else f"{view}({', '.join(said)})"
+    click.echo(spark_sql(f"FROM {call}", pretty=True))
+
+
+def _argument(text: str) -> tuple[str, str]:
+    """The name and the SQL of an argument."""
+    import re
+
+    from etq.catalog import quoted
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise click.BadParameter(f"{text!r} is no NAME=VALUE", param_hint="--arg")
+    is_sql = re.fullmatch(r"-?\d+(\.\d+)?|\[.*\]|true|false|null", value, re.IGNORECASE)
+    return name, value if is_sql else quoted(value)

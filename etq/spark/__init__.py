@@ -1,0 +1,14 @@
+"""etq's questions on Apache Spark: the tables are a lake of Parquet, and the SQL is that of the views in DuckDB.
+
+    import etq.spark
+
+    etq.spark.register(spark, "s3a://lab/lake")
+    etq.spark.sql(spark, "FROM op_totals('run', unit := 'us') LIMIT 5").show()
+
+Questions are in DuckDB's SQL. `etq views NAME` says which engines answer a view. Needs `pip install 'etq[spark]'`.
+"""
+
+from etq.spark.session import register, sql
+from etq.spark.transpiling import engines, spark_sql
+
+__all__ = ["engines", "register", "spark_sql", "sql"]

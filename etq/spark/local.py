@@ -1,0 +1,72 @@
+"""Asking a lake on this machine alone, in a session made for one question."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from etq.errors import EtqError
+from etq.spark.session import register, rows, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and rows of a query's answer.
+
+    Raises EtqError where pyspark or Java is missing, or the lake; QueryError as `etq.spark.sql`.
+    """
+    if "://" not in lake and not Path(lake).is_dir():
+        raise EtqError(f"{lake}: no such folder")
+    with tempfile.TemporaryDirectory(prefix="etq-") as folder:
+        spark = _session(folder)
+        try:
+            register(spark, lake)
+            frame = sql(spark, query)
+            return frame.columns, [tuple(_plain(value) for value in row) for row in rows(frame)]
+        finally:
+            spark.stop()
+
+
+def _session(folder: str) -> SparkSession:
+    """A session on all cores, quiet, and without a web page. `$SPARK_CONF_DIR` and `$SPARK_HOME` say all else."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise EtqError("this needs pyspark: pip install 'etq[spark]', and Java 17 or later") from None
+        return _started(SparkSession.builder, folder)
+
+
+def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {
+        "spark.sql.warehouse.dir": folder,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = builder.master("local[*]").appName("etq")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise EtqError(f"Spark doesn't start: {str(error).splitlines()[0]} (it needs Java 17 or later)") from None
+
+
+def _plain(value: Any) -> Any:
+    """A value as DuckDB gives it: whole numbers beyond 64 bits are numbers, too."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,113 @@
+"""Asking in a Spark session."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from etq import catalog
+from etq.errors import QueryError
+from etq.spark.lake import read_table
+from etq.spark.transpiling import engines, portable, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_QUERIES: Final = count(1)  # so that what one query puts into the session is no other's
+
+
+def register(spark: SparkSession, lake: str) -> None:
+    """Make the base tables of a lake, and the views that take no parameters, temporary views of a session.
+
+    Raises WarehouseError for what is no lake.
+    """
+    for table in catalog.tables():
+        read_table(spark, lake, table).createOrReplaceTempView(table.name)
+    for view in catalog.public_objects():
+        if view.kind == "view" and "spark" in engines(view.name):
+            sql(spark, f"FROM {view.name}").createOrReplaceTempView(view.name)
+
+
+def sql(spark: SparkSession, query: str) -> DataFrame:
+    """The answer to a query in DuckDB's SQL, which may use all portable views.
+
+    What a query reads more than once, DuckDB evaluates once; Spark would evaluate, and plan, each use. So it is kept in
+    the executors as rows until the DataFrame is let go, for which part of the work is done before this returns.
+
+    Raises QueryError for what can't be read, has no form in Spark, or fails.
+    """
+    tree = portable(query)
+    clause = tree.args.get("with_")
+    tree.set("with_", None)
+    named: list[exp.CTE] = [] if clause is None else clause.expressions
+    uses = Counter(table.name for part in (*named, tree) for table in part.find_all(exp.Table))
+    prefix = f"_etq_{next(_QUERIES)}_"
+    names = {each.alias: prefix + each.alias for each in named}
+    made: list[str] = []
+    try:
+        for each in named:
+            frame = spark.sql(_standing_alone(each, names))
+            if uses[each.alias] > 1 and not each.meta.get("is_view"):
+                frame = frame.localCheckpoint(eager=False)
+            frame.createOrReplaceTempView(names[each.alias])
+            made.append(names[each.alias])
+        return spark.sql(written(_renamed(tree, names)))
+    except _failures() as error:
+        raise QueryError(_message(error)) from None
+    finally:
+        for name in made:
+            spark.catalog.dropTempView(name)
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    """The rows of an answer. Raises QueryError for what only shows in making them."""
+    try:
+        collected: list[Any] = frame.collect()
+    except _failures() as error:
+        raise QueryError(_message(error)) from None
+    return collected
+
+
+def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
+    """The statement of one common table expression; one that uses itself stays one."""
+    body = each.this
+    if any(table.name == each.alias for table in body.find_all(exp.Table)):
+        others = {old: new for old, new in names.items() if old != each.alias}
+        query = exp.select("*").from_(exp.to_table(each.alias))
+        query.set("with_", exp.With(expressions=[_renamed(each, others)], recursive=True))
+        return written(query)
+    return written(_renamed(body, names))
+
+
+def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
+    """A tree whose tables have other names."""
+    for table in tree.find_all(exp.Table):
+        if table.name in names and not table.db:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+            table.set("this", exp.to_identifier(names[table.name]))
+    return tree
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What pyspark raises for a query that fails: its own kind, and its bridge's for what fails in a task."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        return (PySparkException,)
+    return PySparkException, Py4JJavaError
+
+
+def _message(error: Exception) -> str:
+    """What Spark says, in one line; of an error that a view raises, its words alone."""
+    text = str(error)
+    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):
+        return " ".join(raised[1].split())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)

@@ -1,0 +1,78 @@
+"""One warehouse of real captures, the same as a lake, and one Spark session on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from etq import catalog
+from tests.spark.questions import build
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a warehouse; not to be written to."""
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
+    build(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def duck(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB on the warehouse."""
+    with duckdb.connect(lab, read_only=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base tables of the warehouse as Parquet."""
+    root = tmp_path_factory.mktemp("lake")
+    with duckdb.connect(lab, read_only=True) as connection:
+        for table in catalog.tables():
+            (root / table.name).mkdir()
+            connection.execute(f"COPY {table.name} TO '{root / table.name / 'part.parquet'}' (FORMAT parquet)")
+    return root
+
+
+@pytest.fixture(scope="session")
+def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session with the lake registered; small, as tests share a machine."""
+    pytest.importorskip("pyspark", reason="Spark's answers need pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark's answers need Java 17 or later")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        from pyspark.sql import SparkSession
+
+        import etq.spark
+
+        builder = SparkSession.builder.master("local[2]").appName("tests")
+        settings = {
+            "spark.driver.memory": "1g",
+            "spark.log.level": "ERROR",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than asking a few rows
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        etq.spark.register(session, str(lake))
+    yield session
+    session.stop()

@@ -1,0 +1,123 @@
+"""Questions about captures of all kinds: what is asked of each view, of DuckDB and of Spark alike.
+
+They are real but for a GPU's trace, which is small enough to be kept here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import etq
+from etq import catalog
+from etq.catalog import SqlObject
+from tests.conftest import CAPTURES
+from tests.trace_builders import event, memory, trace, two_steps
+
+# Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
+KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations", "memory", "gpu")
+_TRACES = ("mlp", "mlp_train", "gpu")  # what is asked of traces alone
+_RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}
+_SIDES = (
+    "'side=mlp,device=fleet', 'side=convnet,device=fleet'",
+    "'half=0', 'half=1'",
+    "'mlp', 'values', forced := true",
+)
+# Where a view needs more than a capture, or has more to ask.
+_MORE = {
+    "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
+    "compare_programs": ["'mlp', 'convnet_xnn'"],
+    "delegation": ["'convnet_xnn'", "'demo_str'"],
+    "event_times": ["'loops'"],
+    "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
+    "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
+    "key_averages": ["'mlp_train', \"by\" := 'shape'"],
+    "model_map": ["'mlp', 'pair_mlp'"],
+    "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
+    "op_totals": ["'convnet_xnn', \"by\" := 'instance', skip_first := 3", "'mlp', \"by\" := 'shape', unit := 'ms'"],
+    "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
+    "planned_memory": ["'convnet_xnn'", "'mlp'"],
+    "prof_result_memory": ["'iterations'"],
+    "prof_result_profile": ["'iterations'"],
+    "prof_result_tax": ["'iterations', 'ns'"],
+    "program_size": ["'mlp'"],
+    "regressions": ["'device=fleet', over := 'build'"],
+    "trend": ["'total', NULL, 'device=fleet', over := 'build'"],
+    **{f"compare_{what}": list(_SIDES) for what in ("captures", "ops", "modules", "findings", "metrics")},
+    "compared_captures": list(_SIDES),
+}
+# Views that have no order of their own.
+_ORDERED = {
+    "events": "(FROM events WHERE capture_id <= 4 AND run_index < 5 ORDER BY capture_id, run_index, event_index)",
+    "known_metrics": "(FROM known_metrics ORDER BY name)",
+}
+
+
+def asked() -> list[SqlObject]:
+    """The views and table macros that can be asked."""
+    return [each for each in catalog.public_objects() if each.kind in ("view", "table macro")]
+
+
+def calls(view: SqlObject) -> list[str]:
+    """The questions asked of a view."""
+    if view.kind == "view":
+        return [_ORDERED.get(view.name, view.name)]
+    given = list(_MORE.get(view.name, []))
+    if [each.name for each in view.parameters if each.default is None] == ["capture"]:
+        kinds = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
+        given += [f"'{name}'" for name in kinds if f"'{name}'" not in given]
+    return [f"{view.name}({arguments})" for arguments in given]
+
+
+def _gpu_trace() -> bytes:
+    """Two steps of a GPU's training, with modules and memory."""
+    modules = [
+        event("python_function", "nn.Module: Net_0", 5, 45),
+        event("python_function", "nn.Module: Linear_0", 8, 42),
+        event("python_function", "nn.Module: ReLU_0", 105, 125),
+    ]
+    allocations = [
+        memory(16, 64, 64),
+        memory(25, 128, 128, type=1, device=0),
+        memory(111, -16, 48),
+        memory(115, 32, 80),
+    ]
+    devices = [{"id": 0, "name": "A GPU", "totalGlobalMem": 1000, "computeMajor": 7, "computeMinor": 0, "numSms": 80}]
+    return trace(*two_steps(), *modules, *allocations, deviceProperties=devices)
+
+
+def build(place: Path) -> None:
+    """A warehouse of these captures, with records, programs, labels, metrics, phases and values."""
+    with etq.open(place) as warehouse:
+        for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop"):
+            warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
+        for model in ("mlp", "convnet_xnn"):
+            warehouse.ingest_program(CAPTURES / model / f"{model}.pte")
+        files = {
+            "mlp": "mlp/mlp_100runs.etdp",
+            "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
+            "demo_str": "demo_str/demo_str.etdp",
+            "cond_mixed": "cond/cond_mixed.etdp",
+            "loops": "maploop/maploop.etdp",
+            "memory": "mlp/mlp_alloc.etdp",
+            "mlp_train": "torch/mlp_train.pt.trace.json.gz",
+            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
+            "iterations": "prof_result/iterations.prof_result.bin",
+        }
+        for name, file in files.items():
+            warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
+        warehouse.ingest(_gpu_trace(), name="gpu")
+        buffer = CAPTURES / "mlp/mlp_debug.bin"
+        warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
+        for side in ("mlp", "convnet"):
+            for number, path in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
+                labels = {"side": side, "device": "fleet", "build": str(number)}
+                if side == "mlp":
+                    labels["half"] = str(number % 2)
+                capture = warehouse.ingest(path, name=f"{side}_{number}", labels=labels)
+                warehouse.metric(capture.name, "decode_rate", 10 + number / 7, unit="tokens/s")
+                if side == "mlp":
+                    warehouse.link(capture.name, "mlp")
+        for name, record in _RECORDED.items():
+            warehouse.link(name, record)
+        warehouse.metric("mlp", "temperature", 41)
+        warehouse.phase("mlp", "decode", runs="2-")
