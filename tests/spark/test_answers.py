@@ -57,7 +57,7 @@ def test_nothing_is_left_in_the_session(spark: Any) -> None:
     before = {table.name for table in spark.catalog.listTables()}
     etq.spark.sql(spark, "FROM op_totals('mlp')").collect()
     with pytest.raises(QueryError):
-        etq.spark.sql(spark, "FROM op_totals('no such capture')")
+        rows(etq.spark.sql(spark, "FROM op_totals('no such capture')"))
     assert {table.name for table in spark.catalog.listTables()} == before
 
 
