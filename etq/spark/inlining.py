@@ -133,6 +133,17 @@ def _is_bound(column: exp.Expr, within: exp.Expr) -> bool:
     return False
 
 
+def _is_all_of(query: exp.Query, name: str) -> bool:
+    """Whether a query is `FROM name`, and no more."""
+    if not isinstance(query, exp.Select) or [type(each) for each in query.selects] != [exp.Star]:
+        return False
+    star, source = query.selects[0], query.args["from_"].this if query.args.get("from_") else None
+    if not isinstance(source, exp.Table) or source.name != name or source.args.get("joins"):
+        return False
+    others = [key for key, value in query.args.items() if value and key not in ("expressions", "from_")]
+    return not others and not star.args.get("except_") and not star.args.get("replace")
+
+
 @dataclass
 class _Statement:
     """One statement that is being made: its common table expressions, in order."""
@@ -146,6 +157,9 @@ class _Statement:
     def of(self, query: exp.Query) -> exp.Query:
         """The statement of a query."""
         self._expand(query, {}, "", hoists=True)
+        if self.expressions and _is_all_of(query, self.expressions[-1].alias):
+            # Its order is the answer's only if it is no part of another query.
+            query = self.expressions.pop().this
         if self.expressions:
             query.set("with_", exp.With(expressions=self.expressions, recursive=self.is_recursive or None))
         return query

@@ -14,7 +14,7 @@ from tests.conftest import CAPTURES
 from tests.trace_builders import event, memory, trace, two_steps
 
 # Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
-KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations", "memory", "gpu")
+KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations")
 _TRACES = ("mlp", "mlp_train", "gpu")  # what is asked of traces alone
 _RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}
 _SIDES = (
@@ -30,7 +30,8 @@ _MORE = {
     "event_times": ["'loops'"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
-    "key_averages": ["'mlp_train', \"by\" := 'shape'"],
+    "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'"],
+    "memory_totals": ["'memory'"],
     "model_map": ["'mlp', 'pair_mlp'"],
     "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
     "op_totals": ["'convnet_xnn', \"by\" := 'instance', skip_first := 3", "'mlp', \"by\" := 'shape', unit := 'ms'"],

@@ -91,6 +91,14 @@ def test_what_sqlglot_alone_gets_wrong(query: str, expected: str) -> None:
     assert expected in written(mended(inlined(f"{query} FROM t")))
 
 
+def test_the_order_of_a_view_is_its_statements() -> None:
+    """An engine need not keep the order of what a statement reads from."""
+    text = spark_sql("FROM memory_totals('x')")
+    assert "memory_totals AS (" not in text and "ORDER BY" in text.rpartition(" FROM ")[2]
+    assert spark_sql("FROM memory_totals('x') LIMIT 5").endswith("FROM memory_totals_2 AS memory_totals LIMIT 5")
+    assert spark_sql("SELECT * EXCLUDE (unit) FROM op_totals('x')").endswith("FROM op_totals_2 AS op_totals")
+
+
 def test_transpile_leaves_what_is_not_said_as_a_parameter() -> None:
     result = CliRunner().invoke(main, ["transpile", "op_totals", "--arg", "unit=ms"])
     assert result.exit_code == 0 and ":capture" in result.stdout and "'ms'" in result.stdout
