@@ -22,7 +22,7 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.errors import EtqError, printable
+from etq.errors import printable
 from etq.output import write, write_rows
 
 

@@ -1,4 +1,4 @@
-"""One warehouse of real captures, the same as a lake, and one Spark session on it."""
+"""A warehouse of real captures, the same as a lake, and one Spark session on that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from etq import catalog
+import etq.lake
+from etq.lake import reading
 from tests.spark.questions import build
 
 
@@ -34,13 +35,19 @@ def duck(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="session")
 def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The base tables of the warehouse as Parquet."""
+    """All of the warehouse as a lake, with a second copy of each file that its log doesn't name."""
     root = tmp_path_factory.mktemp("lake")
-    with duckdb.connect(lab, read_only=True) as connection:
-        for table in catalog.tables():
-            (root / table.name).mkdir()
-            connection.execute(f"COPY {table.name} TO '{root / table.name / 'part.parquet'}' (FORMAT parquet)")
+    etq.lake.export(root, lab)
+    for file in list(root.glob("*/*.parquet")):
+        shutil.copyfile(file, file.with_name(f"stray_{file.name}"))
     return root
+
+
+@pytest.fixture(scope="session")
+def duck_on_lake(lake: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB on the lake."""
+    with reading.connect(lake) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,11 @@ _MORE = {
     "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'"],
     "memory_totals": ["'memory'"],
     "model_map": ["'mlp', 'pair_mlp'"],
+    "node_costs": ["'mlp'", "'convnet_xnn'"],
     "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
+    "op_costs": ["'convnet_xnn'"],
     "op_totals": ["'convnet_xnn', \"by\" := 'instance', skip_first := 3", "'mlp', \"by\" := 'shape', unit := 'ms'"],
+    "op_trends": ["'device=fleet', over := 'build'"],
     "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
     "planned_memory": ["'convnet_xnn'", "'mlp'"],
     "prof_result_memory": ["'iterations'"],
@@ -43,12 +46,17 @@ _MORE = {
     "program_size": ["'mlp'"],
     "regressions": ["'device=fleet', over := 'build'"],
     "trend": ["'total', NULL, 'device=fleet', over := 'build'"],
-    **{f"compare_{what}": list(_SIDES) for what in ("captures", "ops", "modules", "findings", "metrics")},
+    **{f"compare_{what}": list(_SIDES) for what in ("captures", "parts", "ops", "modules", "findings", "metrics")},
     "compared_captures": list(_SIDES),
 }
 # Views that have no order of their own.
 _ORDERED = {
-    "events": "(FROM events WHERE capture_id <= 4 AND run_index < 5 ORDER BY capture_id, run_index, event_index)",
+    "events": """(
+        FROM events
+        WHERE capture_id IN (SELECT c.capture_id FROM captures AS c WHERE c.name IN ('mlp', 'demo_str', 'cond_mixed'))
+            AND run_index < 5
+        ORDER BY capture_id, run_index, event_index
+    )""",
     "known_metrics": "(FROM known_metrics ORDER BY name)",
 }
 

@@ -26,9 +26,9 @@ QUESTIONS = [call for each in PORTABLE for call in calls(each)]
 
 
 @pytest.mark.parametrize("call", QUESTIONS)
-def test_spark_answers_as_duckdb_does(call: str, duck: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_spark_answers_as_duckdb_does(call: str, duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
     try:
-        expected = duck.execute(f"FROM {call}")
+        expected = duck_on_lake.execute(f"FROM {call}")
     except duckdb.Error as error:
         with pytest.raises(QueryError) as raised:  # in making the rows that are kept, or the last ones
             rows(etq.spark.sql(spark, f"FROM {call}"))
@@ -40,17 +40,17 @@ def test_spark_answers_as_duckdb_does(call: str, duck: duckdb.DuckDBPyConnection
     assert differences(expected.fetchall(), found.collect()) == []
 
 
-def test_what_is_asked_around_a_view(duck: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_what_is_asked_around_a_view(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
     query = """WITH ops AS (FROM op_totals('mlp', unit := 'us'))
         SELECT o.op, o.total / (SELECT sum(p.total) FROM ops AS p) AS part FROM ops AS o
         WHERE o.kind = 'kernel' ORDER BY o.total DESC, o.op LIMIT 3"""
-    expected = duck.execute(query).fetchall()
+    expected = duck_on_lake.execute(query).fetchall()
     assert differences(expected, etq.spark.sql(spark, query).collect()) == [] and len(expected) == 3
 
 
-def test_views_without_parameters_are_views_of_the_session(duck: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_views_without_parameters_are_views_of_the_session(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
     query = "SELECT name, runs, events, labels FROM capture_summary ORDER BY name"
-    assert differences(duck.execute(query).fetchall(), spark.sql(query).collect()) == []
+    assert differences(duck_on_lake.execute(query).fetchall(), spark.sql(query).collect()) == []
 
 
 def test_nothing_is_left_in_the_session(spark: Any) -> None:
@@ -61,28 +61,28 @@ def test_nothing_is_left_in_the_session(spark: Any) -> None:
     assert spark.sql("SHOW TABLES").collect() == before != []
 
 
-def test_a_statement_stands_alone(duck: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_a_statement_stands_alone(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
     """What `etq transpile` prints, in any session that has the tables."""
     query = etq.spark.spark_sql("FROM memory_totals($capture)")
     found = spark.sql(query, args={"capture": "memory"}).collect()
-    assert differences(duck.execute("FROM memory_totals('memory')").fetchall(), found) == [] and found
+    assert differences(duck_on_lake.execute("FROM memory_totals('memory')").fetchall(), found) == [] and found
 
 
 def test_folders_of_partitions_are_no_columns(lake: Path, tmp_path: Path, spark: Any) -> None:
     part = tmp_path / "labels" / "bucket=1"
     part.mkdir(parents=True)
-    (part / "a.parquet").write_bytes((lake / "labels/part.parquet").read_bytes())
+    (part / "a.parquet").write_bytes(min((lake / "labels").iterdir()).read_bytes())
     frame = read_table(spark, str(tmp_path), catalog.objects()["labels"])
     assert frame.columns == ["capture_id", "key", "value"] and frame.count() > 0
     with pytest.raises(WarehouseError, match="no table metrics of a lake"):
         read_table(spark, str(tmp_path), catalog.objects()["metrics"])
 
 
-def test_a_question_on_the_command_line(lake: Path, spark: Any, duck: duckdb.DuckDBPyConnection) -> None:
+def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
     """In a process of its own, as the session here is this one's."""
     query = "SELECT o.op, o.total_ticks FROM op_totals('mlp') AS o"
     command = [sys.executable, "-m", "etq", "sql", query, "--engine", "spark", "--lake", str(lake), "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    expected = [{"op": op, "total_ticks": ticks} for op, ticks in duck.execute(query).fetchall()]
+    expected = [{"op": op, "total_ticks": ticks} for op, ticks in duck_on_lake.execute(query).fetchall()]
     assert json.loads(ran.stdout) == expected and "FutureWarning" not in ran.stderr
