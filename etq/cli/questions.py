@@ -209,7 +209,7 @@ def sql(
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
-    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake lab.lake
+    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")

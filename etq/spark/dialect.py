@@ -51,6 +51,13 @@ def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
     return writer.func("GET", node.this, place)
 
 
+def _contains(writer: SparkGenerator, node: exp.ArrayContains) -> str:
+    """Whether a list has an element; NULL, which Spark takes for no list, has none that is known."""
+    if isinstance(node.this, exp.Null):
+        return "CAST(NULL AS BOOLEAN)"
+    return writer.func("ARRAY_CONTAINS", node.this, node.expression)
+
+
 def _one() -> exp.Expr:
     return exp.Literal.number(1)
 
@@ -202,6 +209,7 @@ class EtqSpark(Spark):
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
             **SparkGenerator.TRANSFORMS,
             exp.Anonymous: _called,
+            exp.ArrayContains: _contains,
             exp.ArrayOverlaps: lambda writer, node: writer.func("ARRAYS_OVERLAP", node.this, node.expression),
             exp.ArraySize: lambda writer, node: writer.func("ARRAY_SIZE", node.this),
             exp.Bracket: _bracket,

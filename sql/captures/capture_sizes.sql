@@ -1,5 +1,4 @@
 -- What each table takes in the file, by its blocks.
--- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   table_name: the table
 --   bytes: its bytes

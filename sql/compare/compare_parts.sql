@@ -92,7 +92,7 @@ parts AS (
     FROM sided AS d
     LEFT JOIN opened AS o ON o.side = d.side AND o.item = d.item
     WHERE d.is_added
-    UNION ALL BY NAME
+    UNION ALL
     SELECT d.*, d.ticks AS own_ticks
     FROM sided AS d
     JOIN opened AS o
@@ -116,11 +116,14 @@ paired AS (
     FROM parts AS p
     WHERE p.ticks IS NOT NULL
     GROUP BY p.scope, p.item
-    UNION ALL BY NAME
+    UNION ALL
     SELECT
         t.scope,
+        NULL AS item,
+        NULL AS module_path,
         '(beside ops)' AS op,
         'rest' AS kind,
+        NULL AS instruction_id,
         any_value(t.base_ticks)
         - coalesce(fsum(p.own_ticks) FILTER (WHERE p.side = 'base'), 0) AS base_ticks,
         any_value(t.new_ticks)

@@ -24,7 +24,7 @@ CREATE MACRO _execute_nodes(
 WITH
 parts AS (
     SELECT
-        l.places[:i.level] AS places,
+        l.places[1:i.level] AS places,
         i.level,
         CASE WHEN len(l.places) = i.level THEN l.calls ELSE 0 END AS calls,
         CASE WHEN len(l.places) = i.level THEN l.self_ticks ELSE 0 END
@@ -61,7 +61,7 @@ SELECT
     p.total_ticks
 FROM placed AS p
 LEFT JOIN placed AS o
-    ON o.level = p.level - 1 AND o.places = p.places[:p.level - 1];
+    ON o.level = p.level - 1 AND o.places = p.places[1:p.level - 1];
 
 -- The nodes of `time_tree` of a trace: events of one name within those of one
 -- name, and so on. What devices ran is left out, as it is within no event, and
