@@ -30,6 +30,7 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
 -- values one behind the other. Where they would take longer than the call, they
 -- are shrunk to it; what is no unit of time (cycles, unknown) fills it; bytes and
 -- counts are moments at the call's start.
+-- Engines: duckdb (a window orders the rows of a named one, which Spark has no form for)
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
