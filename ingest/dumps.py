@@ -14,6 +14,8 @@ from etq.ingest.etdump_schema import IDENTIFIER
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
 _SHORTEST_FIRST_LINE: Final = 16
+# What a device prints before a line of a dump: looked at again for each word of it.
+_LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
 _CHANGING: Final = re.compile(rb"[\d\s.:]+")
@@ -83,9 +85,11 @@ def dumps_in_log(data: Any) -> list[bytes]:
     lines: list[bytes] = []
     first_prefix = b""
     wanted = letters = 0
-    for line in _LINE.finditer(data):
-        for match in _BASE64.finditer(line.group()):
-            token, prefix = match.group(), line.group()[: match.start()]
+    for line in map(re.Match.group, _LINE.finditer(data)):
+        for match in _BASE64.finditer(line):
+            if match.start() > _LONGEST_PREFIX:
+                break
+            token, prefix = match.group(), line[: match.start()]
             head = _decoded(token[:16])
             if len(token) >= _SHORTEST_FIRST_LINE and is_etdump(head):
                 if lines:
@@ -95,7 +99,7 @@ def dumps_in_log(data: Any) -> list[bytes]:
                 wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
             elif not lines or not _is_next(lines, token, letters, wanted):
                 continue
-            elif _shape(prefix) != first_prefix and token != line.group().strip(_AROUND):
+            elif _shape(prefix) != first_prefix and token != line.strip(_AROUND):
                 continue
             lines.append(token)
             letters += len(token)

@@ -25,8 +25,6 @@ from etq.ingest.runner_stats import is_runner_stats, stats_batch
 from etq.ingest.xctest_log import xctest_metrics
 
 _OBSERVED: Final = re.compile(rb"PyTorchObserver[ \t]+(?=\{)")
-# A unit that is part of a metric's name: avg_inference_latency(ms).
-_WITH_UNIT: Final = re.compile(r"(.+?)\s*\(([^()]+)\)")
 _UNITS: Final = {"mb": "MB", "kb": "kB", "gb": "GB", "b": "B"}
 
 
@@ -133,6 +131,8 @@ def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:
 
 
 def _named(name: str, value: float) -> Metric:
-    if (split := _WITH_UNIT.fullmatch(name)) is None:
+    """A metric whose unit may be part of its name: avg_inference_latency(ms)."""
+    before, bracket, unit = name.removesuffix(")").rpartition("(")
+    if not name.endswith(")") or not bracket or not unit or ")" in unit or not before.strip():
         return Metric(name, value)
-    return Metric(split[1], value, _UNITS.get(split[2], split[2]))
+    return Metric(before.rstrip(), value, _UNITS.get(unit, unit))

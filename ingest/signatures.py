@@ -24,7 +24,7 @@ CONTROL_NAMES: Final = frozenset({"JF_CALL", "MOVE_CALL", "FREE_CALL"})
 KERNEL_PREFIX: Final = "native_call_"
 
 # QNN, for one, writes the unit of a delegate's value behind its name: `Accelerator (execute) time (cycles)`.
-_UNIT_SUFFIX: Final = re.compile(r"\s*\((us|cycles|bytes|count)\)\s*$", re.IGNORECASE)
+_UNIT_SUFFIX: Final = re.compile(r"\((us|cycles|bytes|count)\)$", re.IGNORECASE)
 # XNNPACK numbers the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
 _SERIAL_NUMBER: Final = re.compile(r" #\d+$")
 # Vulkan names a dispatch by kernel, sizes and id, between braces: `{"kernel_name": "conv2d", …, "dispatch_id": 7}`.
@@ -77,7 +77,9 @@ def event_family(key: EventKey) -> str:
         return label
     if (vulkan := _VULKAN_KERNEL.search(label)) is not None:
         return vulkan.group(1).strip()
-    return _SERIAL_NUMBER.sub("", _UNIT_SUFFIX.sub("", label))
+    if _UNIT_SUFFIX.search(label.rstrip()) is not None:
+        label = _UNIT_SUFFIX.sub("", label.rstrip()).rstrip()
+    return _SERIAL_NUMBER.sub("", label)
 
 
 def event_value_unit(key: EventKey, synthetic: bool) -> str:
@@ -87,6 +89,6 @@ def event_value_unit(key: EventKey, synthetic: bool) -> str:
     """
     if event_kind(key) != "delegate":
         return "ticks"
-    if (suffix := _UNIT_SUFFIX.search(event_label(key))) is not None:
+    if (suffix := _UNIT_SUFFIX.search(event_label(key).rstrip())) is not None:
         return suffix.group(1).lower()
     return "unknown" if synthetic else "ticks"

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Parquet files in a folder, where one file is outgrown. Every command asks it with --db DIR."""
+    """Keep the tables as Parquet files in a folder, where one file is outgrown. Every command asks it with --db DIR.
+
+    \b
+    etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
+    etq ops run --db fleet
+    """
 
 
 @lake.command()

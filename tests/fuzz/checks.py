@@ -7,7 +7,7 @@ import resource
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,11 +193,11 @@ class Lab:
         if given.kind == "record":
             found = house.ingest_record(content, name="fuzz")
             if way % 2:
-                house.link(self.capture, found)
+                _tried(lambda: house.link(self.capture, found))
         elif given.kind == "program":
             program = house.ingest_program(content, name="fuzz")
             if way % 2:
-                house.link(self.capture, program)
+                _tried(lambda: house.link(self.capture, program))
         elif given.kind == "metrics":
             house.ingest_metrics(self.capture, content)
         elif given.kind == "sidecar":
@@ -226,7 +226,7 @@ class Lab:
         else:
             found = house.ingest(content, name="fuzz")
             if way % 4 == 3:
-                house.link(found, self.record)
+                _tried(lambda: house.link(found, self.record))
                 _ask(house, found)
 
     def clear(self) -> None:
@@ -264,8 +264,17 @@ class Lab:
 
 
 def _ask(warehouse: Warehouse, capture: Capture) -> None:
+    """Ask views, which may refuse to answer: of times that 64 bits don't hold, say."""
     for view in VIEWS:
-        warehouse.rows(f"FROM {view}($capture)", capture=capture)
+        _tried(lambda view=view: warehouse.rows(f"FROM {view}($capture)", capture=capture))  # type: ignore[misc]
+
+
+def _tried(call: Callable[[], object]) -> None:
+    """What is done with a file that is stored: it may be refused, and the file stays."""
+    try:
+        call()
+    except EtqError as error:
+        refused(error)
 
 
 def kind_of_error(error: BaseException) -> str:

@@ -113,7 +113,10 @@ def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
             running.append(Child(waiting.pop(), plan))
         time.sleep(0.1)
         for child in list(running):
+            known = len(report.failures)
             left = _watched(child, report)
+            for each in report.failures[known:] if watch else []:
+                print(f"seed {each['seed']}: {each['failure']}", flush=True)
             if left is not None:
                 child.close()
                 running.remove(child)

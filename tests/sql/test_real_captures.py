@@ -182,6 +182,7 @@ OF_RECORDS = {
     "event_ops",
     "delegate_coverage",
     "node_totals",
+    "module_ops",
 }
 
 

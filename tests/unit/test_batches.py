@@ -197,7 +197,7 @@ def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse,
     etq.open(tmp_path / "lab.duckdb").close()
     with (
         etq.open(tmp_path / "lab.duckdb", read_only=True) as reader,
-        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only, so that nothing can be ingested"),
+        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only, so that nothing can be written"),
     ):
         reader.ingest_many(FLEET)
 

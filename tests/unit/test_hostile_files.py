@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import struct
 import subprocess
@@ -23,8 +24,11 @@ from etq.ingest import dictionary
 from etq.ingest.flatbuffer import string_views
 from etq.warehouse import Warehouse
 from tests import prof_result_builders, program_builders
-from tests.builders import DebugEvent, Tensor, dump, execute, kernel, run
+from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, kernel, run
+from tests.fuzz import checks
 from tests.fuzz.flatbuffer_damage import layout_of
+from tests.fuzz.inputs import Input
+from tests.fuzz.originals import Original
 
 LARGE = 2**20
 BOMB = 2**28
@@ -238,3 +242,25 @@ def test_a_type_of_a_tensor_beyond_all_bytes_has_none() -> None:
     assert tensor_at(bytes(64), "float32", [2**40, 2**40], [1, 1], 0) is None
     assert tensor_at(bytes(64), "uint8", [2**63 - 1] * 64, [], 0) is None
     assert isinstance(tensor_at(bytes(64), "uint8", [8], [1], 0), np.ndarray)
+
+
+LONG = 400_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("metrics", b"Test Case '-[A test_load_a" + b"_pte" * (LONG // 4)),
+        (
+            "metrics",
+            b"Test Case '-[A test_load_a_pte]' measured [Clock Monotonic Time, s] " + b"values: [" * (LONG // 9),
+        ),
+        ("metrics", json.dumps([{"metric": "a" + " " * LONG, "actualValue": 1}]).encode()),
+        ("etdump", dump(run("Execute", delegate_call(0, 9), delegated("a" + " " * LONG, 1, 2)))),
+        ("log", b"abcd " * (LONG // 5)),
+    ],
+    ids=["a test's name", "values", "a metric's name", "an event's name", "a line of a log"],
+)
+def test_long_lines_take_no_time(kind: str, content: bytes) -> None:
+    """What is tried in all ways takes minutes at this length; `read` fails above a second of the processor."""
+    checks.read(Input(kind, Original(kind, "file", content), content, None, ()))

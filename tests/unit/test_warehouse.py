@@ -224,7 +224,9 @@ def test_records_of_schema_2_get_their_arguments_when_ingested_again(tmp_path: P
         warehouse.ingest_record(record)
         made = [warehouse.rows(f"FROM {table}")[1] for table in ("node_values", "node_arguments")]
         warehouse.connection.execute(
-            """DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
+            """DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index; DROP TABLE capture_ops;
+               ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
+               ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )
     with etq.open(path) as warehouse:
