@@ -12,7 +12,7 @@ import duckdb
 from etq.lake import log
 from etq.lake.log import Segment, State, TakenError
 from etq.lake.reading import connect
-from etq.lake.segments import KINDS, parts, remove, rewrite, write
+from etq.lake.segments import KINDS, parts, rewrite, take_back, write
 from etq.merging import longer_names
 from etq.warehouse import Warehouse, open
 
@@ -68,15 +68,10 @@ def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) ->
                     log.commit(lake, state, written, removed)
                 return told
             except TakenError:
-                _take_back(lake, written)
+                take_back(lake, written)
             except BaseException:
-                _take_back(lake, written)
+                take_back(lake, written)
                 raise
-
-
-def _take_back(lake: Path, written: list[Segment]) -> None:
-    for segment in written:
-        remove(lake, segment)
 
 
 def _write_lacking(

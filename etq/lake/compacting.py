@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from etq import catalog
 from etq.lake import log
 from etq.lake.log import Segment, State, TakenError
 from etq.lake.reading import connect
-from etq.lake.segments import EVENTS, KINDS, MOST_CONTENTS, MOST_EVENTS, remove, rewrite
+from etq.lake.segments import EVENTS, KINDS, MOST_CONTENTS, MOST_EVENTS, rewrite, take_back
 
 # A file of no segment may be one that a writer has not noted yet, or that a reader of the lake as it was still reads.
 _LEFT_SECONDS: Final = 24 * 3600
@@ -21,8 +22,8 @@ _LEFT_SECONDS: Final = 24 * 3600
 def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECONDS) -> tuple[int, int]:
     """Put small segments together, as large as one may be. Returns the numbers of segments before and after.
 
-    Readers go on with what they have: files that no segment names any more are deleted once they are a day (or
-    `leave_seconds`) old.
+    Readers go on with what they have: files that no segment names any more are deleted a day (or `leave_seconds`)
+    after they were written or taken out.
 
     Raises `WarehouseError` for what is no lake, or is damaged.
     """
@@ -41,11 +42,9 @@ def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECOND
             _delete_left(lake, after, leave_seconds)
             return len(state.segments), len(after.segments)
         except TakenError:
-            for segment in written:
-                remove(lake, segment)
+            take_back(lake, written)
         except BaseException:
-            for segment in written:
-                remove(lake, segment)
+            take_back(lake, written)
             raise
 
 
@@ -78,5 +77,6 @@ def left_files(lake: Path, state: State) -> Iterator[Path]:
 def _delete_left(lake: Path, state: State, leave_seconds: float) -> None:
     # What is named by an entry that has come since is younger than that.
     for path in left_files(lake, state):
-        if path.stat().st_mtime < time.time() - leave_seconds:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # Another one deletes them, too.
+            if path.stat().st_mtime < time.time() - leave_seconds:
+                path.unlink()

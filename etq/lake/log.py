@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -98,6 +99,11 @@ def commit(lake: Path, state: State, added: Iterable[Segment], removed: Iterable
     Raises `TakenError` if another writer has changed it since.
     """
     new, gone = list(added), list(removed)
+    for name in gone:
+        # Who reads them still has as long as if they were written now.
+        for table in state.segments[name].rows:
+            with suppress(FileNotFoundError):
+                os.utime(state.segments[name].file(lake, table))
     segments = {name: each for name, each in state.segments.items() if name not in gone}
     segments.update({each.name: each for each in new})
     number = state.number + 1

@@ -13,6 +13,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.errors import WarehouseError, message_of
+from etq.lake import log
 from etq.lake.log import Segment, settle
 
 # What has keys of its own, those that others refer to first.
@@ -123,6 +124,14 @@ def remove(lake: Path, segment: Segment) -> None:
     """Delete the files of a segment."""
     for table in segment.rows:
         segment.file(lake, table).unlink(missing_ok=True)
+
+
+def take_back(lake: Path, written: Sequence[Segment]) -> None:
+    """Delete the files of segments, but of those that the log names: what failed may have failed behind that."""
+    named = log.read(lake).segments
+    for segment in written:
+        if segment.name not in named:
+            remove(lake, segment)
 
 
 def _write(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> int:

@@ -220,6 +220,37 @@ def test_compacting_changes_no_answer(tmp_path: Path) -> None:
         assert len([*(lake / table.name).glob("*.parquet")]) <= 1
 
 
+def test_readers_keep_old_files_for_a_day(tmp_path: Path) -> None:
+    """A day from when they were taken out, not from when they were written."""
+    lake = tmp_path / "lake"
+    for path in FLEET[:3]:
+        one_of([path], lake)
+    for path in lake.rglob("*.parquet"):
+        os.utime(path, (time.time() - 10**6,) * 2)
+    with etq.open(lake) as older:
+        assert compact(lake) == (3, 1)
+        assert older.rows("SELECT count(DISTINCT e.capture_id) FROM event_ticks AS e")[1] == [(3,)]
+
+
+def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "lake"
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "settle", fails)
+        with pytest.raises(OSError, match="the disk is gone"):
+            one_of(FLEET[:1], lake)
+    one_of(FLEET[1:2], lake)
+    with monkeypatch.context() as patched:
+        patched.setattr("etq.lake.compacting._delete_left", fails)
+        with pytest.raises(OSError, match="the disk is gone"):
+            compact(lake)
+    assert [fault for fault in check(lake) if not fault.is_left_over] == []
+    assert len(contents(lake)) == 2 and len(log.read(lake).segments) == 1
+
+
 def _add_some(lake: Path, files: list[Path]) -> None:
     for path in files:
         one_of([path], lake, writer=str(os.getpid()))
