@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 import etq
@@ -70,7 +71,9 @@ def test_readme_commands_parse() -> None:
     for line in README.splitlines():
         if line.startswith("    etq "):
             name, *arguments = shlex.split(line.split(" | ")[0], comments=True)[1:]
-            main.commands[name].make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
+            command = main.get_command(click.Context(main), name)
+            assert command is not None, line
+            command.make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.2, 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -12,9 +13,46 @@ import etq
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
 
+# Which module of this package defines which commands: it is imported when one of them is asked for.
+_MODULES = {
+    "compare": ["compare"],
+    "costs": ["flops", "roofline"],
+    "export": ["export"],
+    "files": ["ingest", "inspect", "link"],
+    "flame": ["flame"],
+    "gate": ["gate"],
+    "house": ["compact", "merge", "prune", "remove"],
+    "labels": ["captures", "label"],
+    "lake": ["lake"],
+    "metrics": ["metric", "phase"],
+    "ops": ["map", "ops"],
+    "plan": ["plan"],
+    "programs": ["program"],
+    "questions": [
+        "advice", "breakdown", "coverage", "decode", "delegates", "demo", "events", "graph", "kernels", "load",
+        "memory", "modules", "percentiles", "sources", "sql", "steps", "tax", "views",
+    ],
+    "report": ["report"],
+    "spark": ["transpile"],
+    "trends": ["regressions", "trend"],
+    "values": ["gap", "reference", "values"],
+}  # fmt: skip
+_MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
+
 
 class _Group(click.Group):
-    """Turns expected failures into one line on stderr and status 1; with --debug, into a traceback."""
+    """Imports the module of a command when it is asked for; turns expected failures into one line on stderr.
+
+    The status is 1 then; with --debug a traceback is shown instead.
+    """
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_MODULE_OF)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name in _MODULE_OF:
+            import_module(f"etq.cli.{_MODULE_OF[name]}")
+        return super().get_command(context, name)
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -82,26 +120,3 @@ def run() -> NoReturn:
     except BrokenPipeError:
         status = 1
     os._exit(status if isinstance(status, int) else 1)
-
-
-# The commands add themselves to the group above.
-from etq.cli import (  # noqa: E402
-    compare,  # noqa: F401
-    costs,  # noqa: F401
-    export,  # noqa: F401
-    files,  # noqa: F401
-    flame,  # noqa: F401
-    gate,  # noqa: F401
-    house,  # noqa: F401
-    labels,  # noqa: F401
-    lake,  # noqa: F401
-    metrics,  # noqa: F401
-    ops,  # noqa: F401
-    plan,  # noqa: F401
-    programs,  # noqa: F401
-    questions,  # noqa: F401
-    report,  # noqa: F401
-    spark,  # noqa: F401
-    trends,  # noqa: F401
-    values,  # noqa: F401
-)
