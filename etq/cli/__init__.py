@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 
 import click
 
-import etq
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
 
 # Which module of this package defines which commands: it is imported when one of them is asked for.
 _MODULES = {
     "compare": ["compare"],
+    "completion": ["completion"],
     "costs": ["flops", "roofline"],
     "export": ["export"],
     "files": ["ingest", "inspect", "link"],
@@ -38,6 +38,10 @@ _MODULES = {
     "values": ["gap", "reference", "values"],
 }  # fmt: skip
 _MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
+
+
+# By this variable a shell's function asks what a line goes on with.
+COMPLETING = "_ETQ_COMPLETE"
 
 
 class _Group(click.Group):
@@ -80,13 +84,32 @@ def _fail(message: str, context: click.Context) -> NoReturn:
     sys.exit(1)
 
 
+def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from etq.version import versions
+
+    told = versions()
+    click.echo(f"etq, version {told.pop('etq')}")
+    for name, version in told.items():
+        click.echo(f"{name:<10}  {version}")
+    context.exit()
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(etq.__version__, prog_name="etq")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_versions,
+    help="Show the versions of etq and of what answers depend on.",
+)
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="By default on a terminal, unless NO_COLOR is set.",
+    help="Colours: by default on a terminal, unless NO_COLOR is set.",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
@@ -110,8 +133,12 @@ def run() -> NoReturn:
     status: Any = 0
     # A name that the terminal's encoding has no letters for is no reason to fail.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if COMPLETING in os.environ:
+        from etq.cli import completion
+
+        completion.install()
     try:
-        main()
+        main(prog_name="etq")
     except SystemExit as end:
         status = end.code
     try:
