@@ -15,7 +15,7 @@ from etq.said import Said
 
 if TYPE_CHECKING:
     from etq.batches import Outcome
-    from etq.sources import TimeScale
+    from etq.words import TimeScale
 
 Given = str | os.PathLike[str] | bytes
 

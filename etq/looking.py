@@ -11,8 +11,9 @@ import duckdb
 
 from etq import catalog, schema
 from etq.handles import Capture, Program, Record
-from etq.sources import TimeScale, checked_time_scale
+from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
+from etq.words import TimeScale
 
 Result = TypeVar("Result")
 

@@ -9,11 +9,9 @@ from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
-from typing import Literal, get_args
 
 from etq.errors import FormatError, WarehouseError, displayed
-
-TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
+from etq.words import UNITS
 
 
 class Source:
@@ -78,9 +76,8 @@ def checked_moment(captured_at: datetime | None) -> datetime | None:
 
 
 def checked_time_scale(time_scale: str | None) -> str | None:
-    known = get_args(TimeScale)
-    if time_scale is not None and time_scale not in known:
-        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
+    if time_scale is not None and time_scale not in UNITS:
+        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(UNITS)}")
     return time_scale
 
 

@@ -24,7 +24,8 @@ from etq.errors import QueryError, WarehouseError, message_of
 from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
 from etq.house import Keeping
-from etq.sources import TimeScale, checked_clock_bits, checked_moment, checked_time_scale
+from etq.sources import checked_clock_bits, checked_moment, checked_time_scale
+from etq.words import TimeScale
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder

@@ -19,6 +19,7 @@ from etq.cli.options import (
 )
 from etq.errors import EtqError
 from etq.export import FORMATS, NEEDS, parts, refuse_existing, to_file
+from etq.words import OPS_BY
 
 GRAPHS = ("edge_dialect_exported_program", "exported_program")
 
@@ -32,7 +33,7 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
     "--run", "runs", type=click.IntRange(0), multiple=True, metavar="N",
     help="chrome, speedscope: only the run of that run_index; may be repeated.",
 )  # fmt: skip
-@click.option("--by", metavar="BY", help="hud: ops too; what one op is, as in etq ops.")
+@click.option("--by", type=click.Choice(OPS_BY), help="hud: ops, too; what one op is, as in etq ops.")
 @click.option("--method", metavar="NAME", help="model-explorer: the method, where several ran.")
 @click.option("--graph", type=click.Choice(GRAPHS), help="model-explorer: the graph.  [default: the first]")
 @unit_option(None)
