@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from etq.warehouse import Capture, Program, Record, Warehouse
 
 
-# What profiling files are called.
-IN_FOLDERS: Final = ("*.etdp", "*.pt.trace.json", "*.pt.trace.json.gz", "*.prof_result.bin")
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -238,9 +236,12 @@ def files_of(argument: str) -> list[str]:
     """A file; of a folder the profiling files in it and below, by name."""
     if not Path(argument).is_dir():
         return [argument]
-    found = sorted(str(path) for pattern in IN_FOLDERS for path in Path(argument).rglob(pattern))
+    from etq.ingest.captures import FORMATS
+
+    patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
+    found = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
     if not found:
-        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(IN_FOLDERS)})")
+        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(patterns)})")
     return found
 
 
