@@ -16,7 +16,6 @@ import pytest
 
 import etq
 from etq import _views, catalog
-from etq.warehouse import Warehouse
 from tests.slower import slower
 
 ROOT = Path(__file__).parents[1]
@@ -55,14 +54,6 @@ def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "run.etdp").write_bytes((ROOT / "datasets/mlp_100runs.etdp").read_bytes())
     for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
         exec(compile(ast.parse(code), "README.md", "exec"), {})
-
-
-def test_readme_sql_runs(warehouse: Warehouse) -> None:
-    warehouse.ingest(ROOT / "datasets/mlp_100runs.etdp", name="run", labels={"build": "1"})
-    warehouse.ingest(ROOT / "datasets/mlp_xnn_100runs.etdp", labels={"build": "2"})
-    for query in re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL):
-        rows = warehouse.sql(query).fetchall()
-        assert {row[0] for row in rows} == {"1", "2"}
 
 
 def test_readme_commands_parse() -> None:
