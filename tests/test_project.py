@@ -104,13 +104,17 @@ def test_dependencies_go_one_way() -> None:
                 )
 
 
+# One page, opened once for all its tests.
+LONG = {"tests/browser/test_report.py"}
+
+
 def test_no_module_is_too_long() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for folder in ("etq", "ingest")
+        for folder in ("etq", "ingest", "tests")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
+    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG} == {}
 
 
 def test_nothing_else_is_on_the_top_level() -> None:
