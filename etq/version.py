@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib import metadata
 from typing import Final
 
 VERSION: Final = "0.1.0"
@@ -18,17 +16,20 @@ LIBRARIES: Final = (
 
 def versions() -> dict[str, str]:
     """Versions by name, read from what is installed: none of it is loaded, and what isn't there is left out."""
+    # Every command's start loads this module, which takes no time without these two.
+    import platform
+    from importlib import metadata
+
+    def installed(library: str) -> str | None:
+        try:
+            return metadata.version(library)
+        except metadata.PackageNotFoundError:
+            return None
+
     return {
         "etq": VERSION,
         "schema": str(SCHEMA_VERSION),
         "Python": platform.python_version(),
-        **{name: version for name in LIBRARIES if (version := _installed(name)) is not None},
+        **{name: version for name in LIBRARIES if (version := installed(name)) is not None},
         "platform": platform.platform(),
     }
-
-
-def _installed(library: str) -> str | None:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return None

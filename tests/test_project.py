@@ -92,19 +92,6 @@ def test_readme_gate(tmp_path: Path, factor: float, status: int) -> None:
         assert "| 4 | slower | " in slowest
 
 
-def test_dependencies_go_one_way() -> None:
-    """Data moves left to right: ingest knows nothing of databases, sql nothing of Python."""
-    for path in (ROOT / "ingest").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                assert not name.startswith("duckdb"), path.name
-                assert not name.startswith("etq") or name.startswith(("etq.ingest", "etq.errors")), (
-                    f"{path.name}: {name}"
-                )
-
-
 # One page, opened once for all its tests.
 LONG = {"tests/browser/test_report.py"}
 
