@@ -20,7 +20,7 @@ from etq.errors import EtqError
 
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
-_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)")
+_CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
@@ -82,20 +82,36 @@ def quoted(text: str) -> str:
 @cache
 def objects() -> dict[str, SqlObject]:
     """Every object by name, each behind those that it uses."""
-    found = _read()
-    return {name: found[name] for name in _in_order(found, found)}
+    return {name: _object_named(name) for name in _in_order(_places())}
 
 
 @cache
-def _read() -> dict[str, SqlObject]:
+def _sources() -> dict[str, str]:
+    """The text of each SQL file, by its path under `etq.sql`."""
     root = Path(__file__).parent / "sql"
-    found: dict[str, SqlObject] = {}
-    for path in sorted((root if root.exists() else _installed_root()).glob("*/*.sql")):
-        for parsed in parse(path.read_text(), f"{path.parent.name}/{path.name}"):
-            if parsed.name in found:
-                raise ValueError(f"{parsed.file}: {parsed.name} is defined in {found[parsed.name].file} too")
-            found[parsed.name] = parsed
+    files = sorted((root if root.exists() else _installed_root()).glob("*/*.sql"))
+    return {f"{path.parent.name}/{path.name}": path.read_bytes().decode() for path in files}
+
+
+@cache
+def _places() -> dict[str, tuple[str, bool]]:
+    """The file of each object, and whether it is a macro: all that is known of those that nobody asks for."""
+    found: dict[str, tuple[str, bool]] = {}
+    for file, source in _sources().items():
+        for word, name in _CREATE.findall(source):
+            if name in found:
+                raise ValueError(f"{file}: {name} is defined in {found[name][0]} too")
+            found[name] = file, word == "MACRO"
     return found
+
+
+@cache
+def _parsed(file: str) -> dict[str, SqlObject]:
+    return {each.name: each for each in parse(_sources()[file], file)}
+
+
+def _object_named(name: str) -> SqlObject:
+    return _parsed(_places()[name][0])[name]
 
 
 def _installed_root() -> Path:
@@ -125,13 +141,12 @@ def public_object(name: str) -> SqlObject:
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """The objects of these names and all that they use, in an order to create them in."""
-    found = _read()
-    return [found[name] for name in _in_order((name for name in names if name in found), found)]
+    return [_object_named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def objects_of_linking() -> list[str]:
     """The names of what is needed to link a capture to a record."""
-    of_records = [each.name for each in objects().values() if each.file == "tables/records.sql"]
+    of_records = list(_parsed("tables/records.sql"))
     finders = ["_find_methods", "_find_event_nodes", "_find_aligned_nodes", "_find_event_ops", "_link_findings"]
     return [*of_records, *finders]
 
@@ -220,29 +235,29 @@ def _documented_column(line: str, place: str) -> Column:
     return Column(match[1], match[2])
 
 
-def _uses(user: SqlObject, found: dict[str, SqlObject]) -> list[str]:
+@cache
+def _uses(user: SqlObject) -> list[str]:
     """The names of the objects that a definition mentions: a few too many at worst (a column of an object's name)."""
     if user.kind == "table":  # of a table's words, only its columns' could be another's name
         return []
     code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
+    places = _places()
     words = dict.fromkeys(_WORD.findall(code))  # a macro only where it is called
     return [
-        word.rstrip("(")
+        name
         for word in words
-        if (used := found.get(word.rstrip("("))) is not None
-        and used.name != user.name
-        and word.endswith("(") == ("macro" in used.kind)
+        if (name := word.rstrip("(")) in places and name != user.name and word.endswith("(") == places[name][1]
     ]
 
 
-def _in_order(names: Iterable[str], found: dict[str, SqlObject]) -> list[str]:
+def _in_order(names: Iterable[str]) -> list[str]:
     """These names and those of all that they use, each behind what it uses."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in ordered or name in path:
             return
-        for used in _uses(found[name], found):
+        for used in _uses(_object_named(name)):
             add(used, (*path, name))
         ordered[name] = None
 

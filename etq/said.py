@@ -13,7 +13,7 @@ from etq._views import Views
 from etq.errors import WarehouseError, message_of
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture
+    from etq.handles import Capture
 
 Result = TypeVar("Result")
 

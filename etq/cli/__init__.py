@@ -4,17 +4,67 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
 import click
 
-import etq
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
 
+# The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
+# when one of its commands is asked for.
+COMMANDS: Final = {
+    "One file or capture": {
+        "inspect": "files", "ops": "ops", "events": "questions", "percentiles": "questions", "flame": "flame",
+        "breakdown": "questions", "tax": "questions", "load": "questions", "memory": "questions",
+        "delegates": "questions", "decode": "questions", "advice": "questions", "report": "report", "export": "export",
+    },
+    "With its record or program": {
+        "modules": "questions", "sources": "questions", "coverage": "questions", "graph": "questions",
+        "flops": "costs", "roofline": "costs", "program": "programs",
+        "values": "values", "reference": "values", "gap": "values",
+    },
+    "PyTorch traces": {"steps": "questions", "kernels": "questions", "map": "ops"},
+    "Many captures": {
+        "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",
+    },
+    "A warehouse": {
+        "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
+        "phase": "metrics", "merge": "house", "remove": "house", "prune": "house", "compact": "house", "lake": "lake",
+    },
+    "Anything else": {
+        "sql": "questions", "views": "questions", "transpile": "spark", "demo": "questions", "completion": "completion",
+    },
+}  # fmt: skip
+_MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
+
+
+# By this variable a shell's function asks what a line goes on with.
+COMPLETING = "_ETQ_COMPLETE"
+
 
 class _Group(click.Group):
-    """Turns expected failures into one line on stderr and status 1; with --debug, into a traceback."""
+    """Imports the module of a command when it is asked for; turns expected failures into one line on stderr.
+
+    The status is 1 then; with --debug a traceback is shown instead.
+    """
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_MODULE_OF)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name in _MODULE_OF:
+            import_module(f"etq.cli.{_MODULE_OF[name]}")
+        return super().get_command(context, name)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, _MODULE_OF))
+        for topic, names in COMMANDS.items():
+            found = [(name.ljust(longest), self.get_command(context, name)) for name in names]
+            room = formatter.width - 6 - longest
+            with formatter.section(topic):
+                formatter.write_dl([(name, each.get_short_help_str(room)) for name, each in found if each is not None])
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -42,13 +92,32 @@ def _fail(message: str, context: click.Context) -> NoReturn:
     sys.exit(1)
 
 
+def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from etq.version import versions
+
+    told = versions()
+    click.echo(f"etq, version {told.pop('etq')}")
+    for name, version in told.items():
+        click.echo(f"{name:<10}  {version}")
+    context.exit()
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(etq.__version__, prog_name="etq")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_versions,
+    help="Show the versions of etq and of what answers depend on.",
+)
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="By default on a terminal, unless NO_COLOR is set.",
+    help="Colours: by default on a terminal, unless NO_COLOR is set.",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
@@ -72,8 +141,12 @@ def run() -> NoReturn:
     status: Any = 0
     # A name that the terminal's encoding has no letters for is no reason to fail.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if COMPLETING in os.environ:
+        from etq.cli import completion
+
+        completion.install()
     try:
-        main()
+        main(prog_name="etq")
     except SystemExit as end:
         status = end.code
     try:
@@ -82,26 +155,3 @@ def run() -> NoReturn:
     except BrokenPipeError:
         status = 1
     os._exit(status if isinstance(status, int) else 1)
-
-
-# The commands add themselves to the group above.
-from etq.cli import (  # noqa: E402
-    compare,  # noqa: F401
-    costs,  # noqa: F401
-    export,  # noqa: F401
-    files,  # noqa: F401
-    flame,  # noqa: F401
-    gate,  # noqa: F401
-    house,  # noqa: F401
-    labels,  # noqa: F401
-    lake,  # noqa: F401
-    metrics,  # noqa: F401
-    ops,  # noqa: F401
-    plan,  # noqa: F401
-    programs,  # noqa: F401
-    questions,  # noqa: F401
-    report,  # noqa: F401
-    spark,  # noqa: F401
-    trends,  # noqa: F401
-    values,  # noqa: F401
-)

@@ -121,7 +121,7 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
     places = sorted(place for (place,) in frame.select(place_of).collect())
     new = known = 0
     # Files without a byte Spark leaves out by itself.
-    empty = [(_LOCAL.sub("", unquote(place)), b"") for place in sorted({*frame.inputFiles()} - {*places})]
+    empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
     refused = [(each.path, each.error) for each in aside.write_aside(order, empty) if isinstance(each, Refused)]
     for start in range(0, len(places), files_at_once):
         among = places[start : start + files_at_once]
@@ -189,6 +189,11 @@ def _written(frame: DataFrame, order: Order) -> list[Result]:
     written = frame.select("path", "content").mapInArrow(partial(_work, order), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
+
+
+def _path(place: str) -> str:
+    """The path of a file's address, as Spark writes it in one way or another."""
+    return _LOCAL.sub("", unquote(place))
 
 
 def _work(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

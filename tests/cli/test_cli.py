@@ -6,13 +6,18 @@ import csv
 import io
 import json
 import os
+import platform
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import duckdb
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,13 +26,14 @@ from etq import cli
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 
+ROOT = Path(__file__).parents[2]
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 BAD = str(CAPTURES / "malformed/mlp_trunc50.etdp")
 BAD_MESSAGE = (
     f"Error: {BAD}: at byte 0: the ETDump is truncated: its size prefix says 17244 bytes, the file has 8620 of them; "
     "it breaks off at byte 8624\n"
 )
-COMMANDS = sorted(cli.main.commands)
+COMMANDS = cli.main.list_commands(click.Context(cli.main))
 
 
 def etq_says(*arguments: str, **options: Any) -> Result:
@@ -269,7 +275,22 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     version = subprocess.run([sys.executable, "-m", "etq", "--version"], capture_output=True, text=True, check=True)
-    assert version.stdout == f"etq, version {etq.__version__}\n"
+    assert version.stdout.startswith(f"etq, version {etq.__version__}\n")
+
+
+def test_version_tells_what_answers_depend_on() -> None:
+    """Each library's version as it says itself; schema as a warehouse has it."""
+    told = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
+    with etq.open() as warehouse:
+        [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
+    versions = dict(line.split(maxsplit=1) for line in told[1:])
+    expected = {
+        "schema": str(schema), "Python": platform.python_version(), "duckdb": duckdb.__version__,
+        "pyarrow": pa.__version__, "numpy": np.__version__, "msgspec": msgspec.__version__,
+    }  # fmt: skip
+    assert told[0] == f"etq, version {etq.__version__}"
+    assert expected.items() <= versions.items()
+    assert platform.system() in versions["platform"]
 
 
 def test_start_up_imports_only_what_a_command_uses() -> None:
@@ -287,7 +308,7 @@ def test_start_up_imports_only_what_a_command_uses() -> None:
         )
         return set(ran.stdout.split())
 
-    assert imported("--help") == imported("views") == set()
+    assert imported("--help") == imported("views") == imported("--version") == set()
     assert imported("inspect", MLP) == {"duckdb", "numpy", "pyarrow"}
     assert imported("captures") == {"duckdb"}
 
@@ -300,5 +321,19 @@ def test_hostile_names_reach_a_terminal_as_text(tmp_path: Path) -> None:
     assert "Exe\\x1b[2Jcute" in shown
 
 
-def test_click_is_as_the_commands_expect() -> None:
-    assert all(isinstance(command, click.Command) for command in cli.main.commands.values())
+def test_commands_are_found_by_the_module_that_defines_them() -> None:
+    """Each file of etq/cli is imported here, so that none has a command that the table of lazy imports lacks."""
+    for path in sorted((ROOT / "etq/cli").glob("*.py")):
+        import_module(f"etq.cli.{path.stem}" if path.stem != "__init__" else "etq.cli")
+    assert sorted(cli.main.commands) == COMMANDS
+    context = click.Context(cli.main)
+    for name in COMMANDS:
+        command = cli.main.get_command(context, name)
+        assert command is not None and command is cli.main.commands[name]
+    assert cli.main.get_command(context, "no such command") is None
+
+
+def test_a_command_imports_its_own_module_alone() -> None:
+    code = f"import sys, etq.cli; etq.cli.main(['inspect', {MLP!r}], standalone_mode=False); print('etq.cli.lake' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.endswith("False\n")
