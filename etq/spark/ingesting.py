@@ -24,10 +24,10 @@ from etq.lake.aside import Known, Order, Refused, Result, Written
 from etq.lake.log import Segment
 from etq.lake.segments import remove_of_prefix
 from etq.lake.taking import take
-from etq.sources import source_of
+from etq.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
 from etq.spark.session import failures, message
 from etq.storing import Options
-from etq.warehouse import Warehouse, checked_clock_bits, checked_moment, checked_time_scale
+from etq.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import os
