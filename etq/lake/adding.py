@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,8 @@ class Added:
 
 
 @dataclass(frozen=True)
-class _Content:
-    """A capture, record or program of the warehouse."""
+class Content:
+    """A capture, record or program, and its key where it comes from."""
 
     key: int
     sha256: str
@@ -88,7 +88,7 @@ def _write_lacking(
     told = Added(0, 0, 0)
     for kind in KINDS:
         query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
-        contents = [_Content(*row) for row in connection.execute(query).fetchall()]
+        contents = [Content(*row) for row in connection.execute(query).fetchall()]
         there = [each for each in contents if each.sha256 in known[kind]]
         chosen = [each for each in contents if each.sha256 not in known[kind]]
         if kind == "capture":
@@ -96,14 +96,14 @@ def _write_lacking(
             if replace and there:
                 removed = _write_others(lake, state, held, there, written)
                 chosen += there
-        names = _free_names(chosen, known[kind])
+        names = free_names(chosen, known[kind])
         for part in parts(connection, kind, [each.key for each in chosen]):
             written.append(write(connection, lake, kind, {key: names[key] for key in part}))
     return removed, told
 
 
 def _write_others(
-    lake: Path, state: State, held: duckdb.DuckDBPyConnection, replaced: list[_Content], written: list[Segment]
+    lake: Path, state: State, held: duckdb.DuckDBPyConnection, replaced: list[Content], written: list[Segment]
 ) -> list[str]:
     """Write anew what else is in the segments of captures that are replaced; the names of these segments."""
     touched = []
@@ -117,7 +117,7 @@ def _write_others(
     return touched
 
 
-def _free_names(contents: list[_Content], known: Mapping[str, str]) -> dict[int, str]:
+def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[int, str]:
     """The name of each in the lake: its own, or a longer one where other content has that."""
     owners = {name: sha256 for sha256, name in known.items()}
     names = {}

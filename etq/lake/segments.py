@@ -45,10 +45,12 @@ def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int])
         yield part
 
 
-def write(connection: duckdb.DuckDBPyConnection, lake: Path, kind: str, names: Mapping[int, str]) -> Segment:
+def write(
+    connection: duckdb.DuckDBPyConnection, lake: Path, kind: str, names: Mapping[int, str], prefix: str = ""
+) -> Segment:
     """Write what these keys of the warehouse mean, under these names.
 
-    The files are of the lake once its log names their segment.
+    The files are of the lake once its log names their segment, whose name begins with `prefix`.
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE _chosen (key INTEGER, name VARCHAR)")
     connection.execute("INSERT INTO _chosen SELECT unnest(?::INTEGER[]), unnest(?)", [[*names], [*names.values()]])
@@ -71,7 +73,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Path, kind: str, names: M
         """
 
     try:
-        return _segment(connection, lake, kind, len(names), query)
+        return _segment(connection, lake, kind, len(names), query, prefix)
     finally:
         connection.execute("DROP TABLE _chosen")
 
@@ -105,9 +107,10 @@ def _segment(
     kind: str,
     contents: int,
     query: Callable[[str], str | None],
+    prefix: str = "",
 ) -> Segment:
     """Write the rows that `query` tells of each table of a kind."""
-    name = secrets.token_hex(16)
+    name = prefix + secrets.token_hex(16)
     tables = [table.name for table in catalog.tables() if table.columns[0].name == f"{kind}_id"]
     rows = {}
     try:
@@ -120,10 +123,40 @@ def _segment(
     return Segment(name, kind, contents, rows)
 
 
+def rename(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment, names: Mapping[str, str]) -> None:
+    """Give captures of a segment that the log doesn't name yet other names, by their SHA-256."""
+    target = segment.file(lake, "captures")
+    aside = target.with_name(f"{segment.name}{secrets.token_hex(4)}.parquet")
+    connection.execute("CREATE OR REPLACE TEMP TABLE _names (sha256 VARCHAR, name VARCHAR)")
+    connection.execute("INSERT INTO _names SELECT unnest(?), unnest(?)", [[*names], [*names.values()]])
+    query = f"""
+        SELECT t.* REPLACE (coalesce(n.name, t.name) AS name)
+        FROM read_parquet({quoted(str(target))}) AS t
+        LEFT JOIN _names AS n ON n.sha256 = t.sha256
+        ORDER BY t.capture_id
+    """
+    try:
+        _write(connection, query, aside)
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+        connection.execute("DROP TABLE _names")
+    settle(target.parent)
+
+
 def remove(lake: Path, segment: Segment) -> None:
     """Delete the files of a segment."""
     for table in segment.rows:
         segment.file(lake, table).unlink(missing_ok=True)
+
+
+def remove_of_prefix(lake: Path, prefix: str) -> None:
+    """Delete the files of segments whose names begin so, but of those that the log names."""
+    named = log.read(lake).segments
+    for table in catalog.tables():
+        for file in (lake / table.name).glob(f"{prefix}*.parquet"):
+            if file.stem not in named:
+                file.unlink(missing_ok=True)
 
 
 def take_back(lake: Path, written: Sequence[Segment]) -> None:

@@ -2,13 +2,15 @@
 
     import etq.spark
 
-    etq.spark.register(spark, "s3a://lab/lake")
+    etq.spark.ingest(spark, "s3a://lab/captures/*/*.etdp", "/mnt/lab/lake", label_from="{model}/{build}.etdp")
+    etq.spark.register(spark, "/mnt/lab/lake")
     etq.spark.sql(spark, "FROM op_totals('run', unit := 'us') LIMIT 5").show()
 
 Questions are in DuckDB's SQL. `etq views NAME` says which engines answer a view. Needs `pip install 'etq[spark]'`.
 """
 
+from etq.spark.ingesting import Ingested, ingest
 from etq.spark.session import register, sql
 from etq.spark.transpiling import engines, spark_sql
 
-__all__ = ["engines", "register", "spark_sql", "sql"]
+__all__ = ["Ingested", "engines", "ingest", "register", "spark_sql", "sql"]

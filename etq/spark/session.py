@@ -56,8 +56,8 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
             frame.createOrReplaceTempView(names[each.alias])
             made.append(names[each.alias])
         return spark.sql(written(_renamed(tree, names)))
-    except _failures() as error:
-        raise QueryError(_message(error)) from None
+    except failures() as error:
+        raise QueryError(message(error)) from None
     finally:
         for name in made:
             spark.catalog.dropTempView(name)
@@ -67,8 +67,8 @@ def rows(frame: DataFrame) -> list[Any]:
     """The rows of an answer. Raises QueryError for what only shows in making them."""
     try:
         collected: list[Any] = frame.collect()
-    except _failures() as error:
-        raise QueryError(_message(error)) from None
+    except failures() as error:
+        raise QueryError(message(error)) from None
     return collected
 
 
@@ -93,7 +93,7 @@ def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
     return tree
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def failures() -> tuple[type[Exception], ...]:
     """What pyspark raises for a query that fails: its own kind, and its bridge's for what fails in a task."""
     from pyspark.errors import PySparkException
 
@@ -104,7 +104,7 @@ def _failures() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JJavaError
 
 
-def _message(error: Exception) -> str:
+def message(error: Exception) -> str:
     """What Spark says, in one line; of an error that a view raises, its words alone."""
     text = str(error)
     if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):

@@ -79,7 +79,7 @@ FROM counted AS c;
 -- One node of the graphs of a record, with what a call of it costs by its
 -- shapes: operations and bytes that go through memory, before any run. The edge
 -- graph is as the program is before delegates take parts of it.
--- Engines: duckdb (adaptive pooling is counted by a greatest common divisor, which Spark lacks)
+-- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   graph_id: the graph
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
@@ -128,7 +128,7 @@ ORDER BY p.graph_id, p.node_index;
 
 -- One op type of the graphs of a record, with what its nodes cost together, each
 -- called once. The edge graph is as before delegates take parts of it.
--- Engines: duckdb (adaptive pooling is counted by a greatest common divisor, which Spark lacks)
+-- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method

@@ -36,7 +36,7 @@ CREATE MACRO _peak(
 -- nodes, without what they hand on to each other. Ops that a delegate folds into
 -- others, as a relu, cost nothing on their own where its events are told apart.
 -- Needs a linked record; without peaks, rates and intensity are told all the same.
--- Engines: duckdb (adaptive pooling is counted by a greatest common divisor, which Spark lacks)
+-- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   op: what its nodes call; of a delegate's call the backend; for what has no nodes, the events' label
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call

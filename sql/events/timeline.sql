@@ -30,7 +30,6 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
 -- values one behind the other. Where they would take longer than the call, they
 -- are shrunk to it; what is no unit of time (cycles, unknown) fills it; bytes and
 -- counts are moments at the call's start.
--- Engines: duckdb (a window orders the rows of a named one, which Spark has no form for)
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
@@ -126,10 +125,16 @@ others AS (
             WHEN t.written_unit IN ('bytes', 'count') THEN 0
             WHEN t.clock = 'synthetic'
                 THEN sum(t.duration_ticks::DOUBLE) OVER (
-                    one_clock ORDER BY t.event_index ROWS UNBOUNDED PRECEDING
+                    PARTITION BY
+                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                    ORDER BY t.event_index
+                    ROWS UNBOUNDED PRECEDING
                 ) - t.duration_ticks
             ELSE (
-                t.clock_ticks::HUGEINT - min(t.clock_ticks) OVER one_clock
+                t.clock_ticks::HUGEINT - min(t.clock_ticks) OVER (
+                    PARTITION BY
+                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                )
             )::DOUBLE
         END AS since
     FROM timed AS t
@@ -137,9 +142,6 @@ others AS (
     JOIN containers AS c
         ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_added AND c.is_added
-    WINDOW one_clock AS (
-        PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
-    )
 ),
 laid AS (
     SELECT

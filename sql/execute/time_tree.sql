@@ -10,7 +10,7 @@
 -- Of a trace it is the time of its events on the host, all threads together: by
 -- event, those of one name within those of one name.
 -- What is on another clock, or no time, is left out: see `op_totals`.
--- Engines: duckdb (it unites nodes by the names of their columns, which Spark's SQL lacks)
+-- Engines: duckdb (a recursive query numbers nodes by a window at each step, which Spark refuses)
 -- Columns:
 --   node_index: the node, from 0, which is the total; each is followed by what is within it, the largest first, and what is in parentheses last
 --   parent_index: the node that it is directly within; NULL for the total

@@ -38,10 +38,7 @@ typical AS MATERIALIZED (
     SELECT
         d.series,
         o.item,
-        median(ln(o.p25 * d.scale)) AS middle,
-        row_number() OVER (
-            PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
-        ) AS place
+        median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
     WHERE d.is_in_sample
@@ -51,7 +48,9 @@ typical AS MATERIALIZED (
         AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
     GROUP BY d.series, o.item
     HAVING 2 * count(*) >= max(d.sampled)
-    QUALIFY place <= 20
+    QUALIFY row_number() OVER (
+        PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
+    ) <= 20
 ),
 -- Ops are chosen before captures: a few texts to compare with, not all of both.
 large AS (

@@ -1,7 +1,6 @@
 -- What each total and each op was, in one capture of a series after the other: the
 -- same series that `regressions` finds changes in. A series of more captures than
 -- `bins` is told in that many parts of neighbours, as equal as can be.
--- Engines: duckdb (a window over groups names another column of them beside HAVING, which Spark refuses)
 -- Columns:
 --   series: the labels that tell series apart, as key=value,key=value
 --   what: total or op

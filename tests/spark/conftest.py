@@ -58,19 +58,25 @@ def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
         pytest.skip("Spark's answers need Java 17 or later")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Executors import what the tests do.
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         from pyspark.sql import SparkSession
 
         import etq.spark
 
-        builder = SparkSession.builder.master("local[2]").appName("tests")
+        builder = SparkSession.builder.master("local[2, 4]").appName("tests")
         settings = {
+            # Most of the time goes into planning, once for each question: code that is compiled well doesn't pay.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.driver.memory": "1g",
             "spark.log.level": "ERROR",
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than asking a few rows
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.lightweightPlanChangeValidation": "false",
+            "spark.sql.maxPlanStringLength": "1000",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +27,38 @@ PORTABLE = [each for each in asked() if "spark" in each.engines]
 QUESTIONS = [call for each in PORTABLE for call in calls(each)]
 
 
+Answer = tuple[list[str], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest, spark: Any) -> Iterator[Mapping[str, Future[Answer]]]:
+    """Spark's answers to the questions that are asked in this run. Most of each is planning, which takes one core."""
+
+    def ask(call: str) -> Answer:
+        frame = etq.spark.sql(spark, f"FROM {call}")
+        return frame.columns, rows(frame)
+
+    called = {item.callspec.params.get("call") for item in request.session.items if hasattr(item, "callspec")}
+    with ThreadPoolExecutor(2) as pool:
+        yield {call: pool.submit(ask, call) for call in QUESTIONS if call in called}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("call", QUESTIONS)
-def test_spark_answers_as_duckdb_does(call: str, duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_spark_answers_as_duckdb_does(
+    call: str, duck_on_lake: duckdb.DuckDBPyConnection, answers: Mapping[str, Future[Answer]]
+) -> None:
     try:
         expected = duck_on_lake.execute(f"FROM {call}")
     except duckdb.Error as error:
         with pytest.raises(QueryError) as raised:  # in making the rows that are kept, or the last ones
-            rows(etq.spark.sql(spark, f"FROM {call}"))
+            answers[call].result()
         assert str(raised.value) == message_of(error)
         return
     names = [column[0] for column in expected.description or []]
-    found = etq.spark.sql(spark, f"FROM {call}")
-    assert found.columns == names
-    assert differences(expected.fetchall(), found.collect()) == []
+    columns, found = answers[call].result()
+    assert columns == names
+    assert differences(expected.fetchall(), found) == []
 
 
 def test_what_is_asked_around_a_view(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:

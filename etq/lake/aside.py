@@ -1,0 +1,155 @@
+"""Reading files into segments that are of no lake yet, in any process that sees its folder: one of many, perhaps.
+
+A process that is killed leaves files that no log names. What is of the lake in the end, `etq.lake.taking` says.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+import duckdb
+
+from etq.batches import File, Links, store_many
+from etq.errors import EtqError
+from etq.found_labels import found_about
+from etq.lake import log
+from etq.lake.log import Segment
+from etq.lake.reading import files
+from etq.lake.segments import MOST_CONTENTS, parts, write
+from etq.sources import Source
+from etq.storing import Options, in_little_memory
+from etq.warehouse import Warehouse, open
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done with files: into which lake, under which beginning of segments' names, and what is said."""
+
+    lake: str
+    prefix: str
+    options: Options
+    label_from: str | None = None
+    of_git: Mapping[str, str] = field(default_factory=dict)
+    sidecar: bool = True
+    record: bytes | None = None
+    program: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file whose capture is in a segment now, under this name."""
+
+    path: str
+    sha256: str
+    name: str
+    segment: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """A file of which nothing was written, as the same is there already."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A file that was left out, and why."""
+
+    path: str
+    error: str
+
+
+Result = Written | Known | Refused | Segment
+
+
+def write_aside(order: Order, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+    """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
+
+    Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
+    machine's disk meanwhile, and some files in memory. Raises `WarehouseError` where the lake can't be written.
+    """
+    lake = _Lake(Path(order.lake))
+    rest = iter(given)
+    for first in rest:
+        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "aside.duckdb") as warehouse:
+            # Of a machine's cores, whoever starts this process gives it one.
+            warehouse.connection.execute("SET threads = 1")
+            yield from _write(order, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
+
+
+class _Lake:
+    """What a lake has when this is made."""
+
+    def __init__(self, lake: Path) -> None:
+        self.connection = duckdb.connect(":memory:")
+        self.connection.execute("SET threads = 1; CREATE TABLE known (sha256 VARCHAR)")
+        if paths := files(lake, log.read(lake), "captures"):
+            self.connection.execute("INSERT INTO known SELECT sha256 FROM read_parquet(?)", [paths])
+
+    def has(self, sha256: str) -> bool:
+        """Whether a capture is there."""
+        return bool(self.connection.execute("SELECT 1 FROM known WHERE sha256 = ?", [sha256]).fetchall())
+
+
+def _write(order: Order, warehouse: Warehouse, lake: _Lake, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+    """What becomes of the files that an empty warehouse takes, and their segments."""
+    links = _links(warehouse, order)
+    find = partial(found_about, pattern=order.label_from, of_git=order.of_git, sidecar=order.sidecar)
+    known: list[str] = []
+    paths: list[str] = []
+
+    def files_to_store() -> Iterator[File | EtqError]:
+        for path, content in given:
+            source = Source(content, path)
+            if lake.has(source.sha256):
+                known.append(path)
+                continue
+            paths.append(path)
+            try:
+                file: File | EtqError = File(source, replace(order.options, found=find(path)))
+            except EtqError as error:
+                file = error
+            yield file
+
+    with in_little_memory(warehouse.connection):
+        outcomes = [each for together in store_many(warehouse.connection, files_to_store(), links) for each in together]
+    segments = _segments(order, warehouse)
+    for path in known:
+        yield Known(path)
+    query = "SELECT capture_id, sha256, name FROM captures"
+    captures = {key: (sha256, name) for key, sha256, name in warehouse.connection.execute(query).fetchall()}
+    for path, outcome in zip(paths, outcomes, strict=True):
+        if isinstance(outcome, EtqError):
+            yield Refused(path, str(outcome))
+            continue
+        key, is_new = outcome
+        sha256, name = captures[key]
+        yield Written(path, sha256, name, segments[key].name) if is_new else Known(path)
+    yield from {each.name: each for each in segments.values()}.values()
+
+
+def _links(warehouse: Warehouse, order: Order) -> Links:
+    links: list[tuple[str, int]] = []
+    if order.program is not None:
+        links.append(("program_id", warehouse.ingest_program(order.program).program_id))
+    if order.record is not None:
+        links.append(("record_id", warehouse.ingest_record(order.record).record_id))
+    return links
+
+
+def _segments(order: Order, warehouse: Warehouse) -> dict[int, Segment]:
+    """Write all captures of a warehouse; the segment of each key."""
+    connection = warehouse.connection
+    rows = connection.execute("SELECT capture_id, name FROM captures ORDER BY capture_id").fetchall()
+    names = dict(rows)
+    segments: dict[int, Segment] = {}
+    for part in parts(connection, "capture", [*names]):
+        segment = write(connection, Path(order.lake), "capture", {key: names[key] for key in part}, order.prefix)
+        segments |= dict.fromkeys(part, segment)
+    return segments

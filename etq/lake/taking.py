@@ -1,0 +1,108 @@
+"""Making segments that several processes wrote aside a part of a lake: all of them at once, and nothing twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from etq.errors import WarehouseError, displayed
+from etq.lake import log
+from etq.lake.adding import Content, free_names
+from etq.lake.aside import Written
+from etq.lake.log import Segment, TakenError
+from etq.lake.reading import files
+from etq.lake.segments import remove, rename, rewrite
+from etq.naming import names_for
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A segment that was written aside, and the names of its captures as they stand in it, by SHA-256."""
+
+    segment: Segment
+    names: dict[str, str]
+
+
+def take(path: str | os.PathLike[str], segments: Sequence[Segment], written: Sequence[Written]) -> int:
+    """Make segments of captures, which were written aside, part of a lake; how many captures are new.
+
+    `written` tells of their files. What several segments have, or the lake, is taken out of them; of files that hold
+    the same, the first one stays. Names are given as `etq lake add` gives them to files in this order.
+
+    Raises `WarehouseError` for what is no lake, and for files that aren't there: who wrote them has another folder.
+    """
+    lake = Path(path)
+    for segment in segments:
+        if missing := [table for table in segment.rows if not segment.file(lake, table).exists()]:
+            raise WarehouseError(
+                f"{segment.file(lake, missing[0])}: missing; all processes must share the lake's folder"
+            )
+    held = {segment.name: _Held(segment, {}) for segment in segments}
+    for each in written:
+        held[each.segment].names[each.sha256] = each.name
+    while True:
+        state = log.read(lake)
+        with duckdb.connect(":memory:") as connection:
+            known = _known(connection, files(lake, state, "captures"))
+            chosen: dict[str, Written] = {}
+            for each in written:
+                if each.sha256 not in known:
+                    chosen.setdefault(each.sha256, each)
+            names = _names([*chosen.values()], known)
+            held = dict(_mended(connection, lake, held, chosen, names))
+        try:
+            if held:
+                log.commit(lake, state, [each.segment for each in held.values()])
+            return len(chosen)
+        except TakenError:
+            continue
+
+
+def _known(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, str]:
+    """The names of the captures in these files, by SHA-256."""
+    if not paths:
+        return {}
+    return dict(connection.execute("SELECT sha256, name FROM read_parquet(?)", [paths]).fetchall())
+
+
+def _names(chosen: Sequence[Written], known: Mapping[str, str]) -> dict[str, str]:
+    """The name of each capture in the lake, by SHA-256: as if a warehouse had taken them first."""
+    taken: set[str] = set()
+    contents = []
+    for key, each in enumerate(chosen):
+        uri = displayed(each.path)
+        names = list(names_for(uri, partial(str, each.sha256)))
+        name = next((name for name in names if name not in taken), names[-1])
+        taken.add(name)
+        contents.append(Content(key, each.sha256, name, uri))
+    free = free_names(contents, known)
+    return {each.sha256: free[each.key] for each in contents}
+
+
+def _mended(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Path,
+    held: Mapping[str, _Held],
+    chosen: Mapping[str, Written],
+    names: Mapping[str, str],
+) -> Iterator[tuple[str, _Held]]:
+    """The segments with what is chosen of them alone, under its names; `chosen` tells the segments' names of before."""
+    for origin, each in held.items():
+        segment = each.segment
+        kept = {sha256 for sha256 in each.names if sha256 in chosen and chosen[sha256].segment == origin}
+        gone = each.names.keys() - kept
+        if gone:
+            if kept:
+                segment = rewrite(connection, lake, [segment], without=gone)
+            remove(lake, each.segment)
+            if not kept:
+                continue
+        others = {sha256: names[sha256] for sha256 in kept if names[sha256] != each.names[sha256]}
+        if others:
+            rename(connection, lake, segment, others)
+        yield origin, _Held(segment, {sha256: names[sha256] for sha256 in kept})

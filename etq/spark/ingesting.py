@@ -1,0 +1,223 @@
+"""Reading profiling files into a lake by Spark's executors: the same functions as everywhere, given bytes by Spark."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from etq.errors import EtqError, WarehouseError
+from etq.found_labels import labels_of_git
+from etq.labels import check_labels
+from etq.lake import adding, aside, log
+from etq.lake.aside import Known, Order, Refused, Result, Written
+from etq.lake.log import Segment
+from etq.lake.segments import remove_of_prefix
+from etq.lake.taking import take
+from etq.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
+from etq.spark.session import failures, message
+from etq.storing import Options
+from etq.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from etq.warehouse import TimeScale
+
+# A task's files are as many as make a good segment, fewer where there are more cores; a batch of them fits in memory.
+_SETTINGS: Final = {
+    "spark.sql.files.maxPartitionBytes": str(1 << 30),
+    "spark.sql.files.openCostInBytes": str(1 << 19),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+}
+_ROW: Final = "path STRING, sha256 STRING, name STRING, segment STRING, error STRING"
+_COLUMNS: Final = ("path", "sha256", "name", "segment", "error")
+_LOCAL: Final = re.compile(r"file:(?://(?=/))?(?=/)")
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """How many captures are new and how many files known already; and a DataFrame of those left out: path, error."""
+
+    new: int
+    known: int
+    errors: DataFrame
+
+
+def ingest(
+    spark: SparkSession,
+    files: str | Sequence[str],
+    lake: str | os.PathLike[str],
+    *,
+    labels: Mapping[str, str] | None = None,
+    captured_at: datetime | None = None,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+    label_from: str | None = None,
+    label_git: str | os.PathLike[str] | None = None,
+    sidecar: bool = True,
+    etrecord: str | os.PathLike[str] | bytes | None = None,
+    pte: str | os.PathLike[str] | bytes | None = None,
+    files_at_once: int = 100_000,
+) -> Ingested:
+    """Read profiling files into a lake by the executors of a Spark session. What is there already stays as it is.
+
+    files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
+           as s3a://lab/*/*.etdp; up to 2 GB each
+    lake   a folder that the driver and all executors see under this path; it is made where there is none
+
+    The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
+    files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
+
+    A file that can't be read is told in `errors`, and the others go on. A task that fails is done again by Spark; what
+    it left is deleted at the end. After every `files_at_once` files, those are of the lake: if the driver is killed,
+    the same call goes on from there. Of files that hold the same, one is taken.
+
+    Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
+    """
+    folder = _folder(lake)
+    check_labels(labels or {})
+    moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
+    of_git = {} if label_git is None else labels_of_git(label_git)
+    log.make(folder)
+    _add_linked(folder, etrecord, pte)
+    order = Order(
+        lake=str(folder),
+        prefix=secrets.token_hex(8),
+        options=Options(None, dict(labels or {}), moment, scale, checked_clock_bits(clock_bits)),
+        label_from=label_from,
+        of_git=of_git,
+        sidecar=sidecar,
+        record=None if etrecord is None else bytes(source_of(etrecord).content),
+        program=None if pte is None else bytes(source_of(pte).content),
+    )
+    try:
+        with _settings(spark):
+            return _ingest(spark, files, files_at_once, order)
+    except failures() as error:
+        raise EtqError(f"Spark: {message(error)}") from error
+    finally:
+        remove_of_prefix(folder, order.prefix)
+
+
+def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, order: Order) -> Ingested:
+    frame = _read(spark, files)
+    # By this column Spark leaves files out before it reads them.
+    place_of = frame["_metadata.file_path"]
+    places = sorted(place for (place,) in frame.select(place_of).collect())
+    new = known = 0
+    # Files without a byte Spark leaves out by itself.
+    empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
+    refused = [(each.path, each.error) for each in aside.write_aside(order, empty) if isinstance(each, Refused)]
+    for start in range(0, len(places), files_at_once):
+        among = places[start : start + files_at_once]
+        results = _written(frame.where(place_of.between(among[0], among[-1])), order)
+        written = [each for each in results if isinstance(each, Written)]
+        taken = take(order.lake, [each for each in results if isinstance(each, Segment)], written)
+        new += taken
+        known += sum(isinstance(each, Known) for each in results) + len(written) - taken
+        refused += [(each.path, each.error) for each in results if isinstance(each, Refused)]
+    return Ingested(new, known, spark.createDataFrame(refused, "path STRING, error STRING"))
+
+
+def _folder(lake: str | os.PathLike[str]) -> Path:
+    text = _LOCAL.sub("", str(lake))
+    if "://" in text:
+        raise WarehouseError(
+            f"{text}: a lake is written in a folder that all of Spark's processes see, not by an address"
+        )
+    return Path(text).absolute()
+
+
+def _add_linked(lake: Path, etrecord: Any, pte: Any) -> None:
+    """Add the record and program that captures are linked to, which executors write nothing of."""
+
+    def read(warehouse: Warehouse) -> None:
+        if etrecord is not None:
+            warehouse.ingest_record(etrecord)
+        if pte is not None:
+            warehouse.ingest_program(pte)
+
+    if etrecord is not None or pte is not None:
+        adding.add(lake, read)
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Have a session read files as it should here, without a word of pandas, which nothing here uses."""
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+            yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
+    """The files, listed once. Raises `EtqError` where there are none."""
+    from pyspark.errors import AnalysisException
+
+    # Folders' names of the form key=value are no columns here.
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        frame = reader.load([files] if isinstance(files, str) else [*files])
+    except AnalysisException as error:
+        raise EtqError(f"{files}: {message(error)}") from None
+    return frame
+
+
+def _written(frame: DataFrame, order: Order) -> list[Result]:
+    """What became of files, in the order of their paths, and the segments that were written."""
+    written = frame.select("path", "content").mapInArrow(partial(_work, order), _ROW)
+    results = [_result(row) for row in written.collect()]
+    return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
+
+
+def _path(place: str) -> str:
+    """The path of a file's address, as Spark writes it in one way or another."""
+    return _LOCAL.sub("", unquote(place))
+
+
+def _work(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What an executor does with the files of a task."""
+    import pyarrow as pa
+
+    results = aside.write_aside(order, _files(batches))
+    schema = pa.schema([(name, pa.string()) for name in _COLUMNS])
+    for each in results:
+        row = {"segment": msgspec.json.encode(each).decode()} if isinstance(each, Segment) else asdict(each)
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
+    for batch in batches:
+        for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+            yield _LOCAL.sub("", path.as_py()), content.as_py()
+
+
+def _result(row: Any) -> Result:
+    """What a row of `_work` says."""
+    path, sha256, name, segment, error = row
+    if path is None:
+        return msgspec.json.decode(segment, type=Segment)
+    if error is not None:
+        return Refused(path, error)
+    return Known(path) if segment is None else Written(path, sha256, name, segment)
