@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import duckdb
 
 from etq import schema
-from etq.connecting import connect
+from etq.connecting import connect, identity
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
 from etq.house import Keeping
+from etq.waiting import Turn
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
@@ -34,10 +35,14 @@ __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 
 
-def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
+def open(
+    path: str | os.PathLike[str] | None = None, *, read_only: bool = False, wait: float | None = None
+) -> Warehouse:
     """Open the warehouse in a file, or make it there; without a path, one in memory. A lake is opened as it is now.
 
-    `read_only` opens an existing file beside other readers; a lake is always only read.
+    read_only  opens an existing file beside other readers; else no other process can have it open; a lake is always
+               only read
+    wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
 
     Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
     be opened, or that another process holds.
@@ -53,16 +58,20 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     path = os.fspath(path)
     if os.path.isdir(path):
         return _open_lake(path)
-    connection = connect(path, read_only)
-    try:
-        if not read_only and schema.is_empty(connection):
-            schema.in_transaction(connection, lambda: schema.create(connection))
-        else:
-            schema.bring_forward(connection, path, read_only=read_only)
-    except BaseException:
-        connection.close()
-        raise
-    return Warehouse(connection, path, read_only=read_only)
+    with Turn(path):
+        connection = connect(path, read_only, wait)
+        try:
+            if not read_only and schema.is_empty(connection):
+                schema.in_transaction(connection, lambda: schema.create(connection))
+            else:
+                schema.bring_forward(connection, path, read_only=read_only)
+        except duckdb.Error as error:
+            connection.close()
+            raise WarehouseError(f"{path}: {message_of(error)}") from error
+        except BaseException:
+            connection.close()
+            raise
+        return Warehouse(connection, path, read_only=read_only)
 
 
 def _open_lake(path: str) -> Warehouse:
@@ -84,6 +93,8 @@ class Warehouse(Keeping, Exporting):
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
+        self._file = None if path is None else identity(path)
+        self._turn = Turn(path)
         self._connection: duckdb.DuckDBPyConnection | None = connection
 
     @property
@@ -279,7 +290,7 @@ class Warehouse(Keeping, Exporting):
 
         self._check_writable()
         file = source_of(source)
-        with in_little_memory(self.connection) if self.path else nullcontext():
+        with self._turn, in_little_memory(self.connection) if self.path else nullcontext():
             return self._write(lambda: store(file))
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:

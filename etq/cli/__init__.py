@@ -12,6 +12,7 @@ import click
 import etq
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
+from etq.waiting import patience, told_of_waiting
 
 # Which module of this package defines which commands: it is imported when one of them is asked for.
 _MODULES = {
@@ -88,9 +89,15 @@ def _fail(message: str, context: click.Context) -> NoReturn:
     default="auto",
     help="By default on a terminal, unless NO_COLOR is set.",
 )
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    envvar="ETQ_WAIT",
+    help="Seconds to wait for a warehouse that others hold.  [default: 30]",
+)
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
-def main(context: click.Context, color: str, debug: bool) -> None:
+def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
     """Turn profiling files of PyTorch models on devices into SQL tables, and ask them.
 
     \b
@@ -99,6 +106,8 @@ def main(context: click.Context, color: str, debug: bool) -> None:
     etq ingest *.etdp --db lab.duckdb
     etq ops run --db lab.duckdb
     """
+    patience.set(wait)
+    told_of_waiting.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 
