@@ -146,6 +146,28 @@ class Warehouse(Keeping, Exporting):
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
+    def safe_sql(
+        self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of a query's columns, and all its rows, as of `rows`: for SQL that isn't trusted.
+
+        It must be one SELECT and is asked in a process of its own, which reads the file (or the files of the lake) and
+        nothing else: no other files, settings, extensions, environment or variables of Python's, and writes nothing.
+        What it may see are all tables, and the path of the file.
+
+        seconds    how long it may take
+        megabytes  how much memory it may take, with its result
+
+        Raises `QueryError` where the query is wrong or is anything else than that, or takes more, and `WarehouseError`
+        for a warehouse in memory or open for writing, which no other process can read.
+        """
+        from etq.sandbox import ask
+
+        if self.path is None or not self.read_only:
+            what = "it is in memory" if self.path is None else "open it with read_only=True"
+            raise WarehouseError(f"{self.path or 'memory'}: another process can't read it: {what}")
+        return ask(self.path, query, _values(parameters), seconds, megabytes)
+
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
         try:
             return self.connection.sql(query, params=_values(parameters))

@@ -18,13 +18,13 @@ from etq.merging import merge
 from tests.sharing import captures
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
-# Opens, asks and closes, again and again, until its input ends; tells how often, and what it saw that is not whole.
+# Opens, asks and closes, every 0.1 s until its input ends, as a command would; tells how often, and what it saw that is not whole.
 READER = """
 import select, sys
 import etq
 from tests.sharing.captures import torn
 times, wrong = 0, []
-while not select.select([sys.stdin], [], [], 0)[0]:
+while not select.select([sys.stdin], [], [], 0.1)[0]:
     with etq.open(sys.argv[1], read_only=True) as warehouse:
         wrong += torn(warehouse)
     times += 1
