@@ -21,6 +21,8 @@ _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
 _NONE_THERE: Final = "there is no warehouse; make one with: etq ingest FILE... --db {}"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
+_FORBIDDEN: Final = ("Permission denied", "Read-only file system")
+_FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 # A database's three headers, of which a file has fewer only where its maker was killed, or is about it still.
 _HEADERS: Final = 3 * 4096
 
@@ -40,7 +42,7 @@ def connect(
     try:
         return patiently(path, lambda: _attempt(path, read_only, config or {}), wait)
     except duckdb.Error as error:
-        raise WarehouseError(f"{path}: {_explained(path, str(error), message_of(error))}") from error
+        raise WarehouseError(f"{path}: {explained(path, error)}") from error
 
 
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
@@ -87,17 +89,18 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _explained(path: str, text: str, message: str) -> str:
-    """What is wrong, and what to do about it."""
-    if _NO_DATABASE in text:
-        return "not a DuckDB database; name another file with --db"
-    if _IN_OTHER_MODE in text:
-        return "open in this process already, for reading or with other settings; close it there first"
-    if "WAL does not match" in text:
-        return f"{path}.wal beside it is of another database; move that away"
-    if "Permission denied" in text or "Read-only file system" in text:
-        return f"{message}; give yourself the right to write there, or only ask what is there"
-    return message
+def explained(path: str, error: duckdb.Error) -> str:
+    """What the database says of a warehouse's file, and what to do about it."""
+    text, message = str(error), message_of(error)
+    known = {
+        _FULL: f"{message}; there is no room: make some and go on; nothing of what failed is stored",
+        ("has been invalidated",): "can't go on behind an error of the file; close it and open it anew",
+        (_NO_DATABASE,): "not a DuckDB database; name another file with --db",
+        (_IN_OTHER_MODE,): "open in this process already, for reading or with other settings; close it there first",
+        ("WAL does not match",): f"{path}.wal beside it is of another database; move that away",
+        _FORBIDDEN: f"{message}; give yourself the right to write there, or only ask what is there",
+    }
+    return next((told for words, told in known.items() if any(each in text for each in words)), message)
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:

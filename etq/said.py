@@ -11,8 +11,8 @@ import duckdb
 
 from etq import schema
 from etq._views import Views
-from etq.connecting import identity
-from etq.errors import WarehouseError, message_of
+from etq.connecting import explained, identity
+from etq.errors import WarehouseError
 from etq.waiting import Turn
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Said(Views):
             with self._writing():
                 return schema.in_transaction(self.connection, work)
         except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+            raise WarehouseError(f"{self.path or 'memory'}: {explained(self.path or 'memory', error)}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

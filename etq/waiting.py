@@ -21,7 +21,7 @@ patience: Final[ContextVar[float | None]] = ContextVar("patience", default=None)
 told_of_waiting: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("told_of_waiting", default=None)
 # Pauses between two attempts grow from the first to the second, in seconds; of random length, so that those who wait
 # don't all come back at once.
-PAUSES: Final = (0.002, 0.1)
+PAUSES: Final = (0.005, 0.2)
 A_WHILE: Final = 2.0
 
 _LOCKED: Final = "Could not set lock on file"

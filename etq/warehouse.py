@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import duckdb
 
 from etq import schema
-from etq.connecting import connect, identity
+from etq.connecting import connect, explained, identity
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
@@ -67,7 +67,7 @@ def open(
                 schema.bring_forward(connection, path, read_only=read_only)
         except duckdb.Error as error:
             connection.close()
-            raise WarehouseError(f"{path}: {message_of(error)}") from error
+            raise WarehouseError(f"{path}: {explained(path, error)}") from error
         except BaseException:
             connection.close()
             raise
