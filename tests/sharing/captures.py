@@ -23,8 +23,8 @@ _WHOLE = """
 
 
 def runs_of(number: int) -> int:
-    # From 1000 on they are large.
-    return 1 + number % 5 if number < 1000 else 1000
+    # Of a thousand numbers they are large.
+    return 1000 if 1000 <= number < 2000 else 1 + number % 5
 
 
 def content(number: int) -> bytes:
