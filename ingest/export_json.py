@@ -103,10 +103,13 @@ class Argument(msgspec.Struct, gc=False):
 
     def literal(self) -> msgspec.Raw:
         """The number, numbers, truth value or text that it is, as JSON; `NOTHING` for all else."""
-        for written in (self.as_ints, self.as_int, self.as_bool, self.as_float, self.as_string):
-            if written is not NOTHING:
-                return written
-        return NOTHING
+        if self.as_int is not NOTHING:
+            return self.as_int
+        if self.as_ints is not NOTHING:
+            return self.as_ints
+        if self.as_bool is not NOTHING:
+            return self.as_bool
+        return self.as_float if self.as_float is not NOTHING else self.as_string
 
 
 class NamedArgument(msgspec.Struct, gc=False):

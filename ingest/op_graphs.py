@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from operator import attrgetter
 from typing import Final
 
@@ -82,7 +84,8 @@ class GraphRows:
         # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
         # that the node takes it is. By literal: the node, number and name of the argument, the literal.
         self._uses, self._literals = array("i"), array("i")
-        self._argument_names, self._literal_texts = Repeated(), Repeated()
+        self._argument_names = Repeated()
+        self._literal_numbers = defaultdict[bytes, int](count().__next__)
         # By node: the handle, 0 for none.
         self._handles = array("i")
         self._exported: range | None = None
@@ -137,7 +140,7 @@ class GraphRows:
         the argument's number.
         """
         # Nothing else is done as often: the most frequent kinds are not worth a call.
-        find, names_of = values.get, self._argument_names
+        find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
         uses, literals = list[int](), list[int]()
         names, places = list[str](), list[int]()
         value = len(self._value_names)
@@ -158,8 +161,7 @@ class GraphRows:
                 elif given.as_graph is not None:
                     nested = _nested(node)
                 elif (written := given.literal()) is not NOTHING:
-                    text = bytes(written).decode(errors="replace")
-                    literals += (user, number, names_of[argument.name], self._literal_texts[text])
+                    literals += (user, number, names_of[argument.name], literal_numbers[bytes(written)])
             position = 0
             for given in node.outputs:
                 for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
@@ -318,7 +320,8 @@ class GraphRows:
         rows, is_literal = rows[order], order >= len(users)
         _, _, counts = as_columns(self._counts, 3)
         value_indices = places_in_lists(counts)[values]
-        literal = np.append(np.full(len(users), len(self._literal_texts)), told)[order]
+        written = [each.decode(errors="replace") for each in self._literal_numbers]
+        literal = np.append(np.full(len(users), len(self._literal_numbers)), told)[order]
         return batch(
             {
                 "graph_id": numbers(graph_of[rows]),
@@ -326,7 +329,7 @@ class GraphRows:
                 "position": numbers(number[order]),
                 "argument": encoded([*self._argument_names], np.append(names_used, names_told)[order]),
                 "value_index": numbers(np.append(value_indices, np.zeros_like(told))[order], is_literal),
-                "literal": encoded([*self._literal_texts, None], literal),
+                "literal": encoded([*written, None], literal),
             }
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 import etq
 from etq.warehouse import Warehouse
+from tests.empty import empty_warehouse
 
 CAPTURES = Path(__file__).parent / "captures"
 
@@ -27,7 +28,7 @@ def shared_file(path: str) -> Path:
 @pytest.fixture
 def warehouse() -> Iterator[Warehouse]:
     """An empty warehouse in memory."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 

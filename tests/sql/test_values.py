@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import etq
 from etq import EtqError
 from etq.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
+from tests.empty import empty_warehouse
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -103,7 +103,7 @@ pairs = shapes.flatmap(
 @settings(max_examples=6, deadline=None)
 @given(made=st.tuples(*len(OPS) * [pairs]))
 def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         record = warehouse.ingest_record(MLP / "mlp.etrecord")
         first, second = (
             warehouse.ingest_reference(

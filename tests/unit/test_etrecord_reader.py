@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import etq
 from etq import FormatError
 from etq.ingest.etrecord import read_etrecord
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
+from tests.empty import empty_warehouse
 
 EDGE = "edge_dialect_exported_program/forward"
 SMALLEST = (CAPTURES / "nones/nones.etrecord").read_bytes()
@@ -410,7 +410,7 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
         damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))
     if data.draw(st.integers(0, 3)) == 0:
         del damaged[data.draw(st.integers(0, len(damaged))) :]
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         try:
             found = warehouse.ingest_record(
                 bytes(damaged) if is_zip_damaged else record({**members, name: bytes(damaged)})

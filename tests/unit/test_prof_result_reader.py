@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import etq
 from etq import FormatError
 from etq.ingest import prof_result
 from etq.ingest.captures import read_capture
@@ -17,6 +16,7 @@ from etq.ingest.dumps import is_etdump
 from etq.ingest.prof_result_blocks import is_prof_result
 from tests.builders import dump, run
 from tests.conftest import CAPTURES
+from tests.empty import empty_warehouse
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -286,7 +286,7 @@ SAMPLE = block(
 
 def loads_or_is_refused(data: bytes) -> None:
     try:
-        with etq.open() as warehouse:
+        with empty_warehouse() as warehouse:
             try:
                 warehouse.ingest(data, name="damaged")
             except FormatError:
