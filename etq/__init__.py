@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
+from etq.version import VERSION
 
 if TYPE_CHECKING:
     from etq import lake, plot, report
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from etq.torch_handler import torch_trace_handler
     from etq.warehouse import Capture, Program, Warehouse, open
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Capture",

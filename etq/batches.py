@@ -17,12 +17,12 @@ from etq.found_labels import Found
 from etq.ingest.arrow import Rows, batch, numbers, texts
 from etq.ingest.captures import GZIP, read_capture
 from etq.labels import CAPTURED_AT, check_label, moment_of
+from etq.linking import link, link_many
 from etq.naming import check_name, names_for
 from etq.rollups import fill_rollups
 from etq.schema import in_transaction
 from etq.sources import Source, source_of
 from etq.storing import Options, described_tables, keep_order, store
-from etq.storing_records import link, link_many
 
 # What one transaction takes: so many files, and bytes of them.
 FILES: Final = 64

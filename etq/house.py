@@ -8,17 +8,15 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import duckdb
 
 from etq.catalog import quoted
 from etq.connecting import STORAGE, connect, identity
 from etq.errors import WarehouseError, message_of
+from etq.handles import Capture
 from etq.ingesting import Ingesting
-
-if TYPE_CHECKING:
-    from etq.warehouse import Capture
 
 # The tables that grow with the events of captures: all that pruning takes where it keeps rollups.
 EVENT_TABLES: Final = (
@@ -68,8 +66,6 @@ class Keeping(Ingesting):
         Raises `WarehouseError` for a number below 0, a key that no label has, and for a warehouse that can't be
         written.
         """
-        from etq.warehouse import Capture
-
         if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
             raise WarehouseError(f"keep_last is a number of captures, not {keep_last!r}")
         _check_keys(self.connection, by)

@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from etq.errors import EtqError, WarehouseError
+from etq.handles import Capture, Program, Record
 from etq.said import Said
 
 if TYPE_CHECKING:
     from etq.batches import Outcome
-    from etq.warehouse import Capture, Program, Record, TimeScale
+    from etq.words import TimeScale
 
 Given = str | os.PathLike[str] | bytes
 
@@ -59,8 +60,8 @@ class Ingesting(Said):
         from etq.batches import files_of, store_many
         from etq.found_labels import found_about, labels_of_git
         from etq.labels import check_labels
+        from etq.sources import checked_clock_bits, checked_moment, checked_time_scale
         from etq.storing import Options
-        from etq.warehouse import checked_clock_bits, checked_moment, checked_time_scale
 
         if isinstance(sources, str | bytes | os.PathLike):
             raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
@@ -83,8 +84,6 @@ class Ingesting(Said):
 
     def _link(self, to: str | Record | Program) -> tuple[str, int]:
         """The column of `captures` that links to a record or program, and its key."""
-        from etq.warehouse import Program
-
         target = self.record(to) if isinstance(to, str) else to
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
 
@@ -96,8 +95,6 @@ class Ingesting(Said):
             return next(stored, None)
 
     def _captures(self, outcomes: Sequence[Outcome]) -> Iterator[Capture | EtqError]:
-        from etq.warehouse import Capture
-
         keys = [each[0] for each in outcomes if not isinstance(each, EtqError)]
         query = """
             SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c

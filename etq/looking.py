@@ -10,7 +10,10 @@ from typing import Generic, Literal, TypeVar
 import duckdb
 
 from etq import catalog, schema
-from etq.warehouse import Capture, Program, Record, TimeScale, Warehouse, checked_time_scale
+from etq.handles import Capture, Program, Record
+from etq.sources import checked_time_scale
+from etq.warehouse import Warehouse
+from etq.words import TimeScale
 
 Result = TypeVar("Result")
 
@@ -63,7 +66,7 @@ def look_at(
 
 def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
     """Link a capture, without rollups, which are for questions across captures."""
-    from etq.storing_records import link_many
+    from etq.linking import link_many
 
     schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
 

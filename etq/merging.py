@@ -17,9 +17,9 @@ from etq.catalog import quoted
 from etq.connecting import connect
 from etq.errors import WarehouseError, message_of
 from etq.house import EVENT_TABLES
+from etq.linking import link
 from etq.naming import names_for
 from etq.rollups import PRUNED, fill_rollups
-from etq.storing_records import link
 from etq.waiting import patiently
 
 # What has keys of its own in a warehouse, those that others refer to first.
@@ -72,9 +72,8 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
 
 def _check(path: str) -> None:
     """Raise `WarehouseError` for what is no warehouse of this schema."""
-    from etq.warehouse import open
-
-    open(path, read_only=True).close()
+    with connect(path, True) as connection:
+        schema.bring_forward(connection, path, read_only=True)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Final
@@ -10,10 +9,11 @@ from typing import Final
 import duckdb
 
 from etq.errors import WarehouseError
+from etq.ingest.captures import FORMATS
 from etq.sources import Source
 
-# The endings of files that are more than a suffix, and no part of a name.
-ENDINGS: Final = re.compile(r"\.prof_result\.bin$|\.pt\.trace\.json(\.gz)?$|\.json\.gz$")
+# The endings of files, no part of a name: longest first, as one may end in another.
+_ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for ending in each.endings)}, key=len)[::-1]
 
 
 def check_name(name: str) -> None:
@@ -43,7 +43,7 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
 def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
     """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
     path = PurePath(uri)
-    stem = ENDINGS.sub("", path.name) if ENDINGS.search(path.name) else path.stem
+    stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
     # What names can't hold (see `check_name`) is left out of those that come from paths.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
     for start in range(len(parts) - 1, -1, -1):

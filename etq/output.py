@@ -62,7 +62,7 @@ def write(
 
     Raises `EtqError` where the file exists and `force` is not set, or where what is no text would go to a terminal.
     """
-    _refuse_existing(path, force)
+    refuse_existing(path, force)
     format = _checked_format(format, path)
     if format in BINARY:
         _write_binary(warehouse.sql(query, **parameters), format, path)
@@ -76,7 +76,7 @@ def write_rows(
     columns: Sequence[str], rows: Rows, format: str | None, path: str | None, *, force: bool = False
 ) -> None:
     """Write rows of texts as `write` does a result."""
-    _refuse_existing(path, force)
+    refuse_existing(path, force)
     format = _checked_format(format, path)
     if format not in BINARY:
         _write_text(columns, rows, format, path)
@@ -96,7 +96,7 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 
     A terminal gets it as it is only where all names in it `is_printable` already, beside which it may have colours.
     """
-    _refuse_existing(path, force)
+    refuse_existing(path, force)
     _put(text, path, is_printable=is_printable)
 
 
@@ -111,7 +111,8 @@ def format_of(path: str | None) -> str:
     return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
 
 
-def _refuse_existing(path: str | None, force: bool) -> None:
+def refuse_existing(path: str | None, force: bool) -> None:
+    """Raise `EtqError` where a file is there and `force` is not set."""
     if path is not None and os.path.exists(path) and not force:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 

@@ -10,8 +10,8 @@ import duckdb
 
 from etq.errors import WarehouseError
 from etq.rollups import fill_rollups
+from etq.words import PHASES
 
-PHASES: Final = ("load", "prefill", "decode", "other")
 _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
 
 

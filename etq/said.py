@@ -16,7 +16,7 @@ from etq.errors import WarehouseError
 from etq.waiting import Turn
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture
+    from etq.handles import Capture
 
 Result = TypeVar("Result")
 

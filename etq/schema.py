@@ -8,12 +8,11 @@ from typing import Final, TypeVar
 
 import duckdb
 
-import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.rollups import fill_rollups
+from etq.version import SCHEMA_VERSION, VERSION
 
-SCHEMA_VERSION: Final = 3
 # For each schema version after the first, the statements that make it of the one before.
 MIGRATIONS: Final[dict[int, str]] = {
     2: """
@@ -182,7 +181,7 @@ def note_version(connection: duckdb.DuckDBPyConnection) -> None:
     """Write down what made the database."""
     connection.execute(
         "INSERT INTO warehouse VALUES (?, ?, ?, now()::TIMESTAMP)",
-        [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],
+        [SCHEMA_VERSION, catalog.definitions_hash(), VERSION],
     )
 
 
@@ -223,7 +222,7 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
         ) from None
     if version > SCHEMA_VERSION:
         raise WarehouseError(
-            f"{path}: written by etq {writer} with schema {version}; etq {etq.__version__} knows schemas up to "
+            f"{path}: written by etq {writer} with schema {version}; etq {VERSION} knows schemas up to "
             f"{SCHEMA_VERSION}: upgrade etq"
         )
     if version < SCHEMA_VERSION and read_only:
@@ -249,7 +248,7 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
             connection.execute("INSERT INTO capture_ops FROM _find_capture_ops(1, ?)", [LAST_KEY])
         connection.execute(
             "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
-            [SCHEMA_VERSION, catalog.definitions_hash(), etq.__version__],
+            [SCHEMA_VERSION, catalog.definitions_hash(), VERSION],
         )
 
     in_transaction(connection, migrate)

@@ -1,16 +1,18 @@
-"""The files that are read: their bytes, where they were, and their hash."""
+"""The files that are read: their bytes, where they were, their hash, and what may be said of them."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import stat
+from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from etq.errors import FormatError, displayed
+from etq.errors import FormatError, WarehouseError, displayed
+from etq.words import UNITS
 
 # Larger files are mapped: bytes.
 SMALL: Final = 2**20
@@ -86,3 +88,21 @@ def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path, _identity(found)
     except OSError as error:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def checked_moment(captured_at: datetime | None) -> datetime | None:
+    if captured_at is not None and not isinstance(captured_at, datetime):
+        raise WarehouseError(f"captured_at is a datetime, not {captured_at!r}")
+    return captured_at
+
+
+def checked_time_scale(time_scale: str | None) -> str | None:
+    if time_scale is not None and time_scale not in UNITS:
+        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(UNITS)}")
+    return time_scale
+
+
+def checked_clock_bits(clock_bits: int | None) -> int | None:
+    if clock_bits not in (None, 32, 64):
+        raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
+    return clock_bits

@@ -13,16 +13,17 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-import etq
 from etq import catalog
 from etq.found_labels import Found
 from etq.ingest.arrow import Later, Rows, batch, integers, texts
 from etq.ingest.captures import read_capture
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.labels import add_labels, set_labels
+from etq.linking import link
 from etq.naming import check_name_is_free, free_name
 from etq.rollups import fill_rollups, is_pruned
 from etq.sources import Source
+from etq.version import VERSION
 
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
@@ -326,7 +327,7 @@ def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatc
         "uri": texts([source.uri]),
         "byte_size": integers([len(source.content)], np.int64),
         "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
-        "etq_version": texts([etq.__version__]),
+        "etq_version": texts([VERSION]),
     }
     return batch({**given, **dict(zip(rows.schema.names, rows.columns, strict=True))})
 
@@ -360,8 +361,6 @@ def _read_again(
         fill_rollups(connection, capture_id)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
-            from etq.storing_records import link
-
             link(connection, capture_id, column, key)
 
 

@@ -1,25 +1,16 @@
-"""Putting ETRecords into a warehouse, and linking captures to them."""
+"""Putting ETRecords into a warehouse."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import duckdb
 
-from etq import catalog
 from etq.ingest.etrecord import read_etrecord
-from etq.rollups import fill_rollups
 from etq.sources import Source
 from etq.storing import insert, store_once
 
-# Below this share of a capture's operators that fit a record, the record is taken for another program's.
-FITTING: Final = 0.8
-# The tables of what is found when captures are linked.
-FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
-_OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
 _ARGUMENTS: Final = "SELECT 1 FROM node_arguments AS a WHERE a.record_id = ? LIMIT 1"
-_KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
 
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
@@ -34,99 +25,3 @@ def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: st
             if table == "node_arguments":
                 insert(connection, table, record_id, rows, "record_id")
     return record_id, is_new
-
-
-def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int) -> None:
-    """Say of which record or program a capture is, by the column of `captures` that has its key.
-
-    The methods of its runs are inferred, and the nodes of its events found. A record or program that doesn't fit is
-    linked all the same, and told of in `findings`. The caller holds a transaction.
-    """
-    link_many(connection, [capture_id], column, key)
-    fill_rollups(connection, capture_id)
-
-
-def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:
-    """Link captures as `link` does, but for their rollups, which the caller fills.
-
-    What is found depends on the signatures alone: of captures that have the same, it is found for one.
-    """
-    keys = {"keys": list(capture_ids)}
-    connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
-    for table in FOUND:
-        connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
-    connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
-    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _alike(connection, capture_ids):
-        _find_all(connection, first)
-        if others:
-            _copy_found(connection, first, others)
-    connection.execute(
-        f"""
-        UPDATE runs SET method = b.method, method_score = b.score
-        FROM (SELECT DISTINCT r.capture_id, r.block_index FROM runs AS r WHERE r.capture_id IN {_KEYS}) AS k
-        LEFT JOIN linked_methods AS b ON b.capture_id = k.capture_id AND b.block_index = k.block_index
-        WHERE runs.capture_id = k.capture_id AND runs.block_index = k.block_index
-        """,
-        keys,
-    )
-
-
-def _alike(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """These captures in groups of the same signatures, and the same record and program."""
-    columns = [f"s.{column.name}" for column in catalog.objects()["signatures"].columns if column.name != "capture_id"]
-    query = f"""
-        SELECT list(k.capture_id ORDER BY k.capture_id)
-        FROM (
-            SELECT c.capture_id, c.record_id, c.program_id,
-                list(row({", ".join(columns)}) ORDER BY s.signature_index) AS shape
-            FROM captures AS c
-            LEFT JOIN signatures AS s ON s.capture_id = c.capture_id
-            WHERE c.capture_id IN {_KEYS}
-            GROUP BY ALL
-        ) AS k
-        GROUP BY k.record_id, k.program_id, k.shape
-        ORDER BY ALL
-    """
-    return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
-
-
-def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find what a capture's record or program says of it."""
-    _find(connection, capture_id, "linked_methods", "_find_methods")
-    _find(connection, capture_id, "signature_nodes", "_find_event_nodes")
-    if _has_unmapped_delegates(connection, capture_id):
-        _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
-    _find(connection, capture_id, "signature_ops", "_find_event_ops")
-    connection.execute(
-        "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
-        {"capture": capture_id, "fitting": FITTING},
-    )
-
-
-def _copy_found(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
-    """Say of other captures what was found of the first."""
-    for table in (*FOUND, "findings"):
-        connection.execute(
-            f"""
-            INSERT INTO {table}
-            SELECT k.capture_id, f.* EXCLUDE (capture_id)
-            FROM (SELECT unnest($keys::INTEGER[]) AS capture_id) AS k, {table} AS f
-            WHERE f.capture_id = $first {f"AND {_OF_LINKS}" if table == "findings" else ""}
-            ORDER BY k.capture_id, f.rowid
-            """,
-            {"first": first, "keys": list(others)},
-        )
-
-
-def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str) -> None:
-    statement = f"INSERT INTO {table} SELECT $capture, f.* FROM {finder}($capture) AS f"
-    connection.execute(statement, {"capture": capture_id})
-
-
-def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
-    """Whether there are delegates to align events within; where there are none, that search needn't be planned."""
-    query = """
-        SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
-        WHERE k.capture_id = ? AND NOT d.is_mapped LIMIT 1
-    """
-    return bool(connection.execute(query, [capture_id]).fetchall())

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import duckdb
 
-import etq
 from etq.errors import WarehouseError
 from etq.ingest.reference_values import Outputs, hash_of, read_reference
 from etq.naming import check_name_is_free
 from etq.storing import insert
 from etq.storing_values import insert_rows
+from etq.version import VERSION
 
 
 def store_reference(
@@ -45,7 +45,7 @@ def store_reference(
         """,
         {
             **{"capture": capture_id, "sha256": sha256, "name": wanted, "uri": uri, "record": record_id},
-            **{"now": datetime.now(UTC).replace(tzinfo=None), "version": etq.__version__},
+            **{"now": datetime.now(UTC).replace(tzinfo=None), "version": VERSION},
         },
     )
     for table, rows in read_reference(values, graph, method):

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
@@ -24,15 +24,15 @@ from etq.errors import QueryError, WarehouseError, message_of
 from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
 from etq.house import Keeping
+from etq.sources import checked_clock_bits, checked_moment, checked_time_scale
 from etq.waiting import Turn
+from etq.words import TimeScale
 
 if TYPE_CHECKING:
     from etq.metadata import Decoder
     from etq.sources import Source
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
-
-TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 
 
 def open(
@@ -75,7 +75,7 @@ def open(
 
 
 def _open_lake(path: str) -> Warehouse:
-    from etq.lake import is_lake
+    from etq.lake.log import is_lake
     from etq.lake.reading import connect
 
     if not is_lake(path):
@@ -274,7 +274,7 @@ class Warehouse(Keeping, Exporting):
         The methods are inferred from the record, or from the program where there is no record. What doesn't fit is told
         of in `findings`. Raises `QueryError` where there is no such capture or record.
         """
-        from etq.storing_records import link
+        from etq.linking import link
 
         capture_id = (capture if isinstance(capture, Capture) else self.capture(capture)).capture_id
         target = self.record(to) if isinstance(to, str) else to
@@ -379,22 +379,3 @@ def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
         name: value.sha256 if isinstance(value, Capture | Program | Record) else value
         for name, value in parameters.items()
     } or None
-
-
-def checked_moment(captured_at: datetime | None) -> datetime | None:
-    if captured_at is not None and not isinstance(captured_at, datetime):
-        raise WarehouseError(f"captured_at is a datetime, not {captured_at!r}")
-    return captured_at
-
-
-def checked_time_scale(time_scale: str | None) -> str | None:
-    known = get_args(TimeScale)
-    if time_scale is not None and time_scale not in known:
-        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(known)}")
-    return time_scale
-
-
-def checked_clock_bits(clock_bits: int | None) -> int | None:
-    if clock_bits not in (None, 32, 64):
-        raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
-    return clock_bits

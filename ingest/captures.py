@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from etq.ingest.dumps import is_etdump
-from etq.ingest.etdump import read_etdump
 from etq.ingest.prof_result_blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
+Reading = Iterator[tuple[str, pa.RecordBatch]]
 
-def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+
+def is_json(data: Any) -> bool:
+    """Whether a file begins as JSON does, or as gzip, in which traces are packed."""
+    start = bytes(data[:64])
+    return start[:2] == GZIP or start.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+
+
+# Readers are imported where there is something for them to read.
+def _etdump(data: Any, path: str, clock_bits: int | None) -> Reading:
+    from etq.ingest.etdump import read_etdump
+
+    return read_etdump(data, path, clock_bits)
+
+
+def _torch_trace(data: Any, path: str, _: int | None) -> Reading:
+    from etq.ingest.torch_trace import read_torch_trace
+
+    return read_torch_trace(data, path)
+
+
+def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
+    from etq.ingest.prof_result import read_prof_result
+
+    return read_prof_result(data, path, clock_bits)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of profiling files."""
+
+    is_of: Callable[[Any], bool]  # whether a file's bytes begin as it does
+    read: Callable[[Any, str, int | None], Reading]
+    endings: tuple[str, ...]  # what its files are called, of which folders are searched; a name is what stands before
+
+
+FORMATS: Final = {
+    "etdump": Format(is_etdump, _etdump, (".etdp",)),
+    "torch_trace": Format(is_json, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
+    "prof_result": Format(is_prof_result, _prof_result, (".prof_result.bin",)),
+}
+
+
+def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Reading:
     """Read a profiling file: (base table, rows) one after the other, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
@@ -24,22 +67,8 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Iterato
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or no profiling file at all.
     """
-    # Readers other than ETDump's are imported where there is something for them to read.
-    if is_etdump(data):
-        return read_etdump(data, path, clock_bits)
-    if is_json(data):
-        from etq.ingest.torch_trace import read_torch_trace
-
-        return read_torch_trace(data, path)
-    if is_prof_result(data):
-        from etq.ingest.prof_result import read_prof_result
-
-        return read_prof_result(data, path, clock_bits)
-    # It knows logs that hold dumps, and what else a file may be that was mistaken for one.
-    return read_etdump(data, path, clock_bits)
-
-
-def is_json(data: Any) -> bool:
-    """Whether a file begins as JSON does, or as gzip, in which traces are packed."""
-    start = bytes(data[:64])
-    return start[:2] == GZIP or start.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+    for each in FORMATS.values():
+        if each.is_of(data):
+            return each.read(data, path, clock_bits)
+    # ETDump's reader knows logs that hold dumps, and what else a file may be that was mistaken for one.
+    return _etdump(data, path, clock_bits)

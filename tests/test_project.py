@@ -16,7 +16,6 @@ import pytest
 
 import etq
 from etq import _views, catalog
-from etq.warehouse import Warehouse
 from tests.empty import empty_warehouse
 from tests.slower import slower
 
@@ -58,14 +57,6 @@ def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         exec(compile(ast.parse(code), "README.md", "exec"), {})
 
 
-def test_readme_sql_runs(warehouse: Warehouse) -> None:
-    warehouse.ingest(ROOT / "datasets/mlp_100runs.etdp", name="run", labels={"build": "1"})
-    warehouse.ingest(ROOT / "datasets/mlp_xnn_100runs.etdp", labels={"build": "2"})
-    for query in re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL):
-        rows = warehouse.sql(query).fetchall()
-        assert {row[0] for row in rows} == {"1", "2"}
-
-
 def test_readme_commands_parse() -> None:
     from etq.cli import main
 
@@ -101,26 +92,17 @@ def test_readme_gate(tmp_path: Path, factor: float, status: int) -> None:
         assert "| 4 | slower | " in slowest
 
 
-def test_dependencies_go_one_way() -> None:
-    """Data moves left to right: ingest knows nothing of databases, sql nothing of Python."""
-    for path in (ROOT / "ingest").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                assert not name.startswith("duckdb"), path.name
-                assert not name.startswith("etq") or name.startswith(("etq.ingest", "etq.errors")), (
-                    f"{path.name}: {name}"
-                )
+# One page, opened once for all its tests.
+LONG = {"tests/browser/test_report.py"}
 
 
 def test_no_module_is_too_long() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for folder in ("etq", "ingest")
+        for folder in ("etq", "ingest", "tests")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
+    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG} == {}
 
 
 def test_nothing_else_is_on_the_top_level() -> None:

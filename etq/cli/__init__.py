@@ -5,40 +5,44 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
-import etq
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
 from etq.waiting import patience, told_of_waiting
 
-# Which module of this package defines which commands: it is imported when one of them is asked for.
-_MODULES = {
-    "compare": ["compare"],
-    "costs": ["flops", "roofline"],
-    "export": ["export"],
-    "files": ["ingest", "inspect", "link"],
-    "flame": ["flame"],
-    "gate": ["gate"],
-    "house": ["compact", "merge", "prune", "remove"],
-    "labels": ["captures", "label"],
-    "lake": ["lake"],
-    "metrics": ["metric", "phase"],
-    "ops": ["map", "ops"],
-    "plan": ["plan"],
-    "programs": ["program"],
-    "questions": [
-        "advice", "breakdown", "coverage", "decode", "delegates", "demo", "events", "graph", "kernels", "load",
-        "memory", "modules", "percentiles", "sources", "sql", "steps", "tax", "views",
-    ],
-    "report": ["report"],
-    "spark": ["transpile"],
-    "trends": ["regressions", "trend"],
-    "values": ["gap", "reference", "values"],
+# The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
+# when one of its commands is asked for.
+COMMANDS: Final = {
+    "One file or capture": {
+        "inspect": "files", "ops": "ops", "events": "questions", "percentiles": "questions", "flame": "flame",
+        "breakdown": "questions", "tax": "questions", "load": "questions", "memory": "questions",
+        "delegates": "questions", "decode": "questions", "advice": "questions", "report": "report", "export": "export",
+    },
+    "With its record or program": {
+        "modules": "questions", "sources": "questions", "coverage": "questions", "graph": "questions",
+        "flops": "costs", "roofline": "costs", "program": "programs",
+        "values": "values", "reference": "values", "gap": "values",
+    },
+    "PyTorch traces": {"steps": "questions", "kernels": "questions", "map": "ops"},
+    "Many captures": {
+        "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",
+    },
+    "A warehouse": {
+        "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
+        "phase": "metrics", "merge": "house", "remove": "house", "prune": "house", "compact": "house", "lake": "lake",
+    },
+    "Anything else": {
+        "sql": "questions", "views": "questions", "transpile": "spark", "demo": "questions", "completion": "completion",
+    },
 }  # fmt: skip
-_MODULE_OF = {command: module for module, commands in _MODULES.items() for command in commands}
+_MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
+
+
+# By this variable a shell's function asks what a line goes on with.
+COMPLETING = "_ETQ_COMPLETE"
 
 
 class _Group(click.Group):
@@ -54,6 +58,14 @@ class _Group(click.Group):
         if name in _MODULE_OF:
             import_module(f"etq.cli.{_MODULE_OF[name]}")
         return super().get_command(context, name)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, _MODULE_OF))
+        for topic, names in COMMANDS.items():
+            found = [(name.ljust(longest), self.get_command(context, name)) for name in names]
+            room = formatter.width - 6 - longest
+            with formatter.section(topic):
+                formatter.write_dl([(name, each.get_short_help_str(room)) for name, each in found if each is not None])
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -81,13 +93,32 @@ def _fail(message: str, context: click.Context) -> NoReturn:
     sys.exit(1)
 
 
+def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from etq.version import versions
+
+    told = versions()
+    click.echo(f"etq, version {told.pop('etq')}")
+    for name, version in told.items():
+        click.echo(f"{name:<10}  {version}")
+    context.exit()
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(etq.__version__, prog_name="etq")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_versions,
+    help="Show the versions of etq and of what answers depend on.",
+)
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="By default on a terminal, unless NO_COLOR is set.",
+    help="Colours: by default on a terminal, unless NO_COLOR is set.",
 )
 @click.option(
     "--wait",
@@ -119,8 +150,12 @@ def run() -> NoReturn:
     status: Any = 0
     # A name that the terminal's encoding has no letters for is no reason to fail.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if COMPLETING in os.environ:
+        from etq.cli import completion
+
+        completion.install()
     try:
-        main()
+        main(prog_name="etq")
     except SystemExit as end:
         status = end.code
     try:

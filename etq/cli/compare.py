@@ -14,11 +14,12 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import PHASES, UNITS, Command, is_file, output_options, percentage, warehouse_option
+from etq.cli.options import Command, is_file, output_options, percentage, warehouse_option
 from etq.comparing import VIEWS, Comparison
 from etq.errors import EtqError, printable
 from etq.output import VERDICT_STYLES, format_of, table, write_rows, write_text
 from etq.terminal import PLAIN, Look, look_of
+from etq.words import PHASES, UNITS
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -46,13 +47,23 @@ UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "remov
 def judging_options(command: Command) -> Command:
     """Of what is compared, and what counts as a difference."""
     for option in (
-        click.option("--compare-anyway", "forced", is_flag=True, help="In spite of profiling levels and conditions."),
-        click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest that counts, as 3%."),
-        click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]"),
-        click.option("--history", metavar="SELECTOR", help="Captures to judge one a side by."),
+        click.option(
+            "--compare-anyway", "forced", is_flag=True, help="Judge in spite of other profiling levels and conditions."
+        ),
+        click.option(
+            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, as 3%."
+        ),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help="Chance of a verdict where nothing differs.  [default: 0.05]",
+        ),
+        click.option("--history", metavar="SELECTOR", help="Captures to judge by, where there is one a side."),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
-            "--quantile", type=click.Choice(["0.25", "0.5", "0.9"]), help="Of a capture's runs.  [default: 0.25]"
+            "--quantile",
+            type=click.Choice(["0.25", "0.5", "0.9"]),
+            help="What stands for a capture's runs.  [default: 0.25]",
         ),
     ):
         command = option(command)
@@ -66,7 +77,7 @@ def judging_options(command: Command) -> Command:
     "--what", type=click.Choice([*VIEWS, "all"]), help="What to print.  [default: all; ops as CSV and the like]"
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Of modules and of ops, in tables."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Number of modules and of ops in tables."
 )
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
@@ -76,7 +87,9 @@ def judging_options(command: Command) -> Command:
     multiple=True,
     help="Exit 3 if the total or an op is slower, or a --metric worse; if the total is; if that can't be told.",
 )
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Fail on these metrics, not on times.")
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
+)
 @click.option("--etrecord", metavar="FILE", help="Of files: the ETRecord of their program.")
 @warehouse_option
 @output_options

@@ -113,7 +113,9 @@ def roofline(
 
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD")
-@click.option("--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True)
+@click.option(
+    "--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True, help="What a row is."
+)
 @warehouse_option
 @output_options
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:

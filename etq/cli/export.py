@@ -18,21 +18,34 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError
-from etq.export import FORMATS, NEEDS, parts, refuse_existing, to_file
+from etq.export import FORMATS, parts, to_file
+from etq.output import refuse_existing
+from etq.words import OPS_BY
 
 GRAPHS = ("edge_dialect_exported_program", "exported_program")
 
 
-@main.command()
+_HELP = """\
+CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. What ends in .gz is compressed.
+Delegates' events on a clock of their own are laid into their calls, and say so: "estimated".
+
+\b
+etq export run --to chrome -o run.trace.json.gz --db lab.duckdb
+etq export run.etdp --etrecord model.etrecord --to model-explorer -o times.json
+"""
+_LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items())
+
+
+@main.command(help=f"Write a capture as a file of another tool.\n\n\b\n{_LISTED}\n\n{_HELP}")
 @click.argument("capture")
-@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format.")
+@click.option("--to", type=click.Choice([*FORMATS]), required=True, help="The format.")
 @click.option("-o", "--output", metavar="FILE", help="Write there; -, and where stdout is a pipe, to stdout.")
 @click.option("--force", is_flag=True, help="Overwrite the file of -o.")
 @click.option(
     "--run", "runs", type=click.IntRange(0), multiple=True, metavar="N",
     help="chrome, speedscope: only the run of that run_index; may be repeated.",
 )  # fmt: skip
-@click.option("--by", metavar="BY", help="hud: ops too; what one op is, as in etq ops.")
+@click.option("--by", type=click.Choice(OPS_BY), help="hud: ops, too; what one op is, as in etq ops.")
 @click.option("--method", metavar="NAME", help="model-explorer: the method, where several ran.")
 @click.option("--graph", type=click.Choice(GRAPHS), help="model-explorer: the graph.  [default: the first]")
 @unit_option(None)
@@ -40,27 +53,13 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
 @warehouse_option
 @file_options
 def export(capture: str, to: str, output: str | None, force: bool, db: str, **options: Any) -> None:
-    """Write a capture as a file of another tool.
-
-    \b
-    chrome          trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again
-    speedscope      profile for https://www.speedscope.app: flame charts, one a run
-    hud             records of PyTorch's benchmark database: latency, loading and metrics, labels as their names
-    model-explorer  node data for Model Explorer: times over the model's graph; needs a linked record
-
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. What ends in .gz is compressed.
-    Delegates' events on a clock of their own are laid into their calls, and say so: \"estimated\".
-
-    \b
-    etq export run --to chrome -o run.trace.json.gz --db lab.duckdb
-    etq export run.etdp --etrecord model.etrecord --to model-explorer -o times.json
-    """
+    """Write a capture as a file of another tool."""
     said = taken_file_options(options)
     path = None if output == "-" else output
     if output is None and sys.stdout.isatty():
         raise EtqError(f"{to} is no text for a terminal; name a file with -o")
     refuse_existing(path, force)
-    with asked(capture, db, list(NEEDS[to]), said) as (warehouse, selector):
+    with asked(capture, db, list(FORMATS[to].needs), said) as (warehouse, selector):
         check_phase(warehouse, selector, options.get("phase"))
         runs = list(options.pop("runs")) or None
         to_file(parts(warehouse, selector, to, runs=runs, **options), path)

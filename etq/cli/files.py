@@ -14,7 +14,6 @@ from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
 from etq.cli.options import (
-    UNITS,
     file_options,
     opened,
     output_options,
@@ -27,6 +26,7 @@ from etq.cli.options import (
 )
 from etq.errors import EtqError, printable
 from etq.output import write
+from etq.words import UNITS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from etq.warehouse import Capture, Program, Record, Warehouse
 
 
-# What profiling files are called.
-IN_FOLDERS: Final = ("*.etdp", "*.pt.trace.json", "*.pt.trace.json.gz", "*.prof_result.bin")
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -106,12 +104,19 @@ def inspect(
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
 @click.option("--name", help="Name of the capture; with one file only.")
-@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="May be repeated.")
+@click.option(
+    "--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label; may be repeated."
+)
 @found_options
-@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics to read too, as etq metric --from does.")
-@click.option("--captured-at", type=click.DateTime(), help="When it was measured, in UTC.")
+@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics to read, too, as etq metric --from does.")
+@click.option(
+    "--captured-at",
+    type=click.DateTime(),
+    metavar="TIME",
+    help="When it was measured, in UTC: 2026-05-01T12:00:00 or the day.",
+)
 @click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
-@click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter.")
+@click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
 @click.option("--debug-buffer", metavar="FILE", help="What the logged values lie in; with one file only.")
@@ -231,9 +236,12 @@ def files_of(argument: str) -> list[str]:
     """A file; of a folder the profiling files in it and below, by name."""
     if not Path(argument).is_dir():
         return [argument]
-    found = sorted(str(path) for pattern in IN_FOLDERS for path in Path(argument).rglob(pattern))
+    from etq.ingest.captures import FORMATS
+
+    patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
+    found = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
     if not found:
-        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(IN_FOLDERS)})")
+        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(patterns)})")
     return found
 
 

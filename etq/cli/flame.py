@@ -84,10 +84,14 @@ _ROWS: Final = """
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(["module", "event"]), help="[default: module with a record, else event]")
+@click.option(
+    "--by",
+    type=click.Choice(["module", "event"]),
+    help="What is within what.  [default: module with a record, else event]",
+)
 @click.option("--module", metavar="PATH", help="Only that module of the model, and what is in it.")
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="Only so many levels below the first.")
-@click.option("--min-share", metavar="PERCENT", callback=percentage, help="Smaller ones in one row, as 1%.")
+@click.option("--min-share", metavar="PERCENT", callback=percentage, help="Put smaller ones in one row, as 1%.")
 @unit_option(None)
 @schedule_options
 @warehouse_option

@@ -22,7 +22,9 @@ SKIP = 125
 @click.argument("new")
 @click.option("--bisect", is_flag=True, help="Status 0 good, 1 bad, 125 can't tell, as `git bisect run` takes it.")
 @click.option("--total", is_flag=True, help="Judge the total alone, not ops.")
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Judge these metrics, not times.")
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Judge this metric, not times; may be repeated."
+)
 @judging_options
 @warehouse_option
 def gate(

@@ -57,7 +57,7 @@ def found_options(command: Command) -> Command:
 
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
-@click.option("--by", metavar="KEY", help="Count them by the values of a label.")
+@click.option("--by", metavar="KEY", help="Count them by the values of that label.")
 @click.option("--sort", metavar="KEY", help="In order of a label, by number where it is one, or of a column.")
 @click.option("--reverse", is_flag=True, help="The last first; with --sort.")
 @click.option(

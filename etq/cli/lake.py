@@ -78,6 +78,9 @@ def check(folder: str) -> None:
     """Tell what is wrong with a lake: files that are missing, damaged or not what its log says. Then the status is 1.
 
     Files that are of no segment, which a writer that was killed left, harm nobody: etq lake compact takes them away.
+
+    \b
+    etq lake check fleet
     """
     from etq.lake import check
 
@@ -96,6 +99,9 @@ def compact(folder: str) -> None:
     """Put the many small files of a lake together. Those who read it meanwhile aren't disturbed.
 
     Files that are of no segment any more are deleted once they are a day old.
+
+    \b
+    etq lake compact fleet
     """
     from etq.lake import compact
 

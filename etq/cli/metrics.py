@@ -8,9 +8,10 @@ from typing import Final
 import click
 
 from etq.cli import main
-from etq.cli.options import PHASES, output_options, unit_option, warehouse_option
+from etq.cli.options import output_options, unit_option, warehouse_option
 from etq.errors import printable
 from etq.output import write
+from etq.words import PHASES
 
 # A number, and its unit behind it or behind a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)

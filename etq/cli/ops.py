@@ -19,12 +19,12 @@ from etq.cli.options import (
 )
 from etq.errors import EtqError
 from etq.output import TO_READ, format_of, write
+from etq.words import OPS_BY
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
 
 # What is one op: of an ETDump, and of a trace.
-OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
 CALLS_BY: Final = ("name", "shape", "stack", "module")
 # The columns of torch's own table; what a trace doesn't have is left out of them.
 TORCH_TABLE: Final = {

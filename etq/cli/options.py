@@ -13,22 +13,20 @@ import click
 
 from etq.errors import EtqError, printable
 from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, write
+from etq.words import PHASES, UNITS
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, Warehouse
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
-UNITS: Final = ("ns", "us", "ms", "s", "cycles")
 SCHEDULE: Final = {
-    "skip_first": "Runs to leave out at the start.",
-    "wait": "Runs of a cycle to leave out.",
-    "warmup": "Runs of a cycle to leave out behind these.",
-    "active": "Runs of a cycle to use behind these.",
+    "skip_first": "Number of runs to leave out at the start.",
+    "wait": "Number of runs of a cycle to leave out first.",
+    "warmup": "Number of runs of a cycle to leave out behind these.",
+    "active": "Number of runs of a cycle to use behind these.",
     "repeat": "Number of cycles; 0: to the end.",
     "skip_first_wait": "Not 0: no wait in the first cycle.",
 }
-
-PHASES: Final = ("load", "prefill", "decode", "other")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -52,9 +50,9 @@ def output_options(command: Command) -> Command:
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
     )
-    command = click.option("--force", is_flag=True, help="Overwrite the file of -o.")(command)
-    command = click.option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")(command)
-    text = "By default as the file of -o is called, else table."
+    command = click.option("--force", is_flag=True, help="Overwrite the file of -o where there is one.")(command)
+    command = click.option("-o", "--output", metavar="FILE", help="Write to that file, not to stdout.")(command)
+    text = "By default by the ending of the file of -o, else table."
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
 
 
@@ -106,7 +104,9 @@ def file_options(command: Command) -> Command:
     """Options about a file; for a capture of a warehouse they were said when it was ingested."""
     for option in (
         click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program."),
-        click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Of a file: width of the clock's counter."),
+        click.option(
+            "--clock-bits", type=click.Choice(["32", "64"]), help="Of a file: width of the clock's counter in bits."
+        ),
         click.option("--time-scale", type=click.Choice(UNITS), help="Of a file: what one tick is.  [default: ns]"),
     ):
         command = option(command)

@@ -11,9 +11,10 @@ from click.core import ParameterSource
 
 from etq.cli import main
 from etq.cli.labels import parsed_labels
-from etq.cli.options import UNITS, Command, output_options, tell_findings, warehouse_option
+from etq.cli.options import Command, output_options, tell_findings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.output import write_rows
+from etq.words import UNITS
 
 if TYPE_CHECKING:
     from etq.plan import Measured, Plan
@@ -24,7 +25,14 @@ _OF_RUNNING: Final = (
     click.option("--resume", is_flag=True, help="Go on with that --plan, by the same command: take what is missing."),
     click.option("--warm-up", metavar="N", type=click.IntRange(0), default=0, help="Runs of each side to throw away."),
     click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Wait between runs."),
-    click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="Of all."),
+    click.option(
+        "--label",
+        "labels",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=parsed_labels,
+        help="A label of all; may be repeated.",
+    ),
     click.option("--etrecord", metavar="FILE", help="The ETRecord of the program; it is linked to all captures."),
     click.option("--base-etrecord", metavar="FILE", help="… of the base's, where it has one of its own."),
     click.option("--new-etrecord", metavar="FILE", help="… of the new one's."),

@@ -27,9 +27,18 @@ from etq.output import write, write_rows
 
 
 def _view_command(
-    name: str, view: str, text: str, query: str = "FROM {view}", schedule: bool = True, read: str | None = None
+    name: str,
+    view: str,
+    text: str,
+    query: str = "FROM {view}",
+    schedule: bool = True,
+    read: str | None = None,
+    example: str | None = "run.etdp --format json",
 ) -> None:
-    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`."""
+    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`.
+
+    The example is of a file; None where no file tells what the view asks for.
+    """
 
     def command(
         capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
@@ -38,15 +47,15 @@ def _view_command(
         show_view(view, capture, db, (format, output, force), said, query=query, read=read, unit=unit, **options)
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
-    command.__doc__ += f"\b\netq {name} run --db lab.duckdb\netq {name} run.etdp --format json"
+    command.__doc__ += f"\b\netq {name} run --db lab.duckdb" + ("" if example is None else f"\netq {name} {example}")
     decorated: Callable[..., Any] = unit_option(None)(warehouse_option(file_options(command)))
     decorated = output_options(decorated)
     if schedule:
         decorated = schedule_options(decorated)
     if view == "framework_tax":
-        decorated = click.option("--baseline", metavar="CAPTURE", help="The same program at level method_only.")(
-            decorated
-        )
+        decorated = click.option(
+            "--baseline", metavar="CAPTURE", help="A capture of the same program at level method_only."
+        )(decorated)
     main.command(name)(click.argument("capture")(decorated))
 
 
@@ -71,19 +80,34 @@ _view_command(
     "Show the time of each module of the model; needs a linked record.",
     """SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class, m.calls,
     m.own, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
+    example="run.etdp --etrecord model.etrecord --format json",
 )
 _view_command(
     "sources",
     "source_totals",
     "Show the time of each line of the model's source; needs a linked record.",
     "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
+    example="run.etdp --etrecord model.etrecord --format json",
 )
 _view_command(
-    "steps", "step_breakdown", "Show what each step of a PyTorch Profiler trace was spent on.", schedule=False
+    "steps",
+    "step_breakdown",
+    "Show what each step of a PyTorch Profiler trace was spent on.",
+    schedule=False,
+    example="train.pt.trace.json.gz --unit ms",
 )
-_view_command("kernels", "kernel_table", "Show the kernels that devices ran in a PyTorch Profiler trace.")
 _view_command(
-    "decode", "decode_trend", "Show how long each token of a language model took, by its position.", schedule=False
+    "kernels",
+    "kernel_table",
+    "Show the kernels that devices ran in a PyTorch Profiler trace.",
+    example="train.pt.trace.json.gz --unit ms",
+)
+_view_command(
+    "decode",
+    "decode_trend",
+    "Show how long each token of a language model took, by its position; needs phases, as said with etq phase.",
+    schedule=False,
+    example=None,
 )
 _view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
 _view_command(
@@ -152,15 +176,25 @@ def graph(capture: str, dot: bool, db: str, unit: str | None, **options: Any) ->
 def memory(capture: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what each allocator allocated.
 
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
     \b
     etq memory run --db lab.duckdb
+    etq memory run.etdp --format json
     """
     show_view("memory_totals", capture, db, (format, output, force), FileOptions())
 
 
 @main.command()
 @click.argument("capture")
-@click.option("-q", "--quantile", "quantiles", type=click.FloatRange(0, 1), multiple=True, help="May be repeated.")
+@click.option(
+    "-q",
+    "--quantile",
+    "quantiles",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    help="One of them, from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
+)
 @unit_option(None)
 @schedule_options
 @warehouse_option
@@ -178,8 +212,11 @@ def percentiles(
 ) -> None:
     """Show any percentiles of a capture's events, a column each.
 
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
     \b
     etq percentiles run -q 0.5 -q 0.99 --db lab.duckdb
+    etq percentiles run.etdp -q 0.999 --unit ms
     """
     columns = ", ".join(
         f'max(p.value) FILTER (WHERE p.quantile = {quantile}) AS "p{100 * quantile:.12g}"'
@@ -198,7 +235,9 @@ def percentiles(
 
 @main.command()
 @click.argument("query")
-@click.option("--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [duckdb]")
+@click.option(
+    "--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [default: duckdb]"
+)
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
 @click.option("--safe", is_flag=True, help="Of SQL that isn't trusted: one SELECT, locked in, within limits.")
 @click.option("--seconds", type=float, default=10, help="With --safe: how long it may take.  [10]")
@@ -221,6 +260,7 @@ def sql(
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
+    etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
     etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
@@ -248,7 +288,9 @@ def sql(
 @click.argument("name", required=False)
 @output_options
 def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
-    """List all tables, views and macros, or document one: its columns and parameters.
+    """List all tables, views and macros, or document one: its columns and parameters, with units, and when it is NULL.
+
+    Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
 
     \b
     etq views

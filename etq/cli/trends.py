@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import UNITS, output_options, percentage, warehouse_option
+from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
 from etq.output import table, write, write_text
 from etq.terminal import look_of, sparkline
+from etq.words import PHASES, UNITS
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 def order_options(command: Any) -> Any:
     """Of which captures are in one series, and in which order."""
     for option in (
-        click.option("--over", metavar="LABEL", help="Label to order by, or captured_at.  [default: build]"),
-        click.option("--by", metavar="KEYS", help="Labels that tell series apart.  [default: model,device,backend]"),
+        click.option("--over", metavar="KEY", help="Label to order by, or captured_at.  [default: build]"),
+        click.option("--by", metavar="KEY,...", help="Labels that tell series apart.  [default: model,device,backend]"),
     ):
         command = option(command)
     return command
@@ -31,9 +32,13 @@ def order_options(command: Any) -> Any:
 def _series_options(command: Any) -> Any:
     command = order_options(command)
     for option in (
-        click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are]"),
-        click.option("--phase", help="Only runs of that phase."),
-        click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change.  [default: 3%]"),
+        click.option(
+            "--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]"
+        ),
+        click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
+        click.option(
+            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change that is told.  [default: 3%]"
+        ),
     ):
         command = option(command)
     return command
@@ -42,8 +47,8 @@ def _series_options(command: Any) -> Any:
 @main.command()
 @click.argument("selector", required=False)
 @click.option("--op", metavar="OP", help="Of an op: its family or op type, or one with @instruction.")
-@click.option("--module", metavar="PATH", help="Of a module.")
-@click.option("--metric", metavar="NAME", help="Of a metric.")
+@click.option("--module", metavar="PATH", help="Of a module, by its path.")
+@click.option("--metric", metavar="NAME", help="Of a metric, as etq metric shows them.")
 @_series_options
 @warehouse_option
 @output_options
@@ -84,7 +89,11 @@ def trend(
 @main.command()
 @click.argument("selector", required=False)
 @click.option("--since", metavar="LABEL", help="Only changes there or later.")
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="[default: 0.05]")
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Chance of telling a change where there is none.  [default: 0.05]",
+)
 @_series_options
 @warehouse_option
 @output_options

@@ -51,7 +51,13 @@ def values(
 @main.command()
 @click.argument("base")
 @click.argument("new")
-@click.option("--metric", type=click.Choice(METRICS, case_sensitive=False), default="mse", show_default=True)
+@click.option(
+    "--metric",
+    type=click.Choice(METRICS, case_sensitive=False),
+    default="mse",
+    show_default=True,
+    help="How distance is measured.",
+)
 @click.option(
     "--worst", type=click.IntRange(1), metavar="N", help="Only the N worst; what can't be compared is counted."
 )

@@ -1,10 +1,4 @@
-"""Captures in the formats of other tools: each a module with one function, which gives a file's text part by part.
-
-chrome          Trace Event Format, for Perfetto, chrome://tracing and all that reads PyTorch's traces
-speedscope      speedscope's own format: a profile for each run and track
-hud             records of PyTorch's benchmark database
-model-explorer  node data for Model Explorer: times over the graph of the model
-"""
+"""Captures in the formats of other tools: each a module with one function, which gives a file's text part by part."""
 
 from __future__ import annotations
 
@@ -12,46 +6,64 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, QueryError, WarehouseError, message_of
+from etq.errors import QueryError, WarehouseError, message_of
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
 
+Writer = Callable[["Warehouse", "Capture", dict[str, Any]], Iterator[str]]
+GZIP: Final = ".gz"
 # What chooses among runs: parameters of the views that are asked.
 SCHEDULE: Final = ("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase")
-# The formats, and what may be said of each.
-OPTIONS: Final = {
-    "chrome": ("runs", *SCHEDULE),
-    "speedscope": ("runs", *SCHEDULE),
-    "hud": ("by", *SCHEDULE),
-    "model-explorer": ("method", "graph", "unit", *SCHEDULE),
-}
-FORMATS: Final = tuple(OPTIONS)
-# The objects of the SQL that they ask.
-NEEDS: Final = {
-    "chrome": (
-        *("timeline", "event_ops", "labels", "_chosen_runs", "threads", "trace_events", "op_arguments"),
-        *("device_events", "trace_memory", "trace_devices"),
-    ),
-    "speedscope": ("timeline", "event_ops"),
-    "hud": ("_benchmark_metrics", "op_totals", "labels", "delegates"),
-    "model-explorer": ("_graph_times", "labels"),
-}
-GZIP: Final = ".gz"
 
-Writer = Callable[["Warehouse", "Capture", dict[str, Any]], Iterator[str]]
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its function is of the name of its module in this package, with _ for -."""
+
+    text: str  # what it is, in a line
+    needs: tuple[str, ...]  # the objects of the SQL that it asks
+    options: tuple[str, ...] = ()  # what may be said beside what chooses among runs
+
+
+FORMATS: Final = {
+    "chrome": Format(
+        "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
+        (
+            *("timeline", "event_ops", "labels", "_chosen_runs", "threads", "trace_events", "op_arguments"),
+            *("device_events", "trace_memory", "trace_devices"),
+        ),
+        ("runs",),
+    ),
+    "speedscope": Format(
+        "profile for https://www.speedscope.app: flame charts, one a run", ("timeline", "event_ops"), ("runs",)
+    ),
+    "hud": Format(
+        "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names",
+        ("_benchmark_metrics", "op_totals", "labels", "delegates"),
+        ("by",),
+    ),
+    "model-explorer": Format(
+        "node data for Model Explorer: times over the model's graph; needs a linked record",
+        ("_graph_times", "labels"),
+        ("method", "graph", "unit"),
+    ),
+}
 
 
 def parts(warehouse: Warehouse, capture: str | Capture, to: str, **options: Any) -> Iterator[str]:
     """The text of a capture's file, part by part. Options and errors are those of `Warehouse.export`."""
-    if to not in OPTIONS:
+    if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
     given = {name: value for name, value in options.items() if value is not None}
-    if unknown := sorted(set(given) - set(OPTIONS[to])):
-        raise QueryError(f"{to} takes no {unknown[0]}; what it takes is {', '.join(OPTIONS[to])}")
+    known = (*FORMATS[to].options, *SCHEDULE)
+    if unknown := sorted(set(given) - set(known)):
+        raise QueryError(f"{to} takes no {unknown[0]}; what it takes is {', '.join(known)}")
     import duckdb
 
     found = warehouse.capture(capture) if isinstance(capture, str) else capture
@@ -62,26 +74,10 @@ def parts(warehouse: Warehouse, capture: str | Capture, to: str, **options: Any)
 
 
 def _writer(to: str, format: str) -> Writer:
-    """The function of a format; what isn't asked for is not imported."""
-    if to == "chrome" and format == "torch_trace":
-        from etq.export.torch_trace import torch_trace
-
-        return torch_trace
-    if to == "chrome":
-        from etq.export.chrome import chrome
-
-        return chrome
-    if to == "speedscope":
-        from etq.export.speedscope import speedscope
-
-        return speedscope
-    if to == "hud":
-        from etq.export.hud import hud
-
-        return hud
-    from etq.export.model_explorer import model_explorer
-
-    return model_explorer
+    """The function of a format; a trace of PyTorch has one of its own, which writes what was read."""
+    name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
+    writer: Writer = getattr(import_module(f"etq.export.{name}"), name)
+    return writer
 
 
 def to_file(text: Iterator[str], path: str | None) -> None:
@@ -117,9 +113,3 @@ def _opened(path: Path, is_packed: bool) -> IO[str]:
         # Without the time and the name: the same capture gives the same bytes.
         return gzip.open(path, "wt", encoding="utf-8", newline="\n", compresslevel=6)
     return path.open("w", encoding="utf-8", newline="\n")
-
-
-def refuse_existing(path: str | None, force: bool) -> None:
-    """Raise `EtqError` where a file is there and `force` is not set."""
-    if path is not None and os.path.exists(path) and not force:
-        raise EtqError(f"{path}: exists; overwrite it with --force")

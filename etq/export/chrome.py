@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.export.rows import Lanes, about, arguments, blocks, encoded, microseconds, stated, unit_of, whole
+from etq.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,10 +27,8 @@ _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_e
 
 def chrome(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the trace; cycles are written as if they were nanoseconds, and `otherData` says so."""
-    from etq import __version__
-
     unit = unit_of(warehouse, capture)
-    said = {"made_by": f"etq {__version__}", **about(warehouse, capture)}
+    said = {"made_by": f"etq {VERSION}", **about(warehouse, capture)}
     if unit == "cycles":
         said["note"] = "ticks are cycles: 1 ns here is 1 cycle"
     yield f'{{"displayTimeUnit":"ns","otherData":{encoded(said)},"traceEvents":[\n'

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import QueryError
 from etq.export.rows import about, arguments, encoded, stated, unit_of
+from etq.version import VERSION
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
@@ -50,12 +51,10 @@ def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterat
 
 def _subject(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
     """What was measured, by the labels of its capture."""
-    from etq import __version__
-
     known = about(warehouse, capture)
     labels: dict[str, str] = known.pop("labels", {})
     runner = stated({"name": labels.get("device"), "type": labels.get("os")})
-    extra = {**known, "made_by": f"etq {__version__}", **{f"label_{key}": value for key, value in labels.items()}}
+    extra = {**known, "made_by": f"etq {VERSION}", **{f"label_{key}": value for key, value in labels.items()}}
     return {
         "benchmark": {
             "name": labels.get("benchmark", BENCHMARKS.get(capture.format, capture.format)),

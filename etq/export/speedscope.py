@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import QueryError
 from etq.export.rows import LANES, arguments, blocks, encoded, unit_of, whole
+from etq.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,6 @@ _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "kind
 
 def speedscope(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the file. Raises `QueryError` where no event has a time."""
-    from etq import __version__
-
     unit = unit_of(warehouse, capture)
     query = f"""
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.kind, t.parent_run_index, t.parent_index,
@@ -37,7 +36,7 @@ def speedscope(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) ->
         ORDER BY t.run_index, t.start, t.depth, t.event_index
     """
     name = encoded(capture.name)
-    yield f'{{"$schema":"{SCHEMA}","exporter":"etq {__version__}","name":{name},"profiles":[\n'
+    yield f'{{"$schema":"{SCHEMA}","exporter":"etq {VERSION}","name":{name},"profiles":[\n'
     frames = ",\n".join(_frames(warehouse, capture))
     profiles = _Profiles(_runs(warehouse, capture), UNITS[unit])
     for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **given}):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.export.rows import about, arguments, blocks, encoded, microseconds, stated
+from etq.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,10 +63,8 @@ PROPERTIES: Final = {
 
 def torch_trace(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the trace. With options that choose among steps, it has the events of these alone."""
-    from etq import __version__
-
     known = about(warehouse, capture)
-    head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {__version__}", **known}}
+    head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
     if (rank := known.get("labels", {}).get("rank", "")).isdecimal():
         head["distributedInfo"] = {"rank": int(rank)}
     if properties := _properties(warehouse, capture):

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from etq.errors import WarehouseError
-from etq.schema import SCHEMA_VERSION
+from etq.version import SCHEMA_VERSION
 
 LOG: Final = "_log"
 # Every so many entries, one lists all segments: nobody reads those before it.

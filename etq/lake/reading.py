@@ -24,17 +24,27 @@ def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection
     Raises `WarehouseError` for what is no lake, or is damaged.
     """
     state = state or log.read(lake)
-    connection = duckdb.connect(":memory:")
+    connection = connect_tables(lake, state)
     try:
-        connection.execute("SET parquet_metadata_cache = true")
-        for table in catalog.tables():
-            connection.execute(_view(table, files(lake, state, table.name)))
         _note_bytes(connection, lake, state)
         schema.define(connection, without={"_table_bytes"})
         schema.note_version(connection)
     except duckdb.Error as error:
         connection.close()
         raise WarehouseError(f"{lake}: {message_of(error)}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:
+    """A connection that has the lake's tables alone, which is there sooner."""
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute("SET parquet_metadata_cache = true")
+        for table in catalog.tables():
+            connection.execute(_view(table, files(lake, state, table.name)))
     except BaseException:
         connection.close()
         raise

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
-import etq
 from etq.errors import printable
 from etq.report.columns import Table, packed
+from etq.version import VERSION
 
 # In this order: what a file uses stands before it. Each is a block of its own in one strict script.
 SCRIPTS: Final = (
@@ -90,7 +90,7 @@ def assemble(report: Report) -> str:
     data = {
         "kind": report.kind,
         "title": report.title,
-        "made_by": f"etq {etq.__version__}",
+        "made_by": f"etq {VERSION}",
         "sections": [section.as_data() for section in report.sections],
     }
     script = _script()

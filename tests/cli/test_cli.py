@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import platform
 import subprocess
 import sys
 from importlib import import_module
@@ -14,6 +15,9 @@ from typing import Any
 
 import click
 import duckdb
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -271,7 +275,22 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     version = subprocess.run([sys.executable, "-m", "etq", "--version"], capture_output=True, text=True, check=True)
-    assert version.stdout == f"etq, version {etq.__version__}\n"
+    assert version.stdout.startswith(f"etq, version {etq.__version__}\n")
+
+
+def test_version_tells_what_answers_depend_on() -> None:
+    """Each library's version as it says itself; schema as a warehouse has it."""
+    told = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
+    with etq.open() as warehouse:
+        [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
+    versions = dict(line.split(maxsplit=1) for line in told[1:])
+    expected = {
+        "schema": str(schema), "Python": platform.python_version(), "duckdb": duckdb.__version__,
+        "pyarrow": pa.__version__, "numpy": np.__version__, "msgspec": msgspec.__version__,
+    }  # fmt: skip
+    assert told[0] == f"etq, version {etq.__version__}"
+    assert expected.items() <= versions.items()
+    assert platform.system() in versions["platform"]
 
 
 def test_start_up_imports_only_what_a_command_uses() -> None:
@@ -289,7 +308,7 @@ def test_start_up_imports_only_what_a_command_uses() -> None:
         )
         return set(ran.stdout.split())
 
-    assert imported("--help") == imported("views") == set()
+    assert imported("--help") == imported("views") == imported("--version") == set()
     assert imported("inspect", MLP) == {"duckdb", "numpy", "pyarrow"}
     assert imported("captures") == {"duckdb"}
 

@@ -21,8 +21,9 @@ import duckdb
 import pytest
 
 import etq
-from etq import catalog, schema
+from etq import catalog
 from etq.errors import WarehouseError
+from etq.version import SCHEMA_VERSION
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -116,7 +117,7 @@ def test_nothing_is_lost_and_views_answer_as_of_a_fresh_ingest(
         assert plain.execute("SELECT schema_version FROM warehouse").fetchall() == [(version,)]
         there = tables(plain)
         before = {table: rows(plain, table, columns) for table, columns in there.items()}
-    with pytest.raises(WarehouseError, match=f"of schema {version}, needs to be migrated to {schema.SCHEMA_VERSION}"):
+    with pytest.raises(WarehouseError, match=f"of schema {version}, needs to be migrated to {SCHEMA_VERSION}"):
         etq.open(path, read_only=True)
     with etq.open(path) as warehouse:
         now = tables(warehouse.connection)

@@ -83,6 +83,7 @@ def ids(objects: list[SqlObject]) -> list[str]:
 def body(each: SqlObject) -> exp.Expr:
     """The query or expression of a view or macro."""
     after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
+    assert after in each.statement, f"{each.name}: write{after.rstrip()}, then the query, without brackets around it"
     text = each.statement.split(after, 1)[1]
     return sqlglot.parse_one(text.removesuffix(")") if each.kind == "scalar macro" else text, read="duckdb")
 
@@ -110,7 +111,8 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
-    assert [row[0] for row in described] == [column.name for column in each.columns]
+    cure = "the comment above has a line `--   name: meaning` for each column, below `-- Columns:`"
+    assert [row[0] for row in described] == [column.name for column in each.columns], cure
 
 
 @pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind == "table"], ids=lambda e: e.name)

@@ -10,7 +10,9 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.errors import QueryError
 from etq.warehouse import Warehouse
+from etq.words import PHASES
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import GENERATION, log
@@ -22,6 +24,13 @@ SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "skip_fi
 def test_what_takes_a_schedule_takes_a_phase(macro: catalog.SqlObject) -> None:
     if macro.kind == "table macro":
         assert [(each.name, each.default) for each in macro.parameters][-1] == ("phase", "NULL")
+
+
+def test_phases_are_the_same_words_in_python(warehouse: Warehouse) -> None:
+    accepted = warehouse.rows("SELECT list_transform($known, lambda each: _known_phase(each))", known=list(PHASES))[1]
+    assert accepted == [(list(PHASES),)]
+    with pytest.raises(QueryError, match=f"known are {', '.join(PHASES)}$"):
+        warehouse.rows("SELECT _known_phase('warmup')")
 
 
 def generation() -> bytes:

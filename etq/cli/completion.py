@@ -1,0 +1,144 @@
+"""What a shell completes: names of captures, records, views and labels, told by what an argument is called.
+
+A shell that completes waits, and types what it gets into a line that is to be run: nothing here waits, writes or fails,
+and names that mean more than themselves to a shell are not told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+from etq.cli import COMPLETING, main
+from etq.cli.options import DEFAULT_WAREHOUSE
+
+if TYPE_CHECKING:
+    import duckdb
+
+# More than that nobody reads.
+MOST: Final = 500
+_SAFE: Final = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
+_CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
+_LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER BY ALL"
+_KEYS: Final = "SELECT DISTINCT l.key FROM labels AS l ORDER BY ALL"
+_METRICS: Final = "SELECT DISTINCT m.name FROM metrics AS m ORDER BY ALL"
+_SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
+# What a warehouse is asked, by what commands call an argument or option.
+ASKED: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("capture", "captures", "base", "new", "sides", "etdump", "trace", "baseline"), _SELECTED),
+    **dict.fromkeys(("selector", "selectors", "history"), _SELECTED),
+    "labels": (_LABELS,),
+    **dict.fromkeys(("by", "over", "remove"), (_KEYS,)),
+    **dict.fromkeys(("metric", "metrics"), (_METRICS,)),
+    "record": ("SELECT r.name FROM records AS r ORDER BY r.record_id DESC",),
+    "file_or_name": ("SELECT p.name FROM programs AS p ORDER BY p.program_id DESC",),
+}
+
+
+def completed(
+    type: click.ParamType[Any], context: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem[str]]:
+    """What an argument or option of a text may be that begins so; files where it is none of the names."""
+    if (context.info_name, parameter.name) in (("views", "name"), ("transpile", "view")):
+        from etq import catalog
+
+        known = [each.name for each in catalog.public_objects()]
+    else:
+        is_file = parameter.metavar == "FILE"
+        known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))
+    found = [CompletionItem(each) for each in known if each.startswith(begun) and _SAFE.fullmatch(each)]
+    return found or [CompletionItem(begun, type="file")]
+
+
+def _warehouse_of(context: click.Context) -> str:
+    """The warehouse that the line names, or that a command would take."""
+    return context.params.get("db") or os.environ.get("ETQ_DB") or DEFAULT_WAREHOUSE
+
+
+def _found(path: str, queries: tuple[str, ...]) -> list[str]:
+    """What queries find in a warehouse or a lake; nothing in what is held by a writer, damaged or something else."""
+    found: list[str] = []
+    if queries and Path(path).exists():
+        with suppress(Exception), _connected(path) as connection:
+            for query in queries:
+                found += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
+    return found
+
+
+def _connected(path: str) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    if not Path(path).is_dir():
+        # Not as commands open it, who wait for a writer to end.
+        return duckdb.connect(path, read_only=True)
+    from etq.lake import log
+    from etq.lake.reading import connect_tables
+
+    return connect_tables(Path(path), log.read(Path(path)))
+
+
+class _Bash(BashComplete):
+    """Completes whole words: bash ends them at = and @ also, and takes what comes behind alone."""
+
+    source_template = BashComplete.source_template.replace(
+        "env COMP_WORDS=", 'env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" COMP_WORDS='
+    )
+    typed = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_LINE"]
+        words = split_arg_string(line)[1:] + [""] * line[-1:].isspace()
+        *before, last = words or [""]
+        ends = [last.rfind(each) for each in os.environ.get("COMP_WORDBREAKS", "") if each in "=@:"]
+        self.typed = last[: max(ends, default=-1) + 1]
+        return before, last
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        return f"{item.type},{item.value.removeprefix(self.typed)}"
+
+
+def install() -> None:
+    """Have this process, which a shell asked, complete texts by what is here, and never fail."""
+    click.types.StringParamType.shell_complete = completed  # type: ignore[method-assign, assignment]
+    for shell in (_Bash, ZshComplete, FishComplete):
+        add_completion_class(_quiet(shell))
+
+
+def _quiet(shell: type[ShellComplete]) -> type[ShellComplete]:
+    class Quiet(shell):  # type: ignore[misc, valid-type]
+        def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+            with suppress(Exception):
+                return list(super().get_completions(args, incomplete))
+            return []
+
+    return Quiet
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what has a shell complete commands, options, and names of captures, labels and views.
+
+    \b
+    eval "$(etq completion bash)"          in ~/.bashrc (bash 4.4 or later); zsh alike, in ~/.zshrc
+    etq completion fish > ~/.config/fish/completions/etq.fish
+    """
+    install()
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(main, {}, "etq", COMPLETING).source())

@@ -1,0 +1,13 @@
+"""The words that users choose among, in Python and on the command line; SQL checks them itself."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
+
+UNITS: Final[tuple[str, ...]] = get_args(TimeScale)
+# What runs are for: as `_known_phase` in SQL.
+PHASES: Final = ("load", "prefill", "decode", "other")
+# What one op is in an ETDump: as `op_totals` in SQL.
+OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")

@@ -1,0 +1,166 @@
+"""What shells complete: commands, options, and names that the warehouse has; quickly, and never an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import duckdb
+import pytest
+from click.shell_completion import ZshComplete
+from click.testing import CliRunner
+
+import etq
+from etq import catalog
+from etq.cli import completion, main
+from tests.conftest import CAPTURES
+
+BREAKS = " \t\n\"'><=;|&(:@"
+MLP = CAPTURES / "mlp/mlp_100runs.etdp"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    with etq.open(folder / "etq.duckdb") as warehouse:
+        warehouse.ingest(MLP, name="first", labels={"build": "41", "device": "pixel8"})
+        warehouse.ingest(CAPTURES / "convnet/convnet.etdp", name="first; rm -rf ~", labels={"build": "$(date)"})
+        warehouse.ingest(CAPTURES / "mlp/mlp_alloc.etdp", name="second", labels={"build": "42"})
+        warehouse.metric("first", "temperature", 41)
+        warehouse.ingest_record(CAPTURES / "convnet/convnet.etrecord", name="net")
+    return folder
+
+
+@pytest.fixture
+def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """What bash is told to put behind the last =, @ or space of a line."""
+    monkeypatch.chdir(lab)
+    monkeypatch.delenv("ETQ_DB", raising=False)
+    # Undone at the end of the test; a process that a shell asks does nothing else.
+    monkeypatch.setattr(click.types.StringParamType, "shell_complete", completion.completed)
+    monkeypatch.setenv("COMP_WORDBREAKS", BREAKS)
+
+    def completed(line: str) -> list[str]:
+        monkeypatch.setenv("COMP_LINE", line)
+        shell = completion._Bash(main, {}, "etq", "_ETQ_COMPLETE")
+        return [each.removeprefix("plain,") for each in shell.complete().splitlines()]
+
+    return completed
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("etq comp", ["compact", "compare", "completion"]),
+        ("etq ops ", ["second", "first", "@latest", "@previous", "build=41", "build=42", "device=pixel8"]),
+        ("etq ops s", ["second"]),
+        ("etq ops @l", ["latest"]),
+        ("etq ops build=4", ["41", "42"]),
+        ("etq ops --db etq.duckdb fi", ["first"]),
+        ("etq compare build=41 bui", ["build=41", "build=42"]),
+        ("etq gate first s", ["second"]),
+        ("etq captures first s", ["second"]),
+        ("etq captures --by ", ["build", "device"]),
+        ("etq captures --sort bui", ["file,bui"]),
+        ("etq trend --over d", ["device"]),
+        ("etq trend --metric t", ["temperature"]),
+        ("etq link first ", ["net"]),
+        ("etq flops first --by n", ["node"]),
+        ("etq ops first --format=c", ["csv"]),
+        ("etq ops first --esc", ["--escape-formulas"]),
+        ("etq lake ex", ["export"]),
+        ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
+        ("etq views op_to", ["op_totals"]),
+        ("etq transpile compare_o", ["compare_ops"]),
+        # Files, which the shell lists itself.
+        ("etq inspect ", ["file,"]),
+        ("etq ingest --metrics t", ["file,t"]),
+        ("etq ops run.e", ["file,run.e"]),
+        ("etq ops first --db ", ["file,"]),
+        # What is no whole line yet.
+        ("etq sql 'unclosed", ["file,unclosed"]),
+    ],
+)
+def test_lines(complete: object, line: str, expected: list[str]) -> None:
+    assert callable(complete)
+    assert complete(line) == expected
+
+
+def test_every_view_is_known(complete: object) -> None:
+    assert callable(complete)
+    assert complete("etq views ") == [each.name for each in catalog.public_objects()]
+
+
+def test_a_lake_is_asked_as_a_warehouse(complete: object, lab: Path, tmp_path: Path) -> None:
+    assert callable(complete)
+    etq.lake.export(tmp_path / "fleet", lab / "etq.duckdb")
+    assert complete(f"etq ops --db {tmp_path / 'fleet'} s") == ["second"]
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", None])
+def test_what_is_no_warehouse_has_no_names(complete: object, tmp_path: Path, content: bytes | None) -> None:
+    assert callable(complete)
+    db = tmp_path / "lab.duckdb"
+    if content is not None:
+        db.write_bytes(content)
+    assert complete(f"etq ops --db {db} s") == ["file,s"]
+    assert db.exists() == (content is not None), "completing makes nothing"
+
+
+def test_a_writer_is_not_waited_for(complete: object, lab: Path, tmp_path: Path) -> None:
+    assert callable(complete)
+    db = tmp_path / "held.duckdb"
+    db.write_bytes((lab / "etq.duckdb").read_bytes())
+    hold = f"import duckdb; c = duckdb.connect({str(db)!r}); print('held', flush=True); input()"
+    command = [sys.executable, "-c", hold]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert complete(f"etq ops --db {db} s") == ["file,s"]
+        holder.stdin.close()
+
+
+def test_errors_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(ZshComplete, "get_completions", failing)
+    monkeypatch.setenv("COMP_WORDS", "etq ops ")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert completion._quiet(ZshComplete)(main, {}, "etq", "_ETQ_COMPLETE").complete() == ""
+
+
+def test_names_that_a_shell_would_run_are_not_told(lab: Path) -> None:
+    with duckdb.connect(lab / "etq.duckdb", read_only=True) as connection:
+        [(names,)] = connection.execute("SELECT count(*) FROM captures WHERE name = 'first; rm -rf ~'").fetchall()
+    assert names == 1, "it is there, and test_lines has no trace of it"
+
+
+def test_bash_itself(lab: Path, tmp_path: Path) -> None:
+    """The function that bash gets completes a line, by a process of its own; nothing is on stderr."""
+    command = tmp_path / "etq"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m etq "$@"\n')
+    command.chmod(0o755)
+    script = """
+        eval "$(etq completion bash)"
+        complete -p etq
+        COMP_WORDS=(etq compare build = 4) COMP_CWORD=4 COMP_LINE='etq compare build=4' COMP_POINT=19
+        _etq_completion etq
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    environment = {
+        **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(Path(etq.__file__).parents[1]),
+    }  # fmt: skip
+    ended = subprocess.run(["bash", "-c", script], cwd=lab, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == ["complete -o nosort -F _etq_completion etq", "41", "42"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_function(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0, result.output
+    assert f"_ETQ_COMPLETE={shell}_complete" in result.stdout

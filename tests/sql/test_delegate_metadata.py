@@ -1,0 +1,92 @@
+"""What delegates logged beside times: as the common backends write it, and by a decoder of one's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse import Warehouse
+from tests.builders import (
+    ProfileEvent,
+    delegate_call,
+    delegated,
+    dump,
+    execute,
+    run,
+)
+from tests.sql.test_views import TWO_OPERATORS, assert_query
+
+
+def test_delegate_metadata() -> None:
+    """As the backends' documentation has it (no real captures of these): Core ML's JSON, VGF's base64, Neutron's byte,
+    QNN's units, Vulkan's names; the last one is of no known form."""
+    import base64
+    from dataclasses import replace
+
+    vgf = base64.b64encode(b'{"layer": "conv", "cycles": 70}')
+
+    def event(name: str, metadata: bytes | None) -> ProfileEvent:
+        return replace(delegated(name, 10, 20), delegate_debug_metadata=metadata)
+
+    assert_query(
+        "SELECT event_name, source, field, value, runs FROM delegate_metadata('test')",
+        """
+        event_name,source,field,value,runs
+        coreml,metadata,estimatedCost,0.25,2
+        coreml,metadata,preferredComputeUnit,NE,2
+        vgf,metadata,cycles,70,2
+        vgf,metadata,layer,conv,2
+        neutron,metadata,function_code,200,2
+        Graph time (us),name,unit,us,2
+        "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,dispatch_id,7,2
+        "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,kernel_name,conv2d,2
+        plain,metadata,,hello,2
+        other,metadata,,00ff10,2
+        """,
+        *[
+            run(
+                "Execute",
+                event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'),
+                event("vgf", vgf),
+                event("neutron", bytes([200])),
+                event("Graph time (us)", None),
+                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None),
+                event("plain", b"hello"),
+                event("other", b"\x00\xff\x10"),
+                delegate_call(5, 30),
+                execute(0, 40),
+            )
+        ]
+        * 2,
+    )
+    assert_query(
+        "SELECT * FROM delegate_metadata('test')",
+        "block_index,slot,event_name,source,field,value,runs\n",
+        TWO_OPERATORS,
+    )
+
+
+def test_metadata_by_a_decoder_of_ones_own(warehouse: Warehouse) -> None:
+    from dataclasses import replace
+
+    def decoder(name: str, logged: bytes) -> dict[str, object] | None:
+        if name == "bad":
+            raise ValueError("no such layer")
+        return {"layer": logged[0], "tile": [logged[1], 2]} if name == "conv" else None
+
+    def ran(*names: str) -> bytes:
+        events = [replace(delegated(name, 10, 20), delegate_debug_metadata=b"\x07\x01") for name in names]
+        return dump(*[run("Execute", *events, delegate_call(5, 30), execute(0, 40))] * 2)
+
+    capture = warehouse.ingest(ran("conv", "other"), name="good")
+    assert warehouse.decoded_metadata(capture, decoder).fetchall() == [
+        (0, 0, "conv", "layer", "7", 2),
+        (0, 0, "conv", "tile", "[1, 2]", 2),
+        (0, 1, "other", None, "0701", 2),
+    ]
+    assert warehouse.decoded_metadata(warehouse.ingest(dump(TWO_OPERATORS), name="none"), decoder).fetchall() == []
+    warehouse.ingest(ran("bad"), name="bad")
+    with pytest.raises(QueryError, match=r"the decoder raised ValueError at b'.*' of bad: no such layer"):
+        warehouse.decoded_metadata("bad", decoder)
+    with pytest.raises(QueryError, match="the decoder gave 3 for conv; expected a mapping"):
+        warehouse.decoded_metadata("good", lambda name, logged: 3)  # type: ignore[arg-type, return-value]

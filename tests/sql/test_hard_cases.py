@@ -1,0 +1,149 @@
+"""Parts of views that are hard to get right: nested executes, clocks that wrap, events behind their calls, huge sums."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import (
+    ProfileEvent,
+    delegate_call,
+    delegated,
+    dump,
+    execute,
+    framework,
+    kernel,
+    operator_call,
+    run,
+)
+from tests.sql.test_views import TWO_OPERATORS, assert_error, assert_query
+
+
+def test_executes_within_executes_count_once() -> None:
+    nested = run("Execute", kernel("add", 20, 30), execute(10, 50), execute(0, 100))
+    assert_query(
+        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns')",
+        """
+        op,total,share_percent
+        (unattributed),90.0,90.0
+        add,10.0,10.0
+        """,
+        nested,
+    )
+    # Where there is an execute, steps are no total of their own, whether around it or beside it.
+    for step in (framework("Method::step", 0, 100), framework("Method::step", 60, 70)):
+        assert_query(
+            "SELECT execute, kernels, tax FROM framework_tax('test', unit := 'ns')",
+            "execute,kernels,tax\n40.0,10.0,30.0\n",
+            run("Execute", kernel("add", 20, 30), execute(10, 50), step),
+        )
+
+
+def test_a_delegates_clock_is_told_across_the_counters_zero() -> None:
+    top = 2**32
+    assert_query(
+        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns') WHERE kind = 'delegate'",
+        "op,total,share_percent\nop,20.0,18.181818181818183\n",
+        run("Execute", delegated("op", 20, 30), delegate_call(10, 40), execute(0, 50)),
+        run("Execute", delegated("op", top - 5, 5), delegate_call(top - 10, 20), execute(top - 20, 40)),
+    )
+    # A delegate's own 64-bit clock says nothing of the host's.
+    assert_query(
+        "SELECT execute FROM framework_tax('test', unit := 'ns')",
+        "execute\n60.0\n",
+        run("Execute", delegated("op", 2**40, 2**40 + 5), delegate_call(top - 10, 20), execute(top - 20, 40)),
+    )
+
+
+def test_starts_across_the_counters_zero() -> None:
+    top = 2**32
+    assert_query(
+        "SELECT event_name, start, inclusive FROM event_times('test', unit := 'ns')",
+        """
+        event_name,start,inclusive
+        native_call_a.out,5.0,3.0
+        native_call_b.out,25.0,4.0
+        Method::execute,0.0,60.0
+        """,
+        run("Execute", kernel("a", top - 15, top - 12), kernel("b", 5, 9, 1), execute(top - 20, 40)),
+    )
+
+
+def test_a_delegates_events_behind_its_call_are_within_it() -> None:
+    assert_query(
+        "SELECT op, total FROM op_totals('test', unit := 'ns')",
+        "op,total\nop,60.0\n(unattributed),20.0\nDELEGATE_CALL,20.0\n",
+        run("Execute", delegate_call(10, 90), delegated("op", 20, 80), execute(0, 100)),
+    )
+
+
+def test_a_scope_of_the_users_within_a_kernel_is_taken_off_it() -> None:
+    assert_query(
+        "SELECT op, total FROM op_totals('test', unit := 'ns')",
+        "op,total\nmy scope,90.0\nadd,7.0\n(framework),2.0\n(unattributed),1.0\n",
+        run("Execute", framework("my scope", 5, 95), kernel("add", 1, 98), operator_call(0, 99), execute(0, 100)),
+    )
+
+
+def test_a_kernel_within_a_delegate_counts_once() -> None:
+    within = run("Execute", kernel("add", 20, 30), delegate_call(10, 90), execute(0, 100))
+    assert_query(
+        "SELECT kernels, delegates, tax FROM framework_tax('test', unit := 'ns')",
+        "kernels,delegates,tax\n10.0,70.0,20.0\n",
+        within,
+    )
+    assert_query(
+        "SELECT total, ops, unaccounted FROM delegate_totals('test', unit := 'ns')",
+        "total,ops,unaccounted\n80.0,0.0,80.0\n",
+        within,
+    )
+
+
+def test_calls_of_different_chains_are_different() -> None:
+    def call(chain: int, start: int, end: int) -> ProfileEvent:
+        return ProfileEvent("DELEGATE_CALL", chain, 0, start_time=start, end_time=end)
+
+    assert_query(
+        "SELECT chain_index, calls, total FROM delegate_totals('test', unit := 'ns')",
+        "chain_index,calls,total\n1,1,20.0\n0,1,10.0\n",
+        run("Execute", call(0, 10, 20), call(1, 30, 50), execute(0, 60)),
+    )
+
+
+def test_an_impossible_execute_has_no_time() -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(run("Execute", execute(100, 50))), name="test", clock_bits=64)
+        assert warehouse.sql("SELECT execute, tax FROM framework_tax('test')").fetchall() == [(None, None)]
+
+
+def test_sums_beyond_64_bits_are_null_not_errors() -> None:
+    long = [run("Execute", execute(0, 2**62 + 2**61)) for _ in range(3)]
+    assert_query("SELECT calls, total_ticks FROM op_totals('test')", "calls,total_ticks\n3,\n", *long)
+    for view in ("execute_breakdown", "delegate_totals", "framework_tax", "load_breakdown", "event_times"):
+        with etq.open() as warehouse:
+            warehouse.ingest(dump(*long), name="test")
+            warehouse.sql(f"FROM {view}('test')").fetchall()
+
+
+def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(TWO_OPERATORS), name="test")
+    warehouse.ingest(dump(run("Execute", execute(0, 81))), name="cycles", time_scale="cycles")
+    with pytest.raises(duckdb.Error, match="the baseline cycles counts cycles, which can't be taken from ns"):
+        warehouse.sql("FROM framework_tax('test', baseline := 'cycles', unit := 'ns')").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("FROM op_totals(NULL)", "no capture matches NULL"),
+        ("SELECT count(*) FROM event_times('test', unit := 'x')", "no unit x"),
+        ("FROM op_totals('test', \"by\" := NULL)", "not NULL"),
+        ("FROM inspector_events('test', repeats := NULL)", "not NULL"),
+        ("FROM percentiles('test', quantiles := [-0.5])", "quantiles is a list of numbers between 0 and 1, not"),
+        ("FROM percentiles('test', quantiles := [])", "quantiles is a list of numbers between 0 and 1, not"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_errors(query: str, message: str) -> None:
+    assert_error(query, message)

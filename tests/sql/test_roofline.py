@@ -1,0 +1,205 @@
+"""What ops could do on a device, beside what they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+
+import etq
+from etq.errors import QueryError
+from etq.warehouse import Warehouse
+from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.records import Maps, node, record, tensor
+from tests.sql.test_costs import assert_csv
+
+# One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
+LINKED = record(
+    node("aten.mm.default", tensor("a", 10, 10), 1, self=tensor("x", 10, 10), mat2=tensor("w", 10, 10)),
+    node("aten.add.Tensor", tensor("b", 10, 10), 2, self=tensor("a", 10, 10), other=tensor("a", 10, 10)),
+    node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+    node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+    maps=Maps(handles={0: [1], 1: [2], 2: [3, 4]}, delegates={2: None}),
+)
+RUN = run(
+    "Execute",
+    kernel("mm", start=0, end=400, instruction=0),
+    operator_call(start=0, end=400, instruction=0),
+    kernel("add", start=400, end=500, instruction=1),
+    operator_call(start=400, end=500, instruction=1),
+    delegate_call(start=500, end=1000, instruction=2),
+    execute(start=0, end=1000),
+)
+
+
+def linked(warehouse: Warehouse, content: bytes, *runs: Run, **said: Any) -> None:
+    capture = warehouse.ingest(dump(*runs), name="test", **said)
+    warehouse.link(capture, warehouse.ingest_record(content))
+
+
+def test_roofline_by_eye(warehouse: Warehouse) -> None:
+    """2 * 10 * 10 * 10 operations in 400 ns are 5 of 10 GFLOP/s; 800 bytes in 100 ns are 8 of 16 GB/s."""
+    linked(warehouse, LINKED, RUN, RUN)
+    query = """
+        SELECT r.op, r.kind, r.backend, r.instruction_id, r.calls, r.total, r.share_percent, r.flops, r.bytes,
+            r.intensity, r.flops_per_second / 1e9 AS gflops, r.bytes_per_second / 1e9 AS gbs,
+            r.attainable_flops_per_second / 1e9 AS top, r.roof_percent, r.bound, r.above_roof, r.above_roof_percent
+        FROM roofline('test', 10e9, 16e9, unit := 'ns') AS r
+    """
+    assert_csv(
+        warehouse,
+        query,
+        """
+        op,kind,backend,instruction_id,calls,total,share_percent,flops,bytes,intensity,gflops,gbs,top,roof_percent,bound,above_roof,above_roof_percent
+        SomeBackend,delegate_call,SomeBackend,2,2,1000.0,50.0,200,800,0.25,0.4,1.6,4.0,10.0,memory,900.0,45.0
+        aten.mm.default,kernel,,0,2,800.0,40.0,2000,1200,1.6666666666666667,5.0,3.0,10.0,50.0,compute,400.0,20.0
+        aten.add.Tensor,kernel,,1,2,200.0,10.0,100,800,0.125,1.0,8.0,2.0,50.0,memory,100.0,5.0
+        """,
+    )
+    # The peaks can be metrics, in any of a thousand; without them, rates are told alone.
+    short = "SELECT r.flops_per_second, r.roof_percent, r.bound, r.above_roof FROM roofline('test', unit := 'ns') AS r"
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, None, None, None)]
+    warehouse.metric("test", "peak_flops", 10e9)
+    # Of one peak alone: its share is told, and not which of the two is the nearer.
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, None, 400.0)]
+    warehouse.metric("test", "peak_bandwidth", 16, "GB/s")
+    assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, "compute", 400.0)]
+    # What is given comes before them.
+    given_one = short.replace("'test'", "'test', peak_flops := 5e9")
+    assert warehouse.rows(f"{given_one} LIMIT 1 OFFSET 1")[1] == [(5e9, 100.0, "compute", 0.0)]
+
+
+def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
+    """Two events of one node are one op; the relu is an event of its own; of what is beside them no cost is told."""
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4], "2": [4]}}),
+    )
+    events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1, 2)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=500), execute(start=100, end=500)))
+    query = """
+        SELECT r.op, r.kind, r.calls, r.total, r.flops, r.bytes, r.reason
+        FROM roofline('test', unit := 'ns', "by" := '{}') AS r
+    """
+    for by in ("op", "op_type"):
+        assert_csv(
+            warehouse,
+            query.format(by),
+            """
+            op,kind,calls,total,flops,bytes,reason
+            aten.tanh.default,delegate,1,200.0,100,800,
+            SomeBackend,delegate_call,1,100.0,,,time beside the events of the delegate
+            aten.relu.default,delegate,1,100.0,100,800,
+            """,
+        )
+    assert warehouse.rows(query.format("instruction"))[1] == [
+        ("SomeBackend", "delegate_call", 1, 400.0, 200, 800, None)
+    ]
+
+
+def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) -> None:
+    """A start of 0 is no time on the host's clock: the call is rated as a whole, its events have costs and no rates."""
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4]}}),
+    )
+    events = [delegated(number, start=0, end=70 + number) for number in (0, 1)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
+    query = """
+        SELECT r.op, r.kind, r.total, r.share_percent, r.flops, r.bytes, r.flops_per_second, r.reason
+        FROM roofline('test', unit := 'ns') AS r
+    """
+    reason = "its time is on another clock, or no time"
+    assert warehouse.rows(query)[1] == [
+        ("SomeBackend", "delegate_call", 200.0, 100.0, 200, 800, 1e9, None),
+        ("aten.tanh.default", "delegate", 71.0, None, 100, 800, None, reason),
+        ("aten.relu.default", "delegate", 70.0, None, 100, 800, None, reason),
+    ]
+
+
+def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
+    content = record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3, 4], "1": [4]}}),
+    )
+    events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1)]
+    linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
+    found = warehouse.rows(
+        "SELECT r.op, r.flops, r.reason FROM roofline('test') AS r WHERE r.kind = 'delegate' ORDER BY 1"
+    )[1]
+    assert found == [
+        ("aten.relu.default aten.tanh.default", None, "other events run the same nodes"),
+        ("aten.tanh.default", None, "other events run the same nodes"),
+    ]
+
+
+def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> None:
+    """As of an op that was taken apart: two products of one handle. A third kernel of it can't be told which it is."""
+    nodes = [
+        node("aten.mul.Tensor", tensor("a", 10), 1, self=tensor("x", 10), other=tensor("y", 10)),
+        node("aten.mul.Tensor", tensor("b", 20), 1, self=tensor("v", 20), other=tensor("w", 20)),
+    ]
+    query = "SELECT r.instruction_id, r.flops, r.reason FROM roofline('test') AS r ORDER BY ALL"
+    for kernels, expected in (
+        (2, [(0, 10, None), (1, 20, None)]),
+        (3, [(number, None, "which of several nodes it runs is not told") for number in range(3)]),
+    ):
+        content = record(*nodes, maps=Maps(handles={number: [1] for number in range(kernels)}))
+        events = [kernel("mul", 10 * number, 10 * number + 10, instruction=number) for number in range(kernels)]
+        with etq.open() as fresh:
+            linked(fresh, content, run("Execute", *events, execute(start=0, end=90)))
+            assert fresh.rows(query)[1] == expected
+
+
+def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(RUN), name="bare")
+    query = "SELECT DISTINCT r.flops, r.flops_per_second, r.roof_percent, r.reason FROM roofline('{}', 1e9, 1e9) AS r"
+    assert warehouse.rows(query.format("bare"))[1] == [(None, None, None, "no record is linked")]
+    with etq.open() as other:
+        linked(other, LINKED, RUN, time_scale="cycles")
+        rows = other.rows(query.format("test"))[1]
+        assert {row[0] for row in rows} == {2000, 100, 200}
+        assert {row[1:] for row in rows} == {(None, None, "its time is in cycles")}
+
+
+def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
+    linked(warehouse, LINKED, RUN)
+    for arguments, message in (
+        ("peak_flops := 0", "peak_flops is a number above 0, in FLOP/s"),
+        ("peak_bandwidth := -1", "peak_bandwidth is a number above 0, in B/s"),
+        ("peak_bandwidth := 'inf'::DOUBLE", "peak_bandwidth is a number above 0, in B/s"),
+        ("peak_flops := 'nan'::DOUBLE", "peak_flops is a number above 0, in FLOP/s"),
+        ("\"by\" := 'module'", "by is 'op', 'instruction' or 'op_type', not module"),
+        ('"by" := NULL', "by is 'op', 'instruction' or 'op_type', not NULL"),
+    ):
+        with pytest.raises((QueryError, duckdb.Error), match=message):
+            warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
+
+
+@pytest.mark.parametrize(
+    "name", ["convnet", "convnet_xnn", "mlp_xnn", "demo_int", "demo_str", "transformer", "multimethod"]
+)
+def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
+    """Rows add up to the work that `op_totals` has; with whole calls, every node's operations are there once a run."""
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
+        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
+        kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
+        work = f"SELECT sum(o.total_ticks) FROM op_totals('it') AS o WHERE {kinds}"
+        for by in ("op", "instruction", "op_type"):
+            told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns') AS r"
+            assert warehouse.rows(told)[1] == warehouse.rows(work)[1]
+        # What the runtime leaves out has no operations: views.
+        measured = """
+            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction') AS r
+        """
+        counted = """
+            SELECT sum(c.flops) FROM node_costs('net') AS c WHERE c.stage = 'edge_dialect_exported_program'
+        """
+        [(found, unknown)], [(expected,)] = warehouse.rows(measured)[1], warehouse.rows(counted)[1]
+        assert (found, unknown) == (5 * expected, 0)

@@ -1,0 +1,72 @@
+"""What slows a trace's run down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.sql.test_trace_views import PLAIN, TWO_DEVICES, Traces
+from tests.trace_builders import event, memory, two_steps
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    return Traces(warehouse, tmp_path)
+
+
+def rules(traces: Traces, **arguments: Any) -> list[tuple[Any, ...]]:
+    return traces.ask("trace_recommendations", "rule, device", **arguments)
+
+
+def test_recommendations(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("trace_recommendations", "rule, device, evidence") == [
+        ("gpu_utilization", 0, "a kernel ran in 36.36 % of the steps")
+    ]
+    limits = {"data_loader_percent": 3, "utilization_percent": 36}
+    assert traces.ask("trace_recommendations", "rule, device, evidence", **limits) == [
+        ("data_loader", None, "3.6 % of the step time is in DataLoader")
+    ]
+
+
+def test_advice_on_a_trace_is_what_is_recommended(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
+        ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None)
+    ]
+
+
+def test_each_idle_device_is_told_of(traces: Traces) -> None:
+    """The plug-in has one text for both: GPU 0and 1 have low utilization."""
+    traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
+    assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
+
+
+def test_tensor_cores_are_recommended_where_there_are_any(traces: Traces) -> None:
+    """The plug-in can't tell AMD's devices apart, and of newer traces knows no op that launched a kernel."""
+    traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("tensor_cores", None)]
+    assert rules(traces, categories="older") == []
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Instinct MI250X'")
+    assert rules(traces) == []
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'NVIDIA K80', compute_major = 3")
+    assert rules(traces) == []
+
+
+def test_parallel_training(traces: Traces) -> None:
+    wrappers = [event("cpu_op", f"{name}.forward", 0, 99, 2) for name in ("DataParallel", "DistributedDataParallel")]
+    traces.take(*PLAIN, *wrappers, event("kernel", "k", 20, 80, 7, device=1), deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("data_parallel", None), ("communication_backend", None), ("tensor_cores", None)]
+
+
+def test_full_memory_is_that_of_devices(traces: Traces) -> None:
+    """The plug-in compares the CPU's memory with the last device's: it recommends the same for both traces."""
+    op = event("cpu_op", "aten::empty", 0, 10)
+    traces.take(op, memory(5, 950, 950, type=1, device=1), deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("device_memory", 1)]
+    assert rules(traces, memory_percent=95) == []
+    traces.warehouse.connection.execute("UPDATE trace_memory SET device_type = 0, device = -1")
+    assert rules(traces) == []
