@@ -11,7 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from etq.errors import EtqError, WarehouseError, message_of
+from etq.connecting import explained
+from etq.errors import EtqError, WarehouseError
 from etq.found_labels import Found
 from etq.ingest.arrow import Rows, batch, numbers, texts
 from etq.ingest.captures import GZIP, read_capture
@@ -21,7 +22,7 @@ from etq.naming import check_name, names_for
 from etq.rollups import fill_rollups
 from etq.schema import in_transaction
 from etq.sources import Source, source_of
-from etq.storing import Options, described_tables, store
+from etq.storing import Options, described_tables, keep_order, store
 
 # What one transaction takes: so many files, and bytes of them.
 FILES: Final = 64
@@ -141,7 +142,7 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
     except EtqError as error:
         return error
     except duckdb.Error as error:
-        return WarehouseError(f"{file.source.uri}: {message_of(error)}")
+        return WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
 
 
 def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File], links: Links) -> dict[int, Outcome]:
@@ -215,6 +216,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         add_metrics_of_new(connection, metrics)
     for column, record in links:
         link_many(connection, keys, column, record)
+    keep_order(connection, keys[0])
     fill_rollups(connection, keys[0], keys[-1])
     return keys
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import EtqError, displayed
+from etq.errors import EtqError, FormatError, displayed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,12 +40,20 @@ def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str]
     if sidecar and path is not None and (beside := sidecar_of(path)) is not None:
         from etq.ingest.sidecar import read_sidecar
 
-        for table, rows in read_sidecar(Path(beside).read_bytes(), displayed(beside)):
+        for table, rows in read_sidecar(_bytes(beside), displayed(beside)):
             if table == "labels":
                 labels |= {row["key"]: row["value"] for row in rows.to_pylist()}
             else:
                 metrics.append(rows)
     return Found(labels, tuple(metrics))
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise FormatError(displayed(path), f"can't be read: {what}; sidecar=False leaves sidecars out") from error
 
 
 def sidecar_of(path: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Final
 import duckdb
 
 from etq.catalog import quoted
-from etq.connecting import STORAGE, connect
+from etq.connecting import STORAGE, connect, identity
 from etq.errors import WarehouseError, message_of
 from etq.handles import Capture
 from etq.ingesting import Ingesting
@@ -114,6 +114,7 @@ class Keeping(Ingesting):
             fresh.unlink(missing_ok=True)
             if self._connection is None:
                 self._connection = connect(self.path, False)
+                self._file = identity(self.path)
         return before.st_size, path.stat().st_size
 
 

@@ -91,7 +91,7 @@ class Ingesting(Said):
         """What became of the next files; None behind the last."""
         from etq.storing import in_little_memory
 
-        with in_little_memory(self.connection) if self.path else nullcontext():
+        with self._writing(), in_little_memory(self.connection) if self.path else nullcontext():
             return next(stored, None)
 
     def _captures(self, outcomes: Sequence[Outcome]) -> Iterator[Capture | EtqError]:

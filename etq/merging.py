@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from etq.house import EVENT_TABLES
 from etq.linking import link
 from etq.naming import names_for
 from etq.rollups import PRUNED, fill_rollups
+from etq.waiting import patiently
 
 # What has keys of its own in a warehouse, those that others refer to first.
 KINDS: Final = ("program", "record", "capture")
@@ -79,7 +81,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
     known, conflicts = 0, []
     schema.in_transaction(connection, lambda: schema.create(connection))
     for path in sources:
-        connection.execute(f"ATTACH {quoted(path)} AS _source (READ_ONLY)")
+        patiently(path, partial(connection.execute, f"ATTACH {quoted(path)} AS _source (READ_ONLY)"))
         try:
             told = schema.in_transaction(connection, lambda: _add(connection))
         finally:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from etq.errors import EtqError, WarehouseError
+from etq.errors import EtqError
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, TimeScale, Warehouse
@@ -31,9 +31,8 @@ SUFFIX: Final = ".etdp"
 # How much of what a failed command said is kept.
 LAST_BYTES: Final = 8192
 LAST_LINES: Final = 20
-# Seconds: until a command that was asked to end is killed; until a reader must have let go of the warehouse.
+# Seconds until a command that was asked to end is killed.
 GRACE: Final = 5.0
-PATIENCE: Final = 10.0
 
 
 class CommandError(EtqError):
@@ -186,7 +185,7 @@ def run(
         _execute(step, words)
         seconds = time.monotonic() - started
         given = {**(labels or {}), "side": step.side, "plan": plan.name, "plan_position": str(step.number)}
-        with _opened(db) as warehouse:
+        with open(db) as warehouse:
             capture = _ingested(warehouse, step.path, given, captured_at, time_scale, records.get(step.side))
             if told is not None:
                 told(warehouse, Measured(step, capture, captured_at, seconds))
@@ -272,20 +271,6 @@ def _last(output: IO[bytes]) -> list[str]:
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - LAST_BYTES))
     return output.read().decode(errors="backslashreplace").splitlines()[-LAST_LINES:]
-
-
-def _opened(db: FilePath) -> Warehouse:
-    """The warehouse, as soon as a reader that holds it lets go, if that is soon."""
-    from etq.warehouse import open
-
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return open(db)
-        except WarehouseError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 def _ingested(

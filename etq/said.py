@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
 from etq import schema
 from etq._views import Views
-from etq.errors import WarehouseError, message_of
+from etq.connecting import explained, identity
+from etq.errors import WarehouseError
+from etq.waiting import Turn
 
 if TYPE_CHECKING:
     from etq.handles import Capture
@@ -23,6 +26,9 @@ class Said(Views):
 
     path: str | None
     read_only: bool
+    # The file that was opened there, and the turn of the threads that write to it.
+    _file: tuple[int, int] | None
+    _turn: Turn
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -141,9 +147,27 @@ class Said(Views):
         """The result of `work`, in a transaction of its own."""
         self._check_writable()
         try:
-            return schema.in_transaction(self.connection, work)
+            with self._writing():
+                return schema.in_transaction(self.connection, work)
         except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {message_of(error)}") from error
+            raise WarehouseError(f"{self.path or 'memory'}: {explained(self.path or 'memory', error)}") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write while no other thread does, to a file that is there before and after.
+
+        Raises `WarehouseError` where it was removed, or another was put in its place.
+        """
+        with self._turn:
+            self._check_is_there()
+            yield
+            self._check_is_there()
+
+    def _check_is_there(self) -> None:
+        if self.path is not None and identity(self.path) != self._file:
+            raise WarehouseError(
+                f"{self.path}: was removed or replaced while it was open, and what is written is lost; open it anew"
+            )
 
     def _check_writable(self) -> None:
         if self.read_only and self.path is not None and os.path.isdir(self.path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import duckdb
@@ -267,7 +268,9 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
         connection.execute("COMMIT")
         return result
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A commit that failed for want of space has ended the transaction already, or the connection.
+        with suppress(duckdb.Error):
+            connection.execute("ROLLBACK")
         raise
 
 

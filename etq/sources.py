@@ -9,16 +9,21 @@ from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
+from typing import Final
 
 from etq.errors import FormatError, WarehouseError, displayed
 from etq.words import UNITS
+
+# Larger files are mapped: bytes.
+SMALL: Final = 2**20
 
 
 class Source:
     """A file's bytes, and where it was."""
 
-    def __init__(self, content: bytes | mmap.mmap, path: str) -> None:
+    def __init__(self, content: bytes | mmap.mmap, path: str, mapped: tuple[int, ...] | None = None) -> None:
         self.content = content
+        self._mapped = mapped
         self.path = path
         self.uri = displayed(path)
         self._digest: str | None = None
@@ -43,9 +48,15 @@ class Source:
         if isinstance(self.content, bytes):
             self._digest = sha256(self.content).hexdigest()
             return
-        # Read anew rather than through the map, all of which would stay in memory.
-        with Path(self.path).open("rb") as file:
-            self._digest = file_digest(file, "sha256").hexdigest()
+        # Read anew rather than through the map, all of which would stay in memory; if what is mapped lies there still.
+        try:
+            with Path(self.path).open("rb") as file:
+                if _identity(os.fstat(file.fileno())) == self._mapped:
+                    self._digest = file_digest(file, "sha256").hexdigest()
+                    return
+        except OSError:
+            pass
+        self._digest = sha256(self.content).hexdigest()
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
@@ -53,18 +64,28 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     if isinstance(file, bytes):
         return Source(file, "bytes")
     path = os.fspath(file)
-    return Source(_content(path), path)
+    return Source(*_content(path))
 
 
-def _content(path: str) -> bytes | mmap.mmap:
-    """A file's bytes, mapped rather than read. Raises `FormatError` where it can't be."""
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from another one, and from itself once it was written to."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
+    """A file's bytes and path, and of a large one, which is mapped rather than read, its identity.
+
+    Raises `FormatError` where it can't be read.
+    """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
             raise FormatError(path, "can't be read: it is no regular file")
         with Path(path).open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return b""
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            found = os.fstat(file.fileno())
+            # To touch what another process cuts off of a file that is mapped ends this one: small ones are read.
+            if found.st_size <= SMALL and stat.S_ISREG(found.st_mode):
+                return file.read(), path, None
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path, _identity(found)
     except OSError as error:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
 

@@ -67,6 +67,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         name = free_name(connection, "captures", source) if options.name is None else options.name
         check_name_is_free(connection, "captures", name, capture_id)
         _insert_rows(connection, capture_id, name, source, options)
+        keep_order(connection, capture_id)
     else:
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
@@ -77,6 +78,20 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         _update_capture(connection, capture_id, options)
     _say(connection, capture_id, options)
     return capture_id, not known
+
+
+def keep_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
+    """See to it that captures from this key on were read behind those before, also where the clock went back."""
+    query = """
+        SELECT
+            max(c.ingested_at) FILTER (WHERE c.capture_id < $first),
+            min(c.ingested_at) FILTER (WHERE c.capture_id >= $first)
+        FROM captures AS c
+    """
+    [(before, behind)] = connection.execute(query, {"first": first_id}).fetchall()
+    if before is not None and behind <= before:
+        told = "UPDATE captures SET ingested_at = $before + to_microseconds(1) WHERE capture_id >= $first"
+        connection.execute(told, {"before": before, "first": first_id})
 
 
 def _say(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import duckdb
 
 from etq import schema
-from etq.connecting import connect
+from etq.connecting import connect, explained, identity
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.exporting import Exporting
 from etq.handles import Capture, Program, Record
 from etq.house import Keeping
 from etq.sources import checked_clock_bits, checked_moment, checked_time_scale
+from etq.waiting import Turn
 from etq.words import TimeScale
 
 if TYPE_CHECKING:
@@ -34,10 +35,14 @@ if TYPE_CHECKING:
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 
 
-def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Warehouse:
+def open(
+    path: str | os.PathLike[str] | None = None, *, read_only: bool = False, wait: float | None = None
+) -> Warehouse:
     """Open the warehouse in a file, or make it there; without a path, one in memory. A lake is opened as it is now.
 
-    `read_only` opens an existing file beside other readers; a lake is always only read.
+    read_only  opens an existing file beside other readers; else no other process can have it open; a lake is always
+               only read
+    wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
 
     Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
     be opened, or that another process holds.
@@ -53,16 +58,20 @@ def open(path: str | os.PathLike[str] | None = None, *, read_only: bool = False)
     path = os.fspath(path)
     if os.path.isdir(path):
         return _open_lake(path)
-    connection = connect(path, read_only)
-    try:
-        if not read_only and schema.is_empty(connection):
-            schema.in_transaction(connection, lambda: schema.create(connection))
-        else:
-            schema.bring_forward(connection, path, read_only=read_only)
-    except BaseException:
-        connection.close()
-        raise
-    return Warehouse(connection, path, read_only=read_only)
+    with Turn(path):
+        connection = connect(path, read_only, wait)
+        try:
+            if not read_only and schema.is_empty(connection):
+                schema.in_transaction(connection, lambda: schema.create(connection))
+            else:
+                schema.bring_forward(connection, path, read_only=read_only)
+        except duckdb.Error as error:
+            connection.close()
+            raise WarehouseError(f"{path}: {explained(path, error)}") from error
+        except BaseException:
+            connection.close()
+            raise
+        return Warehouse(connection, path, read_only=read_only)
 
 
 def _open_lake(path: str) -> Warehouse:
@@ -84,6 +93,8 @@ class Warehouse(Keeping, Exporting):
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
+        self._file = None if path is None else identity(path)
+        self._turn = Turn(path)
         self._connection: duckdb.DuckDBPyConnection | None = connection
 
     @property
@@ -134,6 +145,28 @@ class Warehouse(Keeping, Exporting):
             return ([column[0] for column in answer.description or ()], answer.fetchall()) if answer else ([], [])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
+
+    def safe_sql(
+        self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of a query's columns, and all its rows, as of `rows`: for SQL that isn't trusted.
+
+        It must be one SELECT and is asked in a process of its own, which reads the file (or the files of the lake) and
+        nothing else: no other files, settings, extensions, environment or variables of Python's, and writes nothing.
+        What it may see are all tables, and the path of the file.
+
+        seconds    how long it may take
+        megabytes  how much memory it may take, with its result
+
+        Raises `QueryError` where the query is wrong or is anything else than that, or takes more, and `WarehouseError`
+        for a warehouse in memory or open for writing, which no other process can read.
+        """
+        from etq.sandbox import ask
+
+        if self.path is None or not self.read_only:
+            what = "it is in memory" if self.path is None else "open it with read_only=True"
+            raise WarehouseError(f"{self.path or 'memory'}: another process can't read it: {what}")
+        return ask(self.path, query, _values(parameters), seconds, megabytes)
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
         try:
@@ -279,7 +312,7 @@ class Warehouse(Keeping, Exporting):
 
         self._check_writable()
         file = source_of(source)
-        with in_little_memory(self.connection) if self.path else nullcontext():
+        with self._turn, in_little_memory(self.connection) if self.path else nullcontext():
             return self._write(lambda: store(file))
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:

@@ -19,6 +19,7 @@ ROOMS = {
     "files": ("etq.ingest",),
     "views": ("etq.catalog", "etq.sql", "etq.datasets", "etq._views"),
     "warehouse": (
+        *("etq.waiting", "etq.sandbox", "etq.sandboxed"),
         *("etq.connecting", "etq.schema", "etq.rollups", "etq.sources", "etq.naming", "etq.linking", "etq.handles"),
         *("etq.labels", "etq.found_labels", "etq.phases", "etq.metadata"),
         *("etq.storing", "etq.storing_metrics", "etq.storing_programs", "etq.storing_records", "etq.storing_reference"),

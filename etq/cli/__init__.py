@@ -11,6 +11,7 @@ import click
 
 from etq.errors import EtqError, message_of, printable
 from etq.terminal import colours_of_environment
+from etq.waiting import patience, told_of_waiting
 
 # The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
 # when one of its commands is asked for.
@@ -119,9 +120,15 @@ def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -
     default="auto",
     help="Colours: by default on a terminal, unless NO_COLOR is set.",
 )
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    envvar="ETQ_WAIT",
+    help="Seconds to wait for a warehouse that others hold.  [default: 30]",
+)
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
-def main(context: click.Context, color: str, debug: bool) -> None:
+def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
     """Turn profiling files of PyTorch models on devices into SQL tables, and ask them.
 
     \b
@@ -130,6 +137,8 @@ def main(context: click.Context, color: str, debug: bool) -> None:
     etq ingest *.etdp --db lab.duckdb
     etq ops run --db lab.duckdb
     """
+    patience.set(wait)
+    told_of_waiting.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 

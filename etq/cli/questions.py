@@ -239,10 +239,22 @@ def percentiles(
     "--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [default: duckdb]"
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
+@click.option("--safe", is_flag=True, help="Of SQL that isn't trusted: one SELECT, locked in, within limits.")
+@click.option("--seconds", type=float, default=10, help="With --safe: how long it may take.  [10]")
+@click.option("--megabytes", type=int, default=512, help="With --safe: how much memory it may take.  [512]")
 @warehouse_option
 @output_options
 def sql(
-    query: str, engine: str, lake: str | None, db: str, format: str | None, output: str | None, force: bool
+    query: str,
+    engine: str,
+    lake: str | None,
+    safe: bool,
+    seconds: float,
+    megabytes: int,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
 ) -> None:
     """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
 
@@ -250,14 +262,21 @@ def sql(
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
     etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
+    etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
     if lake is not None:
+        if safe:
+            raise click.UsageError("--safe is DuckDB's: Spark can't be locked in")
         from etq.spark.local import rows_of
 
-        columns, rows = rows_of(lake, query)
-        write_rows(columns, rows, format, output, force=force)
+        write_rows(*rows_of(lake, query), format, output, force=force)
+        return
+    if safe:
+        from etq.sandbox import ask
+
+        write_rows(*ask(db, query, None, seconds, megabytes), format, output, force=force)
         return
     from etq.warehouse import open
 

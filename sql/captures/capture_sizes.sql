@@ -80,9 +80,10 @@ blocks AS (
 placed AS (
     SELECT
         p.table_name,
-        lead(p.block_offset, 1, b.block_size) OVER (
+        -- Without a third argument: what DuckDB 2 stores of that, 1.5 can't read.
+        coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
-        ) - p.block_offset + p.more * b.block_size AS bytes
+        ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes
     FROM (
         SELECT
             s.table_name,

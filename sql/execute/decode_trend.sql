@@ -37,8 +37,9 @@ begun AS (
     SELECT
         r.run_index,
         r.phase,
-        r.phase = 'decode' AND lag(r.phase, 1, 'decode')
-            OVER (ORDER BY r.run_index) = 'prefill' AS begins
+        r.phase = 'decode' AND coalesce(
+            lag(r.phase) OVER (ORDER BY r.run_index), 'decode'
+        ) = 'prefill' AS begins
     FROM asked AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     WHERE r.phase IN ('prefill', 'decode')

@@ -16,7 +16,7 @@ CREATE TABLE captures (
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
     captured_at TIMESTAMP,  -- when it was measured, in UTC, as the user said; NULL where unknown (files don't say)
-    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
+    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; where the clock went back, just behind the last one before
     time_scale VARCHAR NOT NULL,  -- what one tick is: ns, us, ms, s or cycles; ns unless given
     clock_bits INTEGER,  -- width of the clock's counter: 32 where given or evident from a wraparound, else 64
     record_id INTEGER,  -- the ETRecord of its program, in `records`; NULL where none is linked

@@ -1,0 +1,72 @@
+"""A process that ingests is killed at any moment: what it told is there, nothing is there in part, and it goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import etq
+from tests.sharing import captures
+
+
+def killed_once(path: Path, first: int, delay: float) -> set[int]:
+    """The captures that a process told of that ingests from a number on, and is killed after a time."""
+    context = multiprocessing.get_context("forkserver")
+    # What reads files is imported once, not by each process that is killed.
+    context.set_forkserver_preload(["etq.storing", "etq.warehouse", "tests.sharing.captures"])
+    told, telling = context.Pipe(duplex=False)
+    process = context.Process(target=captures.ingest_until_killed, args=(str(path), first, telling))
+    process.start()
+    telling.close()
+    assert told.recv() == -1
+    time.sleep(delay)
+    process.kill()
+    process.join()
+    heard = set()
+    try:
+        while True:
+            heard.add(told.recv())
+    except EOFError:
+        told.close()
+    return heard
+
+
+def check_kills(folder: Path, kills: int, each_file: int) -> tuple[Path, int]:
+    """Kill so often, at random moments, beginning a new file each so many times; the last file, and its captures."""
+    chosen = random.Random(5)
+    path, there = folder / "none", 0
+    for kill in range(kills):
+        if kill % each_file == 0:
+            path, there = folder / f"lab{kill}.duckdb", 0
+        # Some while the file is made.
+        told = killed_once(path, there, chosen.uniform(0, 0.1 if kill % each_file == 0 else 0.5))
+        with etq.open(path) as warehouse:
+            names = {name for (name,) in warehouse.rows("SELECT name FROM captures")[1]}
+            # Those before, those that were told, and perhaps one that wasn't told any more.
+            last = max((int(name[1:]) + 1 for name in names), default=0)
+            assert names == {f"c{number}" for number in range(last)}
+            assert {f"c{number}" for number in told} <= names and last <= max([there - 1, *told]) + 2
+            assert captures.torn(warehouse) == []
+        there = last
+    return path, there
+
+
+def test_five_kills(tmp_path: Path) -> None:
+    check_kills(tmp_path, 5, 3)
+
+
+@pytest.mark.long
+def test_two_hundred_kills(tmp_path: Path) -> None:
+    path, there = check_kills(tmp_path, 200, 100)
+    quiet = tmp_path / "quiet.duckdb"
+    for start in range(0, there, 3):
+        with etq.open(quiet) as warehouse:
+            for number in range(start, min(start + 3, there)):
+                captures.ingest_one(warehouse, number)
+    # A killed checkpoint leaves blocks that the next one uses: some, and not some for each kill.
+    assert path.stat().st_size < 1.5 * quiet.stat().st_size
+    assert not path.with_name(f"{path.name}.wal").exists()

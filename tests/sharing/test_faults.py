@@ -1,0 +1,255 @@
+"""What goes wrong around a warehouse: no room, no rights, files that vanish, a clock that goes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq import storing
+from etq.errors import EtqError, FormatError, WarehouseError
+from etq.sources import SMALL, source_of
+from tests.sharing import captures
+from tests.sharing.test_many_at_once import ROOT
+
+# Root may write everywhere, unless it gives that up.
+UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def says(*command: object, before: list[str] | None = None) -> str:
+    """What a command says that fails; in one line, which names no place in etq's code."""
+    done = subprocess.run(
+        [*(before or []), sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
+    return done.stderr
+
+
+def filled(path: Path, count: int = 3) -> None:
+    with etq.open(path) as warehouse:
+        for number in range(count):
+            captures.ingest_one(warehouse, number)
+
+
+# Ingests until something is wrong, with files no larger than that if it is a number; tells how many were ingested.
+UNTIL_FULL = """
+import resource, sys
+import etq
+from tests.sharing.captures import ingest_one
+if int(sys.argv[2]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+done = 0
+try:
+    with etq.open(sys.argv[1]) as warehouse:
+        while True:
+            ingest_one(warehouse, 1000 + done)
+            done += 1
+except etq.EtqError as error:
+    print(done, type(error).__name__, error)
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with hardly any room."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def check_full(path: Path, most: int) -> None:
+    command = [sys.executable, "-c", UNTIL_FULL, str(path), str(most)]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert said.returncode == 0 and said.stderr == "", said.stderr
+    done, kind, error = said.stdout.split(" ", 2)
+    assert kind == "WarehouseError" and error.startswith(f"{path}: ") and int(done) > 0
+    assert "no room" in error
+    # Room for the rest, and all that was told is there, whole.
+    moved = path.parent.parent / "moved.duckdb"
+    shutil.copy(path, moved)
+    if (log := Path(f"{path}.wal")).exists():
+        shutil.copy(log, f"{moved}.wal")
+    with etq.open(moved) as warehouse:
+        assert captures.torn(warehouse) == []
+        assert len(warehouse.captures().fetchall()) == int(done)
+        captures.ingest_one(warehouse, 1000 + int(done))
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    check_full(small_disk / "lab.duckdb", 0)
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    filled(tmp_path / "small" / "lab.duckdb", 0)
+    check_full(tmp_path / "small" / "lab.duckdb", 2 * 2**20)
+
+
+@pytest.mark.skipif(bool(UNPRIVILEGED) and not shutil.which("setpriv"), reason="root, and no setpriv to give up rights")
+def test_without_the_right_to_write(tmp_path: Path) -> None:
+    path, capture = tmp_path / "lab.duckdb", tmp_path / "c9.etdp"
+    filled(path)
+    capture.write_bytes(captures.content(9))
+    before = path.read_bytes()
+    path.chmod(0o444)
+    ingest = ("-m", "etq", "ingest", capture, "--db")
+    said = says(*ingest, path, before=UNPRIVILEGED)
+    assert said.startswith(f"Error: {path}: ") and "permission denied" in said.lower() and "the right to write" in said
+    path.chmod(0o644)
+    tmp_path.chmod(0o555)
+    said = says(*ingest, tmp_path / "new.duckdb", before=UNPRIVILEGED)
+    assert said.startswith(f"Error: {tmp_path}/new.duckdb: ") and "permission denied" in said.lower()
+    said = says(*ingest, path, before=UNPRIVILEGED)
+    assert f"{path}" in said and "permission denied" in said.lower()
+    # It is read all the same.
+    command = [*UNPRIVILEGED, sys.executable, "-m", "etq", "captures", "--db", str(path), "--format", "csv"]
+    asked = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert len(asked.stdout.splitlines()) == 4
+    tmp_path.chmod(0o755)
+    assert path.read_bytes() == before
+    sidecar = tmp_path / "c9.etdp.json"
+    sidecar.write_text("{}")
+    sidecar.chmod(0)
+    said = says(*ingest, path, before=UNPRIVILEGED)
+    assert f"{sidecar}: can't be read: permission denied; sidecar=False leaves sidecars out" in said
+    capture.chmod(0)
+    assert f"{capture}: can't be read: permission denied" in says(*ingest, path, "--no-sidecar", before=UNPRIVILEGED)
+
+
+def test_a_warehouse_that_is_removed_or_replaced_while_it_is_open(tmp_path: Path) -> None:
+    path, other = tmp_path / "lab.duckdb", tmp_path / "other.duckdb"
+    filled(other, 2)
+    for is_replaced in (False, True):
+        filled(path)
+        with etq.open(path) as warehouse:
+            if is_replaced:
+                other.replace(path)
+            else:
+                path.unlink()
+            for ingest in (
+                lambda: captures.ingest_one(warehouse, 9),
+                lambda: warehouse.ingest_many([captures.content(9), captures.content(10)]),
+                lambda: warehouse.label("c1", a="b"),
+            ):
+                with pytest.raises(WarehouseError, match=r"lab.duckdb: was removed or replaced while it was open"):
+                    ingest()
+            if not is_replaced:
+                with pytest.raises(WarehouseError, match="open in this process already"):
+                    etq.open(path)
+        assert not Path(f"{path}.wal").exists() and path.exists() == is_replaced
+    with etq.open(path) as warehouse:
+        assert len(warehouse.captures().fetchall()) == 2
+
+
+def test_a_log_of_another_warehouse_beside_the_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "lab.duckdb", tmp_path / "other.duckdb"
+    code = (
+        "import os, sys, duckdb; c = duckdb.connect(sys.argv[1]); c.execute('CREATE TABLE t (i INTEGER)'); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, other], check=True)
+    filled(path)
+    Path(f"{other}.wal").rename(f"{path}.wal")
+    with pytest.raises(WarehouseError, match=r"lab.duckdb.wal beside it is of another database; move that away"):
+        etq.open(path)
+
+
+@pytest.mark.parametrize("size", [0, 4096, 8192])
+def test_what_is_left_where_a_file_was_about_to_be_made(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "lab.duckdb"
+    duckdb.connect(str(path)).close()
+    os.truncate(path, size)
+    with pytest.raises(WarehouseError, match="lab.duckdb: there is no warehouse; make one with"):
+        etq.open(path, read_only=True)
+    filled(path)
+    with etq.open(path) as warehouse:
+        assert warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1][0][0].startswith(
+            "v1.5"
+        )
+
+
+def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, warehouse: etq.Warehouse) -> None:
+    captures.write(tmp_path, range(3))
+
+    def progress(source: object, _: object) -> None:
+        (tmp_path / "c2.etdp").unlink(missing_ok=True)
+
+    large = tmp_path / "c0.etdp"
+    large.write_bytes(b"\0" * (SMALL + 1))  # So large that it is told before the others are read.
+    files = [tmp_path / "c1.etdp", tmp_path / "none.etdp", tmp_path / "c2.etdp"]
+    warehouse.ingest(tmp_path / "c1.etdp", labels={"a": "b"})
+    progress(None, None)
+    results = warehouse.ingest_many(files, labels={"a": "b"})
+    assert isinstance(results[1], FormatError) and isinstance(results[2], FormatError)
+    assert str(results[2]) == f"{files[2]}: can't be read: no such file or directory"
+    assert captures.torn(warehouse) == []
+
+
+def test_the_hash_is_of_what_was_read_whatever_lies_there_then(tmp_path: Path) -> None:
+    import hashlib
+
+    for what in ("stays", "is removed", "is replaced"):
+        path = tmp_path / "large"
+        content = os.urandom(SMALL + 1)
+        path.write_bytes(content)
+        source = source_of(path)
+        if what != "stays":
+            path.unlink()
+        if what == "is replaced":
+            path.write_bytes(os.urandom(SMALL + 1))
+        source.start_hashing()
+        assert source.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = [datetime(2026, 5, 1), datetime(2020, 1, 1), datetime(2020, 1, 2), datetime(2026, 5, 2)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return moments[0]
+
+    monkeypatch.setattr(storing, "datetime", Clock)
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        for number in range(4):
+            captures.ingest_one(warehouse, number)
+            moments.pop(0) if len(moments) > 1 else None
+            assert warehouse.capture("@latest").name == f"c{number}"
+        monkeypatch.undo()
+        at = [moment for (moment,) in warehouse.rows("SELECT ingested_at FROM captures ORDER BY capture_id")[1]]
+        tick = timedelta(microseconds=1)
+        assert at == [
+            datetime(2026, 5, 1),
+            datetime(2026, 5, 1) + tick,
+            datetime(2026, 5, 1) + 2 * tick,
+            datetime(2026, 5, 2),
+        ]
+        assert [each.name for each in warehouse.prune(1, dry_run=True)] == ["c0", "c1", "c2"]
+    with etq.open(tmp_path / "many.duckdb") as warehouse, monkeypatch.context() as patch:
+        patch.setattr(storing, "datetime", Clock)
+        captures.ingest_one(warehouse, 0)
+        moments[0] = datetime(2019, 1, 1)
+        warehouse.ingest_many([captures.content(1), captures.content(2)])
+        assert (
+            warehouse.capture("@latest").sha256
+            == warehouse.rows("SELECT sha256 FROM captures WHERE capture_id = 3")[1][0][0]
+        )
+
+
+def test_errors_are_etqs(tmp_path: Path) -> None:
+    with pytest.raises(EtqError, match="No such file or directory|does not exist"):
+        etq.open(tmp_path / "none" / "lab.duckdb")

@@ -1,0 +1,194 @@
+"""Several processes on one warehouse: writers and readers wait for each other, and nothing is lost, doubled or torn."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq.errors import WarehouseError
+from etq.merging import merge
+from tests.sharing import captures
+
+WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
+# Opens, asks and closes, every 0.1 s until its input ends, as a command would; tells how often, and what it saw that is not whole.
+READER = """
+import select, sys
+import etq
+from tests.sharing.captures import torn
+times, wrong = 0, []
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    with etq.open(sys.argv[1], read_only=True) as warehouse:
+        wrong += torn(warehouse)
+    times += 1
+print(times, wrong)
+"""
+ROOT = Path(__file__).parents[2]
+
+
+def started(code: str, *arguments: object, wait: float = 300) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "ETQ_WAIT": str(wait)},
+    )
+
+
+def check_many_at_once(folder: Path, writers: int, each: int, shared: int, readers: int) -> None:
+    """Writers put captures of their own, and some that all have, into a warehouse that readers ask the while."""
+    path = folder / "lab.duckdb"
+    etq.open(path).close()
+    total = shared + writers * each
+    captures.write(folder, range(total))
+    asking = [started(READER, path) for _ in range(readers)]
+    writing = []
+    for writer in range(writers):
+        own = range(shared + writer * each, shared + (writer + 1) * each)
+        writing.append(started(WRITER, path, folder, *range(shared), *own))
+    told = Counter[tuple[str, str]]()
+    for process in writing:
+        printed = process.communicate()[0]
+        assert process.returncode == 0
+        told.update((line.split()[0], line.split()[1]) for line in printed.splitlines())
+    for process in asking:
+        times, wrong = process.communicate("end\n")[0].split(" ", 1)
+        assert process.returncode == 0 and int(times) > 0 and wrong == "[]\n"
+    # Each capture was new to one writer, and known to all others that had it.
+    assert {number for number, is_new in told if is_new == "1"} == {str(number) for number in range(total)}
+    assert all(times == 1 for (_, is_new), times in told.items() if is_new == "1")
+    assert sum(told.values()) == writers * (shared + each)
+    with etq.open(path, read_only=True) as warehouse:
+        names = [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY capture_id")[1]]
+        assert sorted(names) == sorted(f"c{number}" for number in range(total))
+        assert captures.torn(warehouse) == []
+
+
+def test_three_writers_and_a_reader(tmp_path: Path) -> None:
+    check_many_at_once(tmp_path, writers=3, each=3, shared=2, readers=1)
+
+
+@pytest.mark.long
+def test_eight_writers_of_fifty_captures_and_two_readers(tmp_path: Path) -> None:
+    check_many_at_once(tmp_path, writers=8, each=49, shared=1, readers=2)
+
+
+def test_threads_that_ingest_the_same_file_make_one_capture(tmp_path: Path) -> None:
+    captures.write(tmp_path, range(6))
+    new: list[bool] = []
+
+    def ingest() -> None:
+        with etq.open(tmp_path / "lab.duckdb") as warehouse:
+            new.extend(warehouse.ingest(tmp_path / f"c{number}.etdp", labels={"a": "b"}).is_new for number in range(6))
+
+    threads = [threading.Thread(target=ingest) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(new) == [False] * 12 + [True] * 6
+    with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
+        assert len(warehouse.captures().fetchall()) == 6 and captures.torn(warehouse) == []
+
+
+def hold(path: Path, read_only: bool, seconds: float | None = None) -> subprocess.Popen[str]:
+    """A process that has the file open for some time, or until its input ends."""
+    code = f"""
+import duckdb, sys, time
+held = duckdb.connect(sys.argv[1], read_only={read_only})
+print("held", flush=True)
+{"sys.stdin.read()" if seconds is None else f"time.sleep({seconds})"}
+"""
+    process = started(code, path)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_who_comes_second_waits(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    for read_only in (False, True):
+        with hold(path, not read_only, seconds=0.5):
+            etq.open(path, read_only=read_only, wait=300).close()
+
+
+def command_says(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What a command says that fails for want of the file."""
+    command = [sys.executable, "-m", "etq", *arguments]
+    settings = {**os.environ, "ETQ_WAIT": "2.3"}
+    said = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT, check=False)
+    assert said.returncode == 1 and said.stdout == ""
+    return said
+
+
+def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with hold(path, read_only=False) as holder:
+        said = command_says("captures", "--db", str(path))
+        name = f"another process, {Path(sys.executable).name} -c"
+        note, error = [line for line in said.stderr.splitlines() if line.startswith(("Note: ", "Error: "))]
+        assert note.startswith(f"Note: {path}: held by {name}") and note.endswith("; waiting up to 2.3 s")
+        assert error.startswith(f"Error: {path}: held by {name}")
+        assert f" with PID {holder.pid}; waited 2.3 s for it: end it, or wait longer (etq --wait SECONDS" in error
+        # What is said in the command counts more.
+        said = command_says("--wait", "0", "captures", "--db", str(path))
+        assert "; waited 0 s for it" in said.stderr and "Note" not in said.stderr
+        with pytest.raises(WarehouseError, match=f"PID {holder.pid}; waited 0.1 s"):
+            etq.open(path, wait=0.1)
+        holder.communicate()
+
+
+def test_a_merge_waits_for_its_sources(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(captures.content(1), name="c1")
+    with hold(path, read_only=False, seconds=0.5):
+        assert merge([path], tmp_path / "all.duckdb").captures == 1
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "inf", "nan"])
+def test_times_to_wait_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str) -> None:
+    monkeypatch.setenv("ETQ_WAIT", seconds)
+    with pytest.raises(WarehouseError, match=f"'{seconds}' is no number of seconds to wait"):
+        etq.open(tmp_path / "lab.duckdb")
+
+
+def test_one_process_opens_a_file_in_one_way(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with (
+        etq.open(path),
+        etq.open(path),
+        pytest.raises(WarehouseError, match=r"lab.duckdb: open in this process already, for reading or with other set"),
+    ):
+        etq.open(path, read_only=True)
+
+
+def test_whoever_opens_a_file_while_another_takes_its_place_gets_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As compacting does: between finding the file and locking it, another one is put there."""
+    path, fresh = tmp_path / "lab.duckdb", tmp_path / "fresh.duckdb"
+    etq.open(path).close()
+    with etq.open(fresh) as warehouse:
+        warehouse.ingest(captures.content(1), name="c1")
+    connect = duckdb.connect
+
+    def connect_and_replace(*arguments: object, **options: object) -> duckdb.DuckDBPyConnection:
+        connection = connect(*arguments, **options)  # type: ignore[arg-type]
+        if fresh.exists():
+            fresh.replace(path)
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", connect_and_replace)
+    with etq.open(path) as warehouse:
+        assert warehouse.rows("SELECT name FROM captures")[1] == [("c1",)]

@@ -1,0 +1,300 @@
+"""SQL that isn't trusted: what it tries to reach beside the warehouse, and how it tries to take more than it may."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq import sandbox
+from etq.errors import QueryError, WarehouseError
+from tests.cli.test_cli import etq_says
+from tests.sharing import captures
+
+SECRET = "what nobody but the owner may know"
+
+# One line each; {0} is the folder that all lies in. They read other files, ...
+ESCAPES = """
+FROM read_text('{0}/secret.txt')
+FROM read_blob('{0}/secret.txt')
+FROM read_csv('{0}/secret.csv')
+FROM read_csv_auto('{0}/secret.csv')
+FROM sniff_csv('{0}/secret.csv')
+FROM read_json('{0}/secret.json')
+FROM read_json_auto('{0}/secret.json')
+FROM read_ndjson('{0}/secret.json')
+FROM read_json_objects('{0}/secret.json')
+FROM read_parquet('{0}/secret.parquet')
+FROM parquet_scan(['{0}/secret.parquet'])
+FROM parquet_metadata('{0}/secret.parquet')
+FROM parquet_schema('{0}/secret.parquet')
+FROM parquet_kv_metadata('{0}/secret.parquet')
+FROM '{0}/secret.csv'
+FROM '{0}/secret.parquet'
+FROM '{0}/secret.json'
+FROM "{0}/secret.csv"
+FROM '{0}/*.csv'
+FROM '{0}/other.duckdb'
+FROM read_duckdb('{0}/other.duckdb')
+FROM glob('{0}/*')
+FROM query_table('{0}/secret.csv')
+FROM query('FROM read_text(''{0}/secret.txt'')')
+FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''{0}/secret.txt'')'))
+SELECT (SELECT content FROM read_text('{0}/secret.txt'))
+SELECT * FROM captures, LATERAL (FROM read_text('{0}/secret.txt'))
+WITH t AS (FROM read_text('{0}/secret.txt')) FROM t
+WITH RECURSIVE t AS (SELECT content FROM read_text('{0}/secret.txt') UNION ALL FROM t) FROM t LIMIT 1
+FROM read_text('/proc/self/environ')
+FROM read_text('/proc/self/cmdline')
+FROM read_text('/dev/stdin')
+FROM read_csv('/etc/passwd', columns = {{'a': 'VARCHAR'}})
+FROM read_text('file://{0}/secret.txt')
+FROM read_text('{0}/../{1}/secret.txt')
+FROM read_text('http://127.0.0.1:9/secret')
+FROM read_parquet('s3://bucket/secret.parquet')
+FROM sqlite_scan('{0}/secret.sqlite', 't')
+ATTACH '{0}/other.duckdb' AS other
+ATTACH '{0}/other.duckdb' AS other (READ_ONLY)
+SELECT getenv('SECRET')
+SELECT * FROM secret
+SELECT * FROM secret_frame
+SELECT * FROM secret_relation
+FROM pandas_scan(140000000000::UBIGINT::POINTER)
+FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)
+IMPORT DATABASE '{0}/export'
+""".strip().splitlines()
+# ... write files and the warehouse, ...
+WRITES = """
+COPY captures TO '{0}/made.csv'
+COPY (SELECT 1) TO '{0}/made.parquet' (FORMAT parquet)
+COPY captures FROM '{0}/secret.csv'
+COPY FROM DATABASE lab TO other
+EXPORT DATABASE '{0}/made'
+ATTACH '{0}/made.duckdb' AS made
+CREATE TABLE made AS SELECT 1
+CREATE TEMP TABLE captures AS SELECT 1
+CREATE OR REPLACE TEMP MACRO op_totals(capture) AS TABLE SELECT 1
+CREATE SECRET made (TYPE s3)
+INSERT INTO labels VALUES (1, 'made', 'made')
+UPDATE captures SET name = 'made'
+DELETE FROM captures
+DROP TABLE captures
+TRUNCATE captures
+ALTER TABLE captures RENAME TO made
+MERGE INTO labels USING labels AS n ON false WHEN MATCHED THEN DELETE
+WITH gone AS (DELETE FROM captures RETURNING *) FROM gone
+CHECKPOINT
+FORCE CHECKPOINT
+VACUUM
+FROM force_checkpoint()
+SELECT 1; DROP TABLE captures
+SELECT 1; COPY captures TO '{0}/made.csv'
+EXPLAIN ANALYZE DELETE FROM captures
+EXPLAIN ANALYZE COPY captures TO '{0}/made.csv'
+PREPARE made AS DELETE FROM captures; EXECUTE made
+BEGIN; DELETE FROM captures; COMMIT
+""".strip().splitlines()
+# ... or change what holds them.
+UNLOCKS = """
+SET enable_external_access = true
+SET lock_configuration = false
+SET memory_limit = '100GB'
+SET VARIABLE a = 1
+SET allowed_directories = ['/']
+SET temp_directory = '{0}/made'
+SET python_enable_replacements = true
+RESET lock_configuration
+PRAGMA enable_profiling
+PRAGMA memory_limit = '100GB'
+PRAGMA database_list
+CALL enable_logging('made', storage = 'file', storage_path = '{0}/made')
+CALL pragma_version()
+INSTALL httpfs
+LOAD httpfs
+LOAD '{0}/made.duckdb_extension'
+FORCE INSTALL json FROM '{0}'
+UPDATE EXTENSIONS
+USE memory
+DETACH lab
+SELECT 1; SET enable_external_access = true; FROM read_text('{0}/secret.txt')
+""".strip().splitlines()
+# What takes more than it may, of time or memory.
+GREEDY = """
+SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b
+WITH RECURSIVE t AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM t) SELECT count(*) FROM t
+SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))
+SELECT len(repeat('x', 4000000000))
+SELECT repeat('x', 1000000000)
+SELECT len(range(1000000000))
+SELECT list(a.range) FROM range(1000000000) AS a
+SELECT string_agg(repeat('x', 1000000)) FROM range(100000)
+SELECT repeat('x', 100000) FROM range(1000000)
+SELECT DISTINCT a.range, b.range FROM range(100000) AS a, range(100000) AS b
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a warehouse, and with secrets beside it and in the environment."""
+    folder = tmp_path_factory.mktemp("sandbox")
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.ingest(captures.content(1), name="c1", labels={"a": "b"})
+    for name in ("secret.txt", "secret.csv"):
+        (folder / name).write_text(f"told\n{SECRET}\n")
+    (folder / "secret.json").write_text(f'[{{"told": "{SECRET}"}}]')
+    with duckdb.connect(str(folder / "other.duckdb")) as other:
+        other.execute(f"CREATE TABLE told AS SELECT '{SECRET}' AS told")
+        other.execute(f"COPY told TO '{folder}/secret.parquet'")
+        other.execute(f"EXPORT DATABASE '{folder}/export'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET", SECRET)
+        yield folder
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """What is in the folder."""
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+def tried(path: Path, query: str) -> str:
+    """What a query says, of whatever kind."""
+    import pandas as pd
+
+    # In scope of whoever asks, where DuckDB would find them by itself.
+    secret = [SECRET]
+    secret_frame = pd.DataFrame({"told": secret})
+    secret_relation = duckdb.sql("SELECT 1 AS told")
+    with etq.open(path, read_only=True) as warehouse:
+        try:
+            said = repr(warehouse.safe_sql(query, seconds=60, megabytes=256))
+        except QueryError as error:
+            said = f"QueryError {error}"
+    del secret_frame, secret_relation
+    return said
+
+
+@pytest.mark.parametrize("attempt", ESCAPES)
+def test_nothing_else_is_read(folder: Path, attempt: str) -> None:
+    said = tried(folder / "lab.duckdb", attempt.format(folder, folder.name))
+    assert said.startswith("QueryError ") and SECRET not in said
+
+
+@pytest.mark.parametrize("attempt", WRITES + UNLOCKS)
+def test_nothing_is_written_or_unlocked(folder: Path, attempt: str) -> None:
+    before = fingerprint(folder)
+    said = tried(folder / "lab.duckdb", attempt.format(folder))
+    assert said.startswith("QueryError ") and SECRET not in said
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize(
+    "attempt", ["FROM which_secret('s3://bucket/x', 's3')", "FROM checkpoint()", "FROM duckdb_secrets()"]
+)
+def test_what_is_answered_and_does_nothing(folder: Path, attempt: str) -> None:
+    before = fingerprint(folder)
+    assert tried(folder / "lab.duckdb", attempt).endswith("], [])")
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize("attempt", GREEDY)
+def test_nothing_takes_more_than_it_may(folder: Path, attempt: str) -> None:
+    with pytest.raises(QueryError, match=r"took (longer than 2 s|more than 64 MB of memory)$"):
+        sandbox.ask(str(folder / "lab.duckdb"), attempt, None, seconds=2, megabytes=64)
+
+
+def test_what_may_be_asked_is_answered(folder: Path) -> None:
+    with etq.open(folder / "lab.duckdb", read_only=True) as warehouse:
+        capture = warehouse.capture("c1")
+        asked = "SELECT o.op, o.calls FROM op_totals($capture, unit := $unit) AS o ORDER BY o.op"
+        assert warehouse.safe_sql(asked, capture=capture, unit="us") == warehouse.rows(
+            asked, capture=capture, unit="us"
+        )
+        values = (
+            "SELECT 1, 1.5::DECIMAL(3, 1), DATE '2026-05-01', [{'a': 'b'}], NULL, '\\xAA'::BLOB, uuid(), TIME '12:00'"
+        )
+        assert [repr(each) for each in warehouse.safe_sql(values)[1][0]][:6] == [
+            "1", "Decimal('1.5')", "datetime.date(2026, 5, 1)", "[{'a': 'b'}]", "None", r"b'\xaa'",
+        ]  # fmt: skip
+        assert warehouse.safe_sql("VALUES (1)")[1] == [(1,)]
+        # It is the current warehouse's views, also where the file's are another etq's.
+        assert warehouse.safe_sql("FROM captures")[1] == warehouse.rows("FROM captures")[1]
+        with pytest.raises(QueryError, match="^limits of 0 s and 512 MB"):
+            warehouse.safe_sql("SELECT 1", seconds=0)
+        with pytest.raises(QueryError, match='^Referenced column "nmae" not found'):
+            warehouse.safe_sql("SELECT nmae FROM captures")
+
+
+def test_what_no_other_process_can_read_is_refused(tmp_path: Path) -> None:
+    with etq.open() as warehouse, pytest.raises(WarehouseError, match="another process can't read it: it is in memory"):
+        warehouse.safe_sql("SELECT 1")
+    with (
+        etq.open(tmp_path / "lab.duckdb") as warehouse,
+        pytest.raises(WarehouseError, match="can't read it: open it with read_only=True"),
+    ):
+        warehouse.safe_sql("SELECT 1")
+
+
+def test_a_result_that_is_an_object_is_not_read() -> None:
+    import io
+    import pickle
+
+    with pytest.raises(QueryError, match="holds a builtins.eval; cast it to a text"):
+        sandbox._Unpickler(io.BytesIO(pickle.dumps(eval))).load()
+
+
+def test_a_lake_is_asked_safely(folder: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "fleet"
+    etq.lake.export(lake, folder / "lab.duckdb")
+    with etq.open(lake) as opened:
+        asked = "SELECT c.name, t.events FROM captures AS c JOIN capture_summary AS t ON t.name = c.name"
+        assert opened.safe_sql(asked) == (["name", "events"], [("c1", 4)])
+    (segment,) = (lake / "captures").iterdir()
+    (lake / "captures" / "secret.csv").write_text(f"told\n{SECRET}\n")
+    (lake / "secret.txt").write_text(SECRET)
+    before = fingerprint(tmp_path)
+    for query in (
+        f"COPY (SELECT 1) TO '{segment}'",
+        f"COPY (SELECT 1) TO '{lake}/made.parquet'",
+        "CREATE TABLE made AS SELECT 1",
+        "SET allowed_paths = ['/etc/passwd']",
+        "SET enable_external_access = true",
+        f"FROM read_text('{lake}/secret.txt')",
+        f"FROM '{lake}/captures/secret.csv'",
+        f"FROM glob('{lake}/*')",
+        f"FROM read_csv('{segment}/../secret.csv')",
+        f"FROM read_text('{folder}/secret.txt')",
+        "FROM secret_frame",
+        "SELECT len(range(1000000000))",
+    ):
+        said = tried(lake, query)
+        assert said.startswith("QueryError ") and SECRET not in said, query
+    assert fingerprint(tmp_path) == before
+
+
+def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
+    db = str(folder / "lab.duckdb")
+    said = etq_says("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
+    assert (said.exit_code, said.stdout) == (0, "name\nc1\n")
+    said = etq_says("sql", "--safe", "DROP TABLE captures", "--db", db)
+    assert said.exit_code == 1 and "Error: what is asked safely is one SELECT, not DROP\n" in said.stderr
+    said = etq_says("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
+    assert said.exit_code == 1 and SECRET not in said.output
+    assert etq_says("sql", "--safe", "SELECT 1", "--engine", "spark", "--lake", str(tmp_path)).exit_code == 2
+    said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
+    assert said.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in said.stderr
+    said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
+    assert said.exit_code == 1 and "there is no warehouse" in said.stderr
+
+
+def test_without_it_the_file_is_only_read(folder: Path) -> None:
+    before = fingerprint(folder)
+    for query in ("DELETE FROM captures", "CREATE TABLE made AS SELECT 1", "UPDATE captures SET name = 'made'"):
+        said = etq_says("sql", query, "--db", str(folder / "lab.duckdb"))
+        assert said.exit_code == 1 and "read-only" in said.stderr
+    assert fingerprint(folder) == before
+    assert not os.path.exists(folder / "lab.duckdb.wal")
