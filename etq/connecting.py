@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -105,8 +105,10 @@ def explained(path: str, error: duckdb.Error) -> str:
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
     """Whether what lies there was no database yet when its maker was killed; with `remove` it is gone then."""
-    if _NO_DATABASE not in text and _TOO_SHORT not in text:
+    if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
         return False
+    import fcntl
+
     try:
         with Path(path).open("r+b" if remove else "rb") as file:
             # Who is making it has it locked.
