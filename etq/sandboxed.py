@@ -44,6 +44,7 @@ def main() -> None:
         connection = _lake(path, megabytes) if os.path.isdir(path) else _file(path, megabytes, wait)
         # The thread is started before: there must be room for its stack.
         clock = threading.Timer(seconds, connection.interrupt)
+        clock.daemon = True
         clock.start()
         _limit(seconds, megabytes)
         told: tuple[str, Any] = "rows", _answer(connection, query, parameters)
@@ -110,11 +111,18 @@ def _answer(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The columns and rows of a query that is one SELECT. Raises `EtqError` for any other."""
     statements = duckdb.extract_statements(query)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        kinds = ", ".join(each.type.name for each in statements) or "nothing"
-        raise EtqError(f"what is asked safely is one SELECT, not {kinds}")
+    kinds = [_kind(each) for each in statements]
+    if kinds != ["SELECT"]:
+        raise EtqError(f"what is asked safely is one SELECT, not {', '.join(kinds) or 'nothing'}")
     answer = connection.execute(statements[0], parameters)
     return [column[0] for column in answer.description or ()], answer.fetchall()
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # Of a kind that the database's Python knows no name of.
+        return "another statement"
 
 
 if __name__ == "__main__":

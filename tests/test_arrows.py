@@ -47,7 +47,7 @@ BACK = {
 # Where large libraries are imported. The first ones are there whenever etq is; the others may not be installed.
 LARGE = {
     "duckdb": ("warehouse", "etq.inspector.events", "etq.notebook", "etq.output", "etq.export", "etq.cli.completion"),
-    "pyarrow": ("files", "warehouse", "etq.inspector.rows", "etq.output"),
+    "pyarrow": ("files", "warehouse", "etq.inspector.rows", "etq.output", "etq.spark.ingesting"),
     "numpy": ("files", "warehouse", "etq.inspector", "etq.comparators", "etq.export.rows"),
     "pandas": ("etq.inspector.frames",),
     "IPython": ("etq.inspector.frames",),

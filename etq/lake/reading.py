@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -25,30 +27,33 @@ def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection
     """
     state = state or log.read(lake)
     connection = connect_tables(lake, state)
-    try:
+    with _closed_at_errors(connection, lake):
         _note_bytes(connection, lake, state)
         schema.define(connection, without={"_table_bytes"})
         schema.note_version(connection)
+    return connection
+
+
+def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:
+    """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
+    connection = duckdb.connect(":memory:")
+    with _closed_at_errors(connection, lake):
+        connection.execute("SET parquet_metadata_cache = true")
+        for table in catalog.tables():
+            connection.execute(_view(table, files(lake, state, table.name)))
+    return connection
+
+
+@contextmanager
+def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Path) -> Iterator[None]:
+    try:
+        yield
     except duckdb.Error as error:
         connection.close()
         raise WarehouseError(f"{lake}: {message_of(error)}") from error
     except BaseException:
         connection.close()
         raise
-    return connection
-
-
-def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables alone, which is there sooner."""
-    connection = duckdb.connect(":memory:")
-    try:
-        connection.execute("SET parquet_metadata_cache = true")
-        for table in catalog.tables():
-            connection.execute(_view(table, files(lake, state, table.name)))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _view(table: catalog.SqlObject, paths: list[str]) -> str:

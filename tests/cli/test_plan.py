@@ -352,7 +352,9 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
     )
     arguments = ["plan", "--plan", "p", "--captures", "2", "--run", command(here, after=after), "--db", "lab.duckdb"]
     # Where the tests run in a shell's background, Ctrl-C is ignored, which processes inherit.
-    code = "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
+    code = (
+        "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
+    )
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
     # That it doesn't end is told in any case; how long it takes is the machine's.
     watch = threading.Timer(300, process.kill)

@@ -207,6 +207,16 @@ def test_nothing_takes_more_than_it_may(folder: Path, attempt: str) -> None:
         sandbox.ask(str(folder / "lab.duckdb"), attempt, None, seconds=2, megabytes=64)
 
 
+def test_what_is_refused_is_named(folder: Path) -> None:
+    for query, kind in (
+        ("SELECT 1; SELECT 2", "SELECT, SELECT"),
+        ("", "nothing"),
+        ("UPDATE EXTENSIONS", "another statement"),
+    ):
+        with pytest.raises(QueryError, match=f"^what is asked safely is one SELECT, not {kind}$"):
+            sandbox.ask(str(folder / "lab.duckdb"), query, None)
+
+
 def test_what_may_be_asked_is_answered(folder: Path) -> None:
     with etq.open(folder / "lab.duckdb", read_only=True) as warehouse:
         capture = warehouse.capture("c1")
