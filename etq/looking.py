@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from threading import Thread
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import duckdb
 
@@ -14,6 +14,19 @@ from etq.handles import Capture, Program, Record
 from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
 from etq.words import TimeScale
+
+# Where there is one capture, finding what an argument means takes as long to plan as many a question about it.
+_ONE_CAPTURE: Final = {
+    "_any_capture_id": """
+    CREATE MACRO _any_capture_id(capture) AS (
+        SELECT CASE
+            WHEN capture::VARCHAR IN (_only.sha256, _only.name) THEN _only.capture_id
+            ELSE error('no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || '; there is ' || _only.name)
+        END
+        FROM captures AS _only
+    )
+    """
+}
 
 Result = TypeVar("Result")
 
@@ -30,6 +43,7 @@ def look_at(
 ) -> tuple[Warehouse, Capture]:
     """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
 
+    Views take the capture that is returned, its hash or its name; there is no other to choose by a selector.
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord` and `program`, the capture is linked to these; with `debug_buffer`, logged values are kept.
     """
@@ -74,7 +88,7 @@ def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, 
 def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A database in memory that has just these objects, and its tables."""
     connection = duckdb.connect(":memory:")
-    return connection, schema.create_only(connection, names)
+    return connection, schema.create_only(connection, names, _ONE_CAPTURE)
 
 
 class Beside(Thread, Generic[Result]):
