@@ -20,7 +20,9 @@ _ONE_CAPTURE: Final = {
     "_any_capture_id": """
     CREATE MACRO _any_capture_id(capture) AS (
         SELECT CASE
-            WHEN capture::VARCHAR IN (_only.sha256, _only.name) THEN _only.capture_id
+            WHEN capture::VARCHAR IN (_only.name, '@latest')
+                OR (length(capture::VARCHAR) >= 4 AND starts_with(_only.sha256, lower(capture::VARCHAR)))
+                THEN _only.capture_id
             ELSE error('no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || '; there is ' || _only.name)
         END
         FROM captures AS _only
@@ -43,7 +45,9 @@ def look_at(
 ) -> tuple[Warehouse, Capture]:
     """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
 
-    Views take the capture that is returned, its hash or its name; there is no other to choose by a selector.
+    Views take the capture that is returned, its name, hash or a prefix of that, or @latest; there are no labels to
+    choose by.
+
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord` and `program`, the capture is linked to these; with `debug_buffer`, logged values are kept.
     """
