@@ -15,17 +15,24 @@ from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
 from etq.words import TimeScale
 
-# Where there is one capture, finding what an argument means takes as long to plan as many a question about it.
-_ONE_CAPTURE: Final = {
+# Of one capture, finding what an argument means takes as long to plan as many a question about it: here without labels.
+_WITHOUT_LABELS: Final = {
     "_any_capture_id": """
     CREATE MACRO _any_capture_id(capture) AS (
         SELECT CASE
-            WHEN capture::VARCHAR IN (_only.name, '@latest')
-                OR (length(capture::VARCHAR) >= 4 AND starts_with(_only.sha256, lower(capture::VARCHAR)))
-                THEN _only.capture_id
-            ELSE error('no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || '; there is ' || _only.name)
+            WHEN _found.capture_id IS NULL
+                THEN error('no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || '; there is ' || _found.names)
+            ELSE _found.capture_id
         END
-        FROM captures AS _only
+        FROM (
+            SELECT
+                max(_each.capture_id) FILTER (
+                    capture::VARCHAR IN (_each.name, '@latest')
+                    OR (length(capture::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(capture::VARCHAR)))
+                ) AS capture_id,
+                string_agg(_each.name, ', ') AS names
+            FROM captures AS _each
+        ) AS _found
     )
     """
 }
@@ -92,7 +99,7 @@ def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, 
 def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A database in memory that has just these objects, and its tables."""
     connection = duckdb.connect(":memory:")
-    return connection, schema.create_only(connection, names, _ONE_CAPTURE)
+    return connection, schema.create_only(connection, names, _WITHOUT_LABELS)
 
 
 class Beside(Thread, Generic[Result]):

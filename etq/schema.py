@@ -193,7 +193,7 @@ def create_only(
     Of those that are `replaced`, the statements given are taken. Returns the names of the tables that there are then.
     """
     others = replaced or {}
-    needed = catalog.needed_for(["captures", "findings", *names], others)
+    needed = catalog.needed_for(["captures", "labels", "findings", *names], others)
     _execute_all(connection, (others.get(each.name, each.statement) for each in needed))
     return [each.name for each in needed if each.kind == "table"]
 
