@@ -94,7 +94,7 @@ def asked(connection: duckdb.DuckDBPyConnection) -> Callable[[str], list[object]
             return [names, *([rounded(row[at]) for at in kept] for row in answer.fetchall())]
         except duckdb.Error as error:
             # Of two sides that are both unknown, either may be told of.
-            return ["error", re.sub("'[^']*'", "'...'", str(error).split("\n")[0])]
+            return ["error", re.sub(r"matches \w+", "matches", str(error).split("\n")[0])]
 
     return ask
 
