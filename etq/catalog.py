@@ -9,7 +9,7 @@ Columns of tables and parameters of macros stand one a line, each with a comment
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -139,12 +139,9 @@ def public_object(name: str) -> SqlObject:
     raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
-def needed_for(names: Iterable[str], replaced: Container[str] = ()) -> list[SqlObject]:
-    """The objects of these names and all that they use, in an order to create them in.
-
-    What those that are to be `replaced` use is left out.
-    """
-    return [_object_named(name) for name in _in_order((name for name in names if name in _places()), replaced)]
+def needed_for(names: Iterable[str]) -> list[SqlObject]:
+    """The objects of these names and all that they use, in an order to create them in."""
+    return [_object_named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def objects_of_linking() -> list[str]:
@@ -253,14 +250,14 @@ def _uses(user: SqlObject) -> list[str]:
     ]
 
 
-def _in_order(names: Iterable[str], replaced: Container[str] = ()) -> list[str]:
+def _in_order(names: Iterable[str]) -> list[str]:
     """These names and those of all that they use, each behind what it uses."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in ordered or name in path:
             return
-        for used in () if name in replaced else _uses(_object_named(name)):
+        for used in _uses(_object_named(name)):
             add(used, (*path, name))
         ordered[name] = None
 

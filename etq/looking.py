@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from threading import Thread
-from typing import Final, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import duckdb
 
@@ -14,28 +14,6 @@ from etq.handles import Capture, Program, Record
 from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
 from etq.words import TimeScale
-
-# Of one capture, finding what an argument means takes as long to plan as many a question about it: here without labels.
-_WITHOUT_LABELS: Final = {
-    "_any_capture_id": """
-    CREATE MACRO _any_capture_id(capture) AS (
-        SELECT CASE
-            WHEN _found.capture_id IS NULL
-                THEN error('no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || '; there is ' || _found.names)
-            ELSE _found.capture_id
-        END
-        FROM (
-            SELECT
-                max(_each.capture_id) FILTER (
-                    capture::VARCHAR IN (_each.name, '@latest')
-                    OR (length(capture::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(capture::VARCHAR)))
-                ) AS capture_id,
-                string_agg(_each.name, ', ') AS names
-            FROM captures AS _each
-        ) AS _found
-    )
-    """
-}
 
 Result = TypeVar("Result")
 
@@ -51,9 +29,6 @@ def look_at(
     program: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
     """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
-
-    Views take the capture that is returned, its name, hash or a prefix of that, or @latest; there are no labels to
-    choose by.
 
     This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
     `etrecord` and `program`, the capture is linked to these; with `debug_buffer`, logged values are kept.
@@ -99,7 +74,7 @@ def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, 
 def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A database in memory that has just these objects, and its tables."""
     connection = duckdb.connect(":memory:")
-    return connection, schema.create_only(connection, names, _WITHOUT_LABELS)
+    return connection, schema.create_only(connection, names)
 
 
 class Beside(Thread, Generic[Result]):

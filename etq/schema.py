@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -185,16 +185,13 @@ def note_version(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def create_only(
-    connection: duckdb.DuckDBPyConnection, names: Iterable[str], replaced: Mapping[str, str] | None = None
-) -> list[str]:
+def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
     """Make just these objects and what they need, for a database that is asked and thrown away.
 
-    Of those that are `replaced`, the statements given are taken. Returns the names of the tables that there are then.
+    Returns the names of the tables that there are then.
     """
-    others = replaced or {}
-    needed = catalog.needed_for(["captures", "labels", "findings", *names], others)
-    _execute_all(connection, (others.get(each.name, each.statement) for each in needed))
+    needed = catalog.needed_for(["captures", "findings", *names])
+    _execute_all(connection, (each.statement for each in needed))
     return [each.name for each in needed if each.kind == "table"]
 
 

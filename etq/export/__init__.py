@@ -41,7 +41,9 @@ FORMATS: Final = {
         ("runs",),
     ),
     "speedscope": Format(
-        "profile for https://www.speedscope.app: flame charts, one a run", ("timeline", "event_ops"), ("runs",)
+        "profile for https://www.speedscope.app: flame charts, one a run",
+        ("timeline", "event_ops", "labels"),
+        ("runs",),
     ),
     "hud": Format(
         "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names",
