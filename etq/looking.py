@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from threading import Thread
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import duckdb
 
@@ -14,6 +14,9 @@ from etq.handles import Capture, Program, Record
 from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
 from etq.words import TimeScale
+
+if TYPE_CHECKING:
+    from etq.storing_records import ReadRecord
 
 Result = TypeVar("Result")
 
@@ -41,13 +44,23 @@ def look_at(
     needed += catalog.objects_of_values() if debug_buffer else ()
     # The database is made beside the reading: it leaves the interpreter alone.
     making = Beside(lambda: _made(needed))
+    record: ReadRecord | None = None
+
+    def made() -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+        nonlocal record
+        if etrecord is not None:
+            from etq.storing_records import read_record
+
+            record = read_record(source_of(etrecord))
+        return making.result()
+
     try:
         from etq.sources import source_of
         from etq.storing import Options, lay_over
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
-        lay_over(making.result, source_of(source), options)
+        lay_over(made, source_of(source), options)
     finally:
         connection, _ = making.result()
     warehouse = Warehouse(connection, None)
@@ -55,8 +68,8 @@ def look_at(
     capture = Capture(*found[0])
     if program is not None:
         _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
-    if etrecord is not None:
-        _link(connection, capture, "record_id", warehouse.ingest_record(etrecord).record_id)
+    if record is not None:
+        _link(connection, capture, "record_id", _store(connection, record))
     if buffer is not None:
         from etq.storing_values import find_in_values
 
@@ -69,6 +82,13 @@ def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, 
     from etq.linking import link_many
 
     schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
+
+
+def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
+    """Put the first record into such a database; returns its key."""
+    from etq.storing_records import store_read
+
+    return schema.in_transaction(connection, lambda: store_read(connection, record))[0]
 
 
 def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:

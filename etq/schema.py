@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -166,6 +166,12 @@ MIGRATIONS: Final[dict[int, str]] = {
 
 LAST_KEY: Final = 2**31 - 1
 
+# At each macro that is made, DuckDB binds its body, with those of all macros that it calls, up to the first value whose
+# type isn't known yet. Most begin by finding a capture. Where what finds it stands, while they are made, for something
+# that tells no type, a warehouse is made in half the time.
+_MADE_LAST: Final = "_meant_captures"
+_STAND_IN: Final = "CREATE OR REPLACE {} _meant_captures(capture) AS TABLE FROM range(capture)"
+
 Result = TypeVar("Result")
 
 
@@ -191,7 +197,7 @@ def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> 
     Returns the names of the tables that there are then.
     """
     needed = catalog.needed_for(["captures", "findings", *names])
-    _execute_all(connection, (each.statement for each in needed))
+    _execute_all(connection, _statements(needed, temporary=False))
     return [each.name for each in needed if each.kind == "table"]
 
 
@@ -201,7 +207,7 @@ def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False, wi
     But for those `without` which are there in another form.
     """
     made = [each for each in catalog.objects().values() if each.kind != "table" and each.name not in without]
-    _execute_all(connection, (each.replacing(temporary=temporary) for each in made))
+    _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
         _execute_all(connection, (comment for each in made for comment in each.comments()))
 
@@ -272,6 +278,21 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
         with suppress(duckdb.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterator[str]:
+    """The statements that make these objects."""
+    last: catalog.SqlObject | None = None
+    for each in made:
+        if each.kind == "table":
+            yield each.statement
+        elif each.name == _MADE_LAST:
+            last = each
+            yield _STAND_IN.format("TEMP MACRO" if temporary else "MACRO")
+        else:
+            yield each.replacing(temporary=temporary)
+    if last is not None:
+        yield last.replacing(temporary=temporary)
 
 
 def _document_tables(connection: duckdb.DuckDBPyConnection) -> None:

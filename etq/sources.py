@@ -30,9 +30,10 @@ class Source:
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Compute the hash on another thread, beside what follows."""
-        self._hashing = Thread(target=self._hash)
-        self._hashing.start()
+        """Compute the hash on another thread, beside what follows; once."""
+        if self._hashing is None:
+            self._hashing = Thread(target=self._hash)
+            self._hashing.start()
 
     @property
     def sha256(self) -> str:
