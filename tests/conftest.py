@@ -10,7 +10,7 @@ import pytest
 
 import etq
 from etq.warehouse import Warehouse
-from tests.empty import empty_warehouse
+from tests.empty import copy_warehouses, empty_warehouse
 
 CAPTURES = Path(__file__).parent / "captures"
 
@@ -23,6 +23,14 @@ def shared_file(path: str) -> Path:
             f"other people's captures are not kept here: shared/{path} is missing; ETQ_SHARED tells where it is"
         )
     return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied() -> Iterator[None]:
+    """New warehouses are copies of an empty one; other processes make theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        copy_warehouses(patch)
+        yield
 
 
 @pytest.fixture
