@@ -34,6 +34,7 @@ def empty_warehouse() -> Warehouse:
     """A warehouse in memory, as `etq.open()` gives it."""
     connection = duckdb.connect(":memory:")
     _fill(connection)
+    connection.execute("SET threads = 1")
     return Warehouse(connection, None)
 
 
@@ -45,6 +46,7 @@ def copy_warehouses(patch: pytest.MonkeyPatch) -> None:
             (None,)
         ]
         (_fill if is_in_memory else _create)(connection)
+        connection.execute("SET threads = 1")
 
     def connect(path: str, read_only: bool, wait: float | None = None) -> duckdb.DuckDBPyConnection:
         if not read_only and not os.path.lexists(path) and os.access(Path(path).parent, os.W_OK):

@@ -112,11 +112,11 @@ def test_stack_traces_and_modules(lab: Warehouse, name: str) -> None:
 def test_find_total_for_module_by_substring(lab: Warehouse, name: str) -> None:
     """Elsewhere the Inspector adds user events and steps to the module of the first op."""
     for module, expected in oracle.answer(name, "with_etrecord")["find_total_for_module"].items():
-        [(_, total, _, unit)] = lab.sql(
+        _, [(_, total, _, unit)] = lab.rows(
             "FROM find_total_for_module($c, $module, unit := 'ms', match := 'substring')",
             c=name_in(lab, name),
             module=module,
-        ).fetchall()
+        )
         assert unit == "ms"
         # Delegated events lose digits in the Inspector: see test_inspector.
         assert math.isclose(total, expected, rel_tol=1e-12, abs_tol=4e-14 * 1e3), (module, total, expected)

@@ -5,6 +5,7 @@ They are real but for a GPU's trace, which is small enough to be kept here.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import etq
@@ -15,6 +16,8 @@ from tests.trace_builders import event, memory, trace, two_steps
 
 # Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
 KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations")
+# Whether each view is asked about every kind, which takes a quarter of an hour.
+ALL_KINDS = bool(os.environ.get("ETQ_ALL_KINDS"))
 _TRACES = ("mlp", "mlp_train", "gpu")  # what is asked of traces alone
 _RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}
 _SIDES = (
@@ -73,10 +76,11 @@ def calls(view: SqlObject) -> list[str]:
     given = list(_MORE.get(view.name, []))
     if [each.name for each in view.parameters if each.default is None] == ["capture"]:
         kinds = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
-        # Two of them, which differ from view to view: Spark takes seconds for each question.
-        first = sorted(each.name for each in asked()).index(view.name)
-        taken = (kinds[(first + step) % len(kinds)] for step in (0, len(kinds) // 2))
-        given += [f"'{name}'" for name in taken if f"'{name}'" not in given]
+        if not ALL_KINDS:
+            # Two of them, which differ from view to view: Spark takes seconds for each question.
+            first = sorted(each.name for each in asked()).index(view.name)
+            kinds = tuple(kinds[(first + step) % len(kinds)] for step in (0, len(kinds) // 2))
+        given += [f"'{name}'" for name in kinds if f"'{name}'" not in given]
     return [f"{view.name}({arguments})" for arguments in given]
 
 

@@ -62,8 +62,10 @@ def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
 
 def said(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
     given: dict[str, Any] = {**options, **({"unit": unit} if unit else {})}
-    relation = warehouse.advice(capture, **given)
-    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    arguments = ", ".join(["$capture", *(f"{name} := ${name}" for name in given)])
+    # Not as a relation, which is planned when it is made, and again when it is asked.
+    columns, found = warehouse.rows(f"FROM advice({arguments})", capture=capture, **given)
+    rows = [dict(zip(columns, row, strict=True)) for row in found]
     by_rule = {row["rule"]: row for row in rows}
     assert len(by_rule) == len(rows)
     return by_rule
