@@ -75,7 +75,7 @@ def calls(view: SqlObject) -> list[str]:
         return [_ORDERED.get(view.name, view.name)]
     given = list(_MORE.get(view.name, []))
     if [each.name for each in view.parameters if each.default is None] == ["capture"]:
-        kinds = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
+        kinds: tuple[str, ...] = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
         if not ALL_KINDS:
             # Two of them, which differ from view to view: Spark takes seconds for each question.
             first = sorted(each.name for each in asked()).index(view.name)
