@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -104,6 +105,8 @@ def main() -> None:
     parser.add_argument("--captures", type=int, default=10_000)
     parser.add_argument("--svg", metavar="FILE")
     given = parser.parse_args()
+    if given.svg and find_spec("matplotlib") is None:
+        parser.error("--svg needs matplotlib")  # rather now than in a quarter of an hour
     with tempfile.TemporaryDirectory() as folder:
         samples = soak(Path(folder), given.events, given.captures)
     print(drawn("resident memory, MB", samples, [each.memory for each in samples]))
