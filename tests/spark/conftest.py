@@ -70,7 +70,7 @@ def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
         settings = {
             # Most of the time goes into planning, once for each question: code that is compiled well doesn't pay.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.driver.memory": "1g",
+            "spark.driver.memory": "3g",
             "spark.log.level": "ERROR",
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than asking a few rows
