@@ -23,13 +23,10 @@ ordered AS MATERIALIZED (
         s.*,
         coalesce(_nanoseconds(c.time_scale), 1) AS scale,
         c.time_scale = 'cycles' AS is_cycles,
-        count(*) FILTER (WHERE s.is_in_sample) OVER (PARTITION BY s.series) AS sampled
+        s.position % greatest(1, s.captures // 100) = 0 AS is_in_sample,
+        s.captures // greatest(1, s.captures // 100) AS sampled
     FROM (
-        SELECT
-            p.*,
-            p.position % greatest(
-                1, max(p.position) OVER (PARTITION BY p.series) // 100
-            ) = 0 AS is_in_sample
+        SELECT p.*, max(p.position) OVER (PARTITION BY p.series) AS captures
         FROM _series_captures(selector, over, "by") AS p
     ) AS s
     JOIN captures AS c ON c.capture_id = s.capture_id

@@ -137,7 +137,10 @@ found AS (
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family, o.op_type)
-            AND split_part(item, '@', 2) IN ('', o.instruction_id::VARCHAR)
+            AND (
+                split_part(item, '@', 2) = ''
+                OR o.instruction_id = try_cast(split_part(item, '@', 2) AS INTEGER)
+            )
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
         ELSE error('what is ''total'', ''op'', ''module'' or ''metric'', not ' || what)
