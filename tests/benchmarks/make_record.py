@@ -1,7 +1,7 @@
-"""Make a large ETRecord quickly: `make_record.py IN OUT NODES` repeats the edge graph of a real record.
+"""Make a large ETRecord quickly: `make_record.py IN OUT NODES` repeats the graphs of a real record until they have so many.
 
-Each copy's nodes and tensors have names of their own, read what the same copy wrote, and have debug handles of their
-own, so that nothing is shared but the model's parameters.
+Each copy's nodes and tensors have names of their own, read what the same copy wrote, were made of nodes of the same copy,
+and have debug handles of their own, so that nothing is shared but the model's parameters.
 """
 
 from __future__ import annotations
@@ -13,34 +13,44 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-EDGE_GRAPH = "edge_dialect_exported_program/forward"
+GRAPHS = ("exported_program", "edge_dialect_exported_program/forward")
 
 
 def make_record(source: Path, target: Path, nodes: int) -> int:
     """Write the large record; returns the bytes of its graphs' JSON."""
     with zipfile.ZipFile(source) as record:
         members = {name: record.read(name) for name in record.namelist()}
-    exported = json.loads(members[EDGE_GRAPH])
-    graph = exported["graph_module"]["graph"]
-    made = [name for node in graph["nodes"] for name in _output_names(node)]
-    pattern = re.compile(r'"name": "(' + "|".join(map(re.escape, sorted(made, key=len, reverse=True))) + r')"')
-    handles = max(int(node["metadata"].get("debug_handle", 0)) for node in graph["nodes"])
-    one = json.dumps(graph["nodes"])
-    values = {name: graph["tensor_values"][name] for name in made if name in graph["tensor_values"]}
-    copies = -(-nodes // len(graph["nodes"]))
-    repeated: list[dict[str, Any]] = []
-    for copy in range(copies):
-        for node in json.loads(pattern.sub(rf'"name": "\1_{copy}"', one)):
-            if "debug_handle" in node["metadata"]:
-                node["metadata"]["debug_handle"] = str(int(node["metadata"]["debug_handle"]) + copy * handles)
-            repeated.append(node)
-        graph["tensor_values"].update({f"{name}_{copy}": value for name, value in values.items()})
-    graph["nodes"] = repeated[:nodes]
-    members[EDGE_GRAPH] = json.dumps(exported).encode()
+    programs = {name: json.loads(members[name]) for name in GRAPHS}
+    graphs = [program["graph_module"]["graph"] for program in programs.values()]
+    names = {
+        name for graph in graphs for node in graph["nodes"] for name in (node["name"], *_output_names(node)) if name
+    }
+    copies = -(-nodes // sum(len(graph["nodes"]) for graph in graphs))
+    for graph in graphs:
+        _repeat(graph, copies, names)
+    for name, program in programs.items():
+        members[name] = json.dumps(program).encode()
     with zipfile.ZipFile(target, "w") as record:
         for name, content in members.items():
             record.writestr(name, content)
-    return len(members[EDGE_GRAPH]) + len(members.get("exported_program", b""))
+    return sum(len(members[name]) for name in GRAPHS)
+
+
+def _repeat(graph: dict[str, Any], copies: int, names: set[str]) -> None:
+    """Repeat a graph's nodes and tensors; of all names, these are each copy's own."""
+    # Also as they are written in JSON within a text, which tells what a node was made of.
+    pattern = re.compile(r'(\\?"name\\?": \\?")(' + "|".join(sorted(names, key=len, reverse=True)) + r')(?=\\?")')
+    handles = max(int(node["metadata"].get("debug_handle", 0)) for node in graph["nodes"])
+    made = {name for node in graph["nodes"] for name in _output_names(node)} & graph["tensor_values"].keys()
+    values = {name: graph["tensor_values"][name] for name in made}
+    one = json.dumps(graph["nodes"])
+    graph["nodes"] = []
+    for copy in range(copies):
+        for node in json.loads(pattern.sub(rf"\1\2_{copy}", one)):
+            if "debug_handle" in node["metadata"]:
+                node["metadata"]["debug_handle"] = str(int(node["metadata"]["debug_handle"]) + copy * handles)
+            graph["nodes"].append(node)
+        graph["tensor_values"].update({f"{name}_{copy}": value for name, value in values.items()})
 
 
 def _output_names(node: dict[str, Any]) -> list[str]:
