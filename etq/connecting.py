@@ -19,7 +19,7 @@ STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
-_NONE_THERE: Final = "there is no warehouse; make one with: etq ingest FILE... --db {}"
+NONE_THERE: Final = "there is no warehouse; make one with: etq ingest FILE... --db {}"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -50,14 +50,14 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
     while True:
         found = identity(path)
         if found is None and read_only:
-            raise WarehouseError(f"{path}: {_NONE_THERE.format(path)}")
+            raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
         try:
             connection = _connected(path, read_only, found is None, config)
         except duckdb.Error as error:
             if not _is_unfinished(path, str(error), remove=not read_only):
                 raise
             if read_only:
-                raise WarehouseError(f"{path}: {_NONE_THERE.format(path)}") from error
+                raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
             continue
         # Compacting puts another file in its place: who opened the old one just before would write to what is gone.
         if found in (None, identity(path)) and os.path.exists(path):
@@ -95,7 +95,7 @@ def explained(path: str, error: duckdb.Error) -> str:
     known = {
         _FULL: f"{message}; there is no room: make some and go on; nothing of what failed is stored",
         ("has been invalidated",): "can't go on behind an error of the file; close it and open it anew",
-        (_NO_DATABASE,): "not a DuckDB database; name another file with --db",
+        (_NO_DATABASE,): "not a DuckDB database; name another file",
         (_IN_OTHER_MODE,): "open in this process already, for reading or with other settings; close it there first",
         ("WAL does not match",): f"{path}.wal beside it is of another database; move that away",
         _FORBIDDEN: f"{message}; give yourself the right to write there, or only ask what is there",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
 from pathlib import Path
@@ -54,11 +54,19 @@ Rows = Sequence[Sequence[Any]]
 
 
 def write(
-    warehouse: Warehouse, query: str, format: str | None, path: str | None, *, force: bool = False, **parameters: Any
+    warehouse: Warehouse,
+    query: str,
+    format: str | None,
+    path: str | None,
+    *,
+    force: bool = False,
+    long: Collection[str] = (),
+    **parameters: Any,
 ) -> None:
     """Write a query's result to a file or to standard output.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
+    long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
 
     Raises `EtqError` where the file exists and `force` is not set, or where what is no text would go to a terminal.
     """
@@ -69,17 +77,23 @@ def write(
     else:
         columns, rows = warehouse.rows(query, **parameters)
         if columns:
-            _write_text(columns, rows, format, path)
+            _write_text(columns, rows, format, path, long)
 
 
 def write_rows(
-    columns: Sequence[str], rows: Rows, format: str | None, path: str | None, *, force: bool = False
+    columns: Sequence[str],
+    rows: Rows,
+    format: str | None,
+    path: str | None,
+    *,
+    force: bool = False,
+    long: Collection[str] = (),
 ) -> None:
     """Write rows of texts as `write` does a result."""
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format not in BINARY:
-        _write_text(columns, rows, format, path)
+        _write_text(columns, rows, format, path, long)
         return
     import duckdb
 
@@ -101,6 +115,8 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 
 
 def _checked_format(format: str | None, path: str | None) -> str:
+    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
+        raise EtqError(f"{path}: tables are not written compressed; Parquet is compressed in itself")
     format = format or format_of(path)
     if escaping_formulas.get() and format not in ("csv", "tsv"):
         raise EtqError(f"formulas are escaped for spreadsheets, in csv and tsv; this is {format}")
@@ -117,8 +133,15 @@ def refuse_existing(path: str | None, force: bool) -> None:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 
 
-def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None) -> None:
-    text = _WRITERS[format](columns, rows, look_of(sys.stdout) if path is None else PLAIN)
+def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None, long: Collection[str]) -> None:
+    look = look_of(sys.stdout) if path is None else PLAIN
+    text = _WRITERS[format](columns, rows, look)
+    if long and format == "table" and look.width is not None:
+        whole = table(columns, rows)
+        if max(map(len, whole.splitlines())) > look.width:
+            from etq.paragraphs import paragraphs
+
+            text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, look)
     # What is in a table is printable, and may have colours.
     _put(text, path, is_printable=format == "table")
 
@@ -212,7 +235,7 @@ def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.1f}"
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, datetime):

@@ -223,9 +223,7 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
             "SELECT schema_version, sql_sha256, etq_version FROM warehouse"
         ).fetchall()
     except (duckdb.CatalogException, duckdb.BinderException, ValueError):
-        raise WarehouseError(
-            f"{path}: a DuckDB database, but not a warehouse of etq; name another file with --db"
-        ) from None
+        raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None
     if version > SCHEMA_VERSION:
         raise WarehouseError(
             f"{path}: written by etq {writer} with schema {version}; etq {VERSION} knows schemas up to "

@@ -29,7 +29,7 @@ ROOMS = {
     ),
     "asking": ("etq.comparing", "etq.comparators", "etq.reference", "etq.inspector", "etq.plan", "etq.spark"),
     "showing": (
-        *("etq.terminal", "etq.output", "etq.notebook", "etq.flame", "etq.graph", "etq.demo"),
+        *("etq.terminal", "etq.paragraphs", "etq.output", "etq.notebook", "etq.flame", "etq.graph", "etq.demo"),
         *("etq.plot", "etq.report", "etq.export"),
     ),
     "commands": ("etq.cli", "etq.__main__"),

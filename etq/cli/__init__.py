@@ -152,6 +152,8 @@ def run() -> NoReturn:
     # is made ready: a twelfth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A name that the terminal's encoding has no letters for is no reason to fail.
+    if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if COMPLETING in os.environ:
         from etq.cli import completion

@@ -14,7 +14,7 @@ import click
 
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, output_options, percentage, warehouse_option
+from etq.cli.options import Command, is_file, output_options, percentage, tell_warnings, warehouse_option
 from etq.comparing import VIEWS, Comparison
 from etq.errors import EtqError, printable
 from etq.output import VERDICT_STYLES, format_of, table, write_rows, write_text
@@ -163,6 +163,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
                 known[capture.capture_id] = file
                 if record is not None:
                     warehouse.link(capture, record)
+                    tell_warnings(warehouse, capture)
         yield warehouse, "side=base", "side=new"
 
 

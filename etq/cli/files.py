@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from etq.cli.options import (
     tell_record,
     unit_option,
     warehouse_option,
+    written,
 )
 from etq.errors import EtqError, printable
 from etq.output import write
@@ -160,6 +162,8 @@ def ingest(
     if metrics and len(files) > 1:
         raise click.UsageError("--metrics goes with one file")
     files = tuple(each for file in files for each in files_of(file))
+    if not any(map(os.path.exists, files)):
+        raise EtqError(f"{files[0]}: no such file")
     given: dict[str, Any] = {
         "labels": labels,
         "captured_at": captured_at,
@@ -257,9 +261,7 @@ def link(capture: str, record: str, db: str) -> None:
     \b
     etq link run model.etrecord --db lab.duckdb
     """
-    from etq.warehouse import open
-
-    with open(db) as warehouse:
+    with written(db) as warehouse:
         found = warehouse.capture(capture)
         linked = _record_or_program(warehouse, record)
         warehouse.link(found, linked)

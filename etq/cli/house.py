@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etq.cli import main
-from etq.cli.options import warehouse_option
+from etq.cli.options import warehouse_option, written
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     etq remove run --db lab.duckdb
     etq remove --all device=broken -y
     """
-    from etq.warehouse import open
-
-    with open(db) as warehouse:
+    with written(db) as warehouse:
         found = {each.capture_id: each for selector in captures for each in _meant(warehouse, selector, several)}
         _confirm("Remove", [each.name for each in found.values()], yes)
         warehouse.remove(*found.values())
@@ -90,11 +88,9 @@ def prune(
     etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
     etq prune --keep-last 0 build=nightly -y
     """
-    from etq.warehouse import open
-
     keys = [key.strip() for key in by.split(",") if key.strip()]
     chosen = list(selectors) or None
-    with open(db, read_only=dry_run) as warehouse:
+    with written(db, read_only=dry_run) as warehouse:
         found = warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups, dry_run=True)
         names = [each.name for each in found]
         if dry_run:
@@ -118,9 +114,7 @@ def compact(db: str) -> None:
     \b
     etq compact --db lab.duckdb
     """
-    from etq.warehouse import open
-
-    with open(db) as warehouse:
+    with written(db) as warehouse:
         before, after = warehouse.compact()
     click.echo(f"{printable(db)}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB", err=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.options import Command, output_options, warehouse_option, written
 from etq.errors import EtqError, printable
 from etq.output import write, write_rows
 
@@ -162,11 +162,10 @@ def label(
     etq label @latest
     """
     from etq.labels import labels_of
-    from etq.warehouse import open
 
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} is to be given and removed")
-    with open(db, read_only=not labels and not remove) as warehouse:
+    with written(db, read_only=not labels and not remove) as warehouse:
         found = warehouse.capture(capture)
         have = labels_of(warehouse.connection, found.capture_id)
         if missing := [key for key in remove if key not in have]:

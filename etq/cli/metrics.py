@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, unit_option, warehouse_option
+from etq.cli.options import output_options, unit_option, warehouse_option, written
 from etq.errors import printable
 from etq.output import write
 from etq.words import PHASES
@@ -64,14 +64,12 @@ def metric(
     etq metric run --from logcat.txt
     etq metric run
     """
-    from etq.warehouse import open
-
     is_said = bool(metrics or files or remove)
     if better is not None and not metrics:
         raise click.UsageError("--better goes with NAME=VALUE")
     if run is not None and not metrics and not remove:
         raise click.UsageError("--run goes with NAME=VALUE or --remove")
-    with open(db, read_only=not is_said) as warehouse:
+    with written(db, read_only=not is_said) as warehouse:
         found = warehouse.capture(capture)
         for name in remove:
             warehouse.metric(found, name, None, run=run)
@@ -120,15 +118,13 @@ def phase(
     etq phase llm --from-metrics
     etq phase llm
     """
-    from etq.warehouse import open
-
     rules = {"runs": runs, "name": name, "method": method}
     has_rules = any(value is not None for value in rules.values())
     if [phase is not None, from_metrics, remove].count(True) > 1:
         raise click.UsageError("a phase, --from-metrics and --remove don't go together")
     if has_rules != (phase is not None or remove):
         raise click.UsageError("a phase or --remove goes with --runs, --name or --method, and these with one of them")
-    with open(db, read_only=not has_rules and not from_metrics) as warehouse:
+    with written(db, read_only=not has_rules and not from_metrics) as warehouse:
         found = warehouse.capture(capture)
         if from_metrics:
             said = warehouse.phases_from_metrics(found)
@@ -138,5 +134,5 @@ def phase(
             count = warehouse.phase(found, phase, **rules)
             click.echo(f"{printable(found.name)}: {count} runs {phase or 'without a phase'}", err=True)
         else:
-            given = {"capture": found, "unit": unit}
+            given: dict[str, Any] = {"capture": found, "unit": unit}
             write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **given)

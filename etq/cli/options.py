@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -45,13 +45,18 @@ def _escape_formulas(_: click.Context, __: click.Parameter, given: bool) -> None
     escaping_formulas.set(given)
 
 
+def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    return None if path == "-" else path
+
+
 def output_options(command: Command) -> Command:
     text = "In CSV and TSV: texts that begin as formulas do get an apostrophe."
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
     )
     command = click.option("--force", is_flag=True, help="Overwrite the file of -o where there is one.")(command)
-    command = click.option("-o", "--output", metavar="FILE", help="Write to that file, not to stdout.")(command)
+    text = "Write to that file, not to stdout (-)."
+    command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
     text = "By default by the ending of the file of -o, else table."
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
 
@@ -70,7 +75,7 @@ def schedule_options(command: Command) -> Command:
 def step_options(command: Command) -> Command:
     """Options that choose among the runs of a capture or a file."""
     for name, text in reversed(SCHEDULE.items()):
-        command = click.option(f"--{name.replace('_', '-')}", type=int, help=text)(command)
+        command = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(command)
     return command
 
 
@@ -135,6 +140,18 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
     return warehouse, capture
 
 
+@contextmanager
+def written(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
+    """A warehouse that exists, to change what is in it. Raises `EtqError` where there is none: its name is mistyped."""
+    from etq.connecting import NONE_THERE
+    from etq.warehouse import open
+
+    if not os.path.exists(db):
+        raise EtqError(f"{db}: {NONE_THERE.format(db)}")
+    with open(db, read_only=read_only) as warehouse:
+        yield warehouse
+
+
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument means a file: one that exists, unless it is a plain word and there is a warehouse."""
     is_path = os.sep in capture or "." in capture
@@ -193,16 +210,24 @@ def tell_findings(warehouse: Warehouse, capture_id: int) -> None:
         _tell(rule, detail)
 
 
+def tell_warnings(warehouse: Warehouse, capture: Capture) -> None:
+    """Tell that a capture's record or program is another's, if it is."""
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
+    for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
+        _tell(rule, detail, capture.name)
+
+
 def tell_record(warehouse: Warehouse, record: Record) -> None:
     """Tell what there is to know about a record."""
     query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
     for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
-        _tell(f"{record.name}: {rule}", detail)
+        _tell(rule, detail, record.name)
 
 
-def _tell(rule: str, detail: str) -> None:
+def _tell(rule: str, detail: str, of: str | None = None) -> None:
     word = "Warning" if rule.startswith("foreign ") else "Note"
-    click.secho(printable(f"{word}: {rule}: {detail}"), err=True, bold=word == "Warning")
+    text = f"{word}: {rule}: {detail}" if of is None else f"{word}: {of}: {rule}: {detail}"
+    click.secho(printable(text), err=True, bold=word == "Warning")
 
 
 def show_view(
@@ -214,10 +239,11 @@ def show_view(
     *,
     query: str = "FROM {view}",
     read: str | None = None,
+    long: Collection[str] = (),
     **given: Any,
 ) -> None:
     """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}, and `read`
-    what people read of it, where machines get all."""
+    what people read of it, where machines get all. For columns of `long` texts see `write`."""
     baseline = given.get("baseline")
     with asked(capture, db, [view], said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
@@ -227,4 +253,4 @@ def show_view(
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_read = read is not None and (output[0] or format_of(output[1])) in TO_READ
         asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
-        write(warehouse, asked_for, output[0], output[1], force=output[2], **parameters)
+        write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,10 +37,8 @@ def program(
         raise click.UsageError("--method goes with --memory")
     view = "planned_memory" if memory else "program_size"
     with _asked(program, db, view) as (warehouse, selector):
-        if memory:
-            query, given = "FROM planned_memory($program, method := $method)", {"method": method}
-        else:
-            query, given = "FROM program_size($program)", {}
+        query = "FROM planned_memory($program, method := $method)" if memory else "FROM program_size($program)"
+        given: dict[str, Any] = {"method": method} if memory else {}
         write(warehouse, query, format, output, force=force, program=selector, **given)
 
 

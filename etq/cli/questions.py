@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
@@ -34,8 +34,10 @@ def _view_command(
     schedule: bool = True,
     read: str | None = None,
     example: str | None = "run.etdp --format json",
+    long: Collection[str] = (),
 ) -> None:
-    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`.
+    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`; for
+    columns of `long` texts see `write`.
 
     The example is of a file; None where no file tells what the view asks for.
     """
@@ -44,7 +46,9 @@ def _view_command(
         capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
     ) -> None:
         said = taken_file_options(options)
-        show_view(view, capture, db, (format, output, force), said, query=query, read=read, unit=unit, **options)
+        show_view(
+            view, capture, db, (format, output, force), said, query=query, read=read, long=long, unit=unit, **options
+        )
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb" + ("" if example is None else f"\netq {name} {example}")
@@ -116,6 +120,7 @@ _view_command(
     "Tell what to do about a capture: findings with evidence, cost and remedy, the worst first.",
     """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
     FROM {view} AS a""",
+    long=("finding", "evidence", "remedy"),
 )
 
 
@@ -240,8 +245,8 @@ def percentiles(
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
 @click.option("--safe", is_flag=True, help="Of SQL that isn't trusted: one SELECT, locked in, within limits.")
-@click.option("--seconds", type=float, default=10, help="With --safe: how long it may take.  [10]")
-@click.option("--megabytes", type=int, default=512, help="With --safe: how much memory it may take.  [512]")
+@click.option("--seconds", type=float, help="With --safe: how long it may take.  [10]")
+@click.option("--megabytes", type=int, help="With --safe: how much memory it may take.  [512]")
 @warehouse_option
 @output_options
 def sql(
@@ -249,8 +254,8 @@ def sql(
     engine: str,
     lake: str | None,
     safe: bool,
-    seconds: float,
-    megabytes: int,
+    seconds: float | None,
+    megabytes: int | None,
     db: str,
     format: str | None,
     output: str | None,
@@ -266,6 +271,8 @@ def sql(
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
+    if not safe and (seconds is not None or megabytes is not None):
+        raise click.UsageError("--seconds and --megabytes go with --safe")
     if lake is not None:
         if safe:
             raise click.UsageError("--safe is DuckDB's: Spark can't be locked in")
@@ -274,9 +281,9 @@ def sql(
         write_rows(*rows_of(lake, query), format, output, force=force)
         return
     if safe:
-        from etq.sandbox import ask
+        from etq.sandbox import MEGABYTES, SECONDS, ask
 
-        write_rows(*ask(db, query, None, seconds, megabytes), format, output, force=force)
+        write_rows(*ask(db, query, None, seconds or SECONDS, megabytes or MEGABYTES), format, output, force=force)
         return
     from etq.warehouse import open
 
@@ -309,9 +316,8 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
         click.echo(click.wrap_text(f"Engines: {', '.join(found.engines)}{why}", 100) + "\n")
     listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
     rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
-    write_rows(
-        ["", "name", "type" if found.kind == "table" else "default", "meaning"], rows, format, output, force=force
-    )
+    columns = ["", "name", "type" if found.kind == "table" else "default", "meaning"]
+    write_rows(columns, rows, format, output, force=force, long=["meaning"])
 
 
 @main.command()

@@ -79,6 +79,16 @@ sides AS MATERIALIZED (
         END AS matched,
         CASE
             WHEN e.message IS NOT NULL THEN error(e.message)
+            WHEN NOT forced
+                AND s.side <> 'history'
+                AND min(m.value) OVER in_side < max(m.value) OVER in_side
+                THEN error(
+                    s.side || ' has captures of several models, '
+                    || min(m.value) OVER in_side || ' and ' || max(m.value) OVER in_side
+                    || ': compare one after the other, as with model='
+                    || min(m.value) OVER in_side || ',...; forced := true does it all '
+                    || 'the same'
+                )
             WHEN forced
                 OR min(coalesce(s.profiling_level, 'none')) OVER ()
                     = max(coalesce(s.profiling_level, 'none')) OVER ()
@@ -94,7 +104,9 @@ sides AS MATERIALIZED (
     FROM found AS s
     CROSS JOIN empty AS e
     LEFT JOIN records AS r ON r.record_id = s.record_id
+    LEFT JOIN labels AS m ON m.capture_id = s.capture_id AND m.key = 'model'
     WHERE s.has_times OR e.message IS NOT NULL
+    WINDOW in_side AS (PARTITION BY s.side)
 )
 SELECT
     0 AS comparison,
@@ -211,7 +223,8 @@ FROM (
             CASE
                 WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
                     k.name || ' has no record, so that its events have no modules; '
-                    || 'give it one: etq link ' || k.name || ' RECORD'
+                    || 'give it one: etq link ' || k.name || ' RECORD, or of '
+                    || 'files --etrecord'
                 )
                 ELSE true
             END AS is_linked

@@ -197,11 +197,14 @@ rated AS (
             WHEN d.is_added AND d.ticks > 0
                 THEN d.ticks::DOUBLE * _nanoseconds(d.written)
         END AS nanoseconds,
+        -- By one peak alone, what has none of its kind is without a roof.
         CASE
-            WHEN d.flops IS NOT NULL AND d.bytes IS NOT NULL
-                THEN greatest(
+            WHEN d.flops + d.bytes > 0
+                THEN nullif(greatest(
                     d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth
-                )
+                ), 0)
+            WHEN coalesce(a.peak_flops, a.peak_bandwidth) IS NOT NULL
+                THEN d.flops + d.bytes
         END AS least_nanoseconds
     FROM added AS d
     CROSS JOIN asked AS a
@@ -255,6 +258,10 @@ SELECT
         WHEN r.ticks <= 0 THEN 'no time was measured'
         WHEN NOT r.is_added THEN 'its time is on another clock, or no time'
         WHEN r.nanoseconds IS NULL THEN 'its time is in ' || r.written
+        WHEN r.least_nanoseconds IS NULL AND r.most_flops IS NOT NULL
+            THEN 'its roof takes peak_bandwidth'
+        WHEN r.least_nanoseconds IS NULL AND r.most_bytes IS NOT NULL
+            THEN 'its roof takes peak_flops'
     END AS reason
 FROM judged AS r
 ORDER BY

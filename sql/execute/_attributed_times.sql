@@ -6,7 +6,8 @@ CREATE MACRO _linked_capture_id(
     SELECT CASE
         WHEN _linked.record_id IS NULL THEN error(
             _linked.name || ' has no record, so that its events have no modules or '
-            || 'lines; give it one: etq link ' || _linked.name || ' RECORD'
+            || 'lines; give it one: etq link ' || _linked.name || ' RECORD, or of a '
+            || 'file --etrecord'
         )
         WHEN NOT _read.is_complete THEN error(
             'the record ' || _read.name || ' of ' || _linked.name

@@ -60,7 +60,8 @@ GROUP BY t.run_index;
 -- run includes it; a capture of the same program taken at level method_only,
 -- given as baseline, tells how much: the median of all its executes (of a phase,
 -- of all in that phase) stands for the run without tracing. Where the traced work alone takes longer than that,
--- tracing slows the kernels too, and the tax can't be told.
+-- tracing slows the kernels too, and the tax can't be told; nor where that is more
+-- than half as long again as the traced run, which no run of the same program is.
 -- Columns:
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
@@ -70,7 +71,7 @@ GROUP BY t.run_index;
 --   tracing: execute less the baseline's median; NULL without a baseline
 --   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
 --   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
@@ -163,13 +164,15 @@ SELECT
     w.operators,
     w.execute - w.untraced AS tracing,
     CASE
-        WHEN w.is_untraced OR w.work > w.untraced THEN NULL
+        WHEN w.is_untraced OR w.work > w.untraced OR w.untraced > 1.5 * w.execute
+            THEN NULL
         ELSE coalesce(w.untraced - w.work, w.traced_tax)
     END AS tax,
     100 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
     CASE
         WHEN w.is_untraced THEN 'no operators traced'
         WHEN w.work > w.untraced THEN 'work is slower when traced'
+        WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
         ELSE 'includes tracing'
     END AS note,

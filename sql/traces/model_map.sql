@@ -79,6 +79,18 @@ device AS (
     GROUP BY o.module_path, op
 ),
 paths AS MATERIALIZED (FROM _module_paths(etdump)),
+traced AS MATERIALIZED (
+    SELECT
+        CASE c.format
+            WHEN 'torch_trace' THEN _capture_id(trace)
+            ELSE error(
+                c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
+                || 'the same model behind the ETDump'
+            )
+        END AS capture_id
+    FROM _capture(trace, NULL) AS b
+    JOIN captures AS c ON c.capture_id = b.capture_id
+),
 -- The trace's ops, with the module each stands in.
 called AS MATERIALIZED (
     SELECT
@@ -87,9 +99,9 @@ called AS MATERIALIZED (
         e.duration_ticks,
         p.module_path,
         o.event_index IS NULL AS is_outermost
-    FROM _capture(trace, NULL) AS b
+    FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
-    JOIN _modules_of_events(_capture_id(trace)) AS m
+    JOIN _modules_of_events((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p ON p.module = m.module
     LEFT JOIN events AS o
@@ -130,7 +142,9 @@ paired AS (
     FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op
     CROSS JOIN asked AS k
     CROSS JOIN passes AS n
-    WHERE d.op IS NOT NULL OR t.is_outermost
+    CROSS JOIN traced AS b
+    WHERE (d.op IS NOT NULL OR t.is_outermost)
+        AND b.capture_id IS NOT NULL
 )
 SELECT
     p.module_path,

@@ -78,7 +78,7 @@ WHERE CASE
         || coalesce(
             (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
             'none'
-        ) || '; or order by captured_at'
+        ) || CASE over WHEN 'captured_at' THEN '' ELSE '; or order by captured_at' END
     )
     WHEN over = 'commit' AND k.committed < k.labelled AND k.timed < k.labelled
         THEN error(

@@ -337,3 +337,22 @@ def test_a_command_imports_its_own_module_alone() -> None:
     code = f"import sys, etq.cli; etq.cli.main(['inspect', {MLP!r}], standalone_mode=False); print('etq.cli.lake' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.endswith("False\n")
+
+
+def test_a_dash_is_standard_output(lab: str) -> None:
+    asked = ("ops", "run", "--db", lab, "--format", "csv")
+    assert etq_says(*asked, "-o", "-").stdout == etq_says(*asked).stdout
+    refused = etq_says("ops", "run", "--db", lab, "-o", "ops.csv.gz")
+    assert refused.exit_code == 1 and "ops.csv.gz: tables are not written compressed" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sql", "SELECT 1", "--seconds", "1"),
+        ("sql", "SELECT 1", "--megabytes", "64"),
+        ("ops", "run", "--skip-first", "-1"),
+    ],
+)
+def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...], lab: str) -> None:
+    assert etq_says(*arguments, "--db", lab).exit_code == 2

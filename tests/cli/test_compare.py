@@ -294,3 +294,11 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
             assert line.replace("\\|", "").count("|") == heads[0].count("|")
     error = compare(db, sides=(f"b={evil}9", f"b={evil}1"))
     assert error.exit_code == 1 and "\x1b" not in error.stderr and error.stderr.count("\n") == 1
+
+
+def test_a_record_of_another_program_is_told_of(folders: Path) -> None:
+    files = (str(folders / "base"), str(folders / "build=new"))
+    wrong = str(CAPTURES / "convnet/convnet.etrecord")
+    told = compare("none.duckdb", "--etrecord", wrong, sides=files).stderr.splitlines()
+    assert len(told) == 6 and all(line.startswith("Warning: 0") and "foreign record" in line for line in told)
+    assert "foreign" not in compare("none.duckdb", "--etrecord", RECORD, sides=files).stderr

@@ -108,3 +108,25 @@ def test_merge(db: Path, tmp_path: Path) -> None:
     assert [line.split(",")[0] for line in names(output)] == ["run0", "run1", "run2", "run3", "05"]
     again = run("merge", db, other, "-o", output)
     assert (again.exit_code, again.stderr) == (1, f"Error: {output}: exists; a merge makes a new warehouse\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compact",), ("prune", "--keep-last", 1, "-y"), ("remove", "run", "-y"), ("label", "run", "a=b"),
+        ("link", "run", "m.etrecord"), ("metric", "run", "a=1"), ("phase", "run", "decode", "--runs", "1"),
+    ],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_a_mistyped_warehouse_is_not_made(arguments: tuple[object, ...], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.duckdb"
+    ended = run(*arguments, "--db", missing)
+    message = f"Error: {missing}: there is no warehouse; make one with: etq ingest FILE... --db {missing}\n"
+    assert (ended.exit_code, ended.stderr) == (1, message)
+    assert not missing.exists()
+
+
+def test_a_mistyped_file_makes_no_warehouse(tmp_path: Path) -> None:
+    ended = run("ingest", tmp_path / "none.etdp", "--db", tmp_path / "lab.duckdb")
+    assert (ended.exit_code, ended.stderr) == (1, f"Error: {tmp_path / 'none.etdp'}: no such file\n")
+    assert not any(tmp_path.iterdir())

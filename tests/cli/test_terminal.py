@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
+import io
 import os
 import pty
 import re
@@ -208,3 +210,22 @@ def test_bars() -> None:
     assert bar(0, 7, 8, PLAIN) == "████████"
     assert bar(0.5, 0.25, 8, Look(has_blocks=False)) == "    ##"
     assert bar(0, 1e-9, 8, Look(has_blocks=False)) == "#"
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
+    """What doesn't fit a line goes on on the next; nothing is shortened."""
+    arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
+    told = plain(on_terminal(*arguments, width=width))
+    assert all(len(line) <= width for line in told.splitlines()) and "…" not in told
+    words = " ".join(told.split())
+    for row in csv.DictReader(io.StringIO(piped(*arguments, "--format", "csv"))):
+        assert f"{row['severity']} {row['rule']}" in words
+        for column in ("finding", "evidence", "remedy"):
+            assert not row[column] or f"{column}: {' '.join(row[column].split())}" in words
+
+
+def test_a_closed_stdout_is_no_failure() -> None:
+    command = f"{sys.executable} -m etq ops {CAPTURES / 'mlp/mlp.etdp'} >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, env=environment())
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse import Warehouse
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
@@ -80,3 +81,11 @@ def test_ops_of_a_trace_on_the_command_line() -> None:
     assert etq_says("ops", trace, "--sort-by", "nope").stderr.startswith(
         "Error: no column 'nope' to sort by; known are"
     )
+
+
+def test_what_is_no_trace_is_refused(warehouse: Warehouse) -> None:
+    mapped(warehouse, "mlp")
+    with pytest.raises(QueryError, match="no capture matches nothing"):
+        warehouse.rows("FROM model_map('mlp_100runs', 'nothing')")
+    with pytest.raises(QueryError, match="mlp_100runs is of format etdump; name a PyTorch trace of the same model"):
+        warehouse.rows("FROM model_map('mlp_100runs', 'mlp_100runs')")

@@ -307,3 +307,27 @@ def test_metrics_need_no_times(warehouse: Warehouse) -> None:
     add_metric(warehouse, "load", "lower", {"base": [1], "new": [2]})
     [row] = rows_of(warehouse, "compare_metrics")
     assert (row["verdict"], row["change_percent"]) == ("too few", 100)
+
+
+def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
+    """Medians over different models are of nothing; one after the other they can be compared."""
+    for place in range(8):
+        model, side = ("mlp", "convnet")[place % 2], ("base", "new")[place // 2 % 2]
+        content = file(10_000, 20_000, 30_000 * (1 + place % 2), 40_000, seed=place)
+        warehouse.ingest(content, name=f"run{place}", labels={"side": side, "model": model})
+    told = "^(base|new) has captures of several models, convnet and mlp: compare one after the other, as with model="
+    for view in TIMED[:1] + TIMED[2:]:
+        with pytest.raises(etq.QueryError, match=told):
+            warehouse.rows(f"FROM {view}('side=base', 'side=new')")
+    assert warehouse.rows("FROM compare_ops('side=base', 'side=new', forced := true)")[1]
+    assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
+
+
+def test_a_baseline_of_another_program_tells_no_tax(warehouse: Warehouse) -> None:
+    """A run that tracing slows down takes longer than the baseline, not two thirds of it."""
+    warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
+    for name, end in (("alike", 29_000), ("another", 60_000)):
+        warehouse.ingest(dump(run("Execute", execute(0, end)), run("Execute", execute(0, end))), name=name)
+    query = "SELECT DISTINCT t.tax IS NULL, t.note FROM framework_tax('traced', baseline := '{}') AS t"
+    assert warehouse.rows(query.format("another"))[1] == [(True, "the baseline is slower")]
+    assert warehouse.rows(query.format("alike"))[1] == [(True, "work is slower when traced")]

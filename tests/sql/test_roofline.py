@@ -203,3 +203,19 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
         """
         [(found, unknown)], [(expected,)] = warehouse.rows(measured)[1], warehouse.rows(counted)[1]
         assert (found, unknown) == (5 * expected, 0)
+
+
+def test_by_one_peak_alone_what_has_none_of_its_kind_has_no_roof(warehouse: Warehouse) -> None:
+    """An op that copies does no operations: by their peak alone nothing says how long it must take."""
+    copied = record(
+        node("aten.mm.default", tensor("a", 10, 10), 1, self=tensor("x", 10, 10), mat2=tensor("w", 10, 10)),
+        node("aten.permute_copy.default", tensor("b", 10, 10), 2, self=tensor("a", 10, 10)),
+        maps=Maps(handles={0: [1], 1: [2]}),
+    )
+    linked(
+        warehouse, copied, run("Execute", kernel("mm", 0, 400, 0), kernel("permute_copy", 400, 500, 1), execute(0, 500))
+    )
+    query = "SELECT roof_percent, above_roof, reason FROM roofline('test', {}, unit := 'ns') WHERE op LIKE '%permute%'"
+    assert warehouse.rows(query.format("peak_flops := 10e9"))[1] == [(None, None, "its roof takes peak_bandwidth")]
+    assert warehouse.rows(query.format("peak_bandwidth := 16e9"))[1] == [(50, 50, None)]
+    assert warehouse.rows(query.format("10e9, 16e9"))[1] == [(50, 50, None)]

@@ -255,7 +255,7 @@ def test_what_is_no_warehouse_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WarehouseError, match="there is no warehouse; make one with: etq ingest FILE... --db"):
         etq.open(path, read_only=True)
     path.write_text("no database")
-    with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file with --db"):
+    with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file"):
         etq.open(path)
     path.unlink()
     with duckdb.connect(str(path)) as plain:
