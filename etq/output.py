@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError, printable, printable_lines
-from etq.terminal import PLAIN, Look, bar, look_of
+from etq.terminal import PLAIN, Look, bar, look_of, width_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,8 +62,8 @@ def write(
     force: bool = False,
     long: Collection[str] = (),
     **parameters: Any,
-) -> None:
-    """Write a query's result to a file or to standard output.
+) -> bool:
+    """Write a query's result to a file or to standard output. Returns whether there is any; True of what is no text.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
     long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
@@ -74,10 +74,11 @@ def write(
     format = _checked_format(format, path)
     if format in BINARY:
         _write_binary(warehouse.sql(query, **parameters), format, path)
-    else:
-        columns, rows = warehouse.rows(query, **parameters)
-        if columns:
-            _write_text(columns, rows, format, path, long)
+        return True
+    columns, rows = warehouse.rows(query, **parameters)
+    if columns:
+        _write_text(columns, rows, format, path, long)
+    return bool(rows)
 
 
 def write_rows(
@@ -166,7 +167,7 @@ def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
         all(isinstance(row[index], int | float | None) for row in rows) and not _all_flags(rows, index)
         for index in range(len(columns))
     ]
-    widths = [max(len(name), *(len(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
+    widths = [max(width_of(name), *(width_of(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
     if look.width is not None:
         _narrow(widths, is_number, columns, look.width)
     barred = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
@@ -223,9 +224,13 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
 
 def fitted(cell: str, width: int, right: bool, look: Look) -> str:
     """A cell of just that width: filled up with blanks, or shortened."""
-    if len(cell) > width:
-        cell = cell[: width - 1] + ("…" if look.has_blocks else "~")
-    return cell.rjust(width) if right else cell.ljust(width)
+    if width_of(cell) > width:
+        cell = cell[: width - 1]
+        while width_of(cell) >= width:
+            cell = cell[:-1]
+        cell += "…" if look.has_blocks else "~"
+    blanks = " " * (width - width_of(cell))
+    return blanks + cell if right else cell + blanks
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line

@@ -51,6 +51,15 @@ class Look:
 PLAIN: Final = Look()
 
 
+def width_of(text: str) -> int:
+    """How many columns a text takes: letters of East Asia two, marks on the letter before them none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
+
+
 def look_of(stream: IO[Any]) -> Look:
     """How text on a stream may look.
 

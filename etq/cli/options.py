@@ -253,4 +253,12 @@ def show_view(
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_read = read is not None and (output[0] or format_of(output[1])) in TO_READ
         asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
-        write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters)
+        if not write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters):
+            _tell_nothing(warehouse, view, capture, selector)
+
+
+def _tell_nothing(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
+    """Tell that a view has no rows of a capture, and of what format that is: others may have some."""
+    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
+    [(format,)] = warehouse.rows(query, capture=selector)[1]
+    click.echo(printable(f"Note: {view} has nothing of {capture}, which is of format {format}"), err=True)

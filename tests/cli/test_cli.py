@@ -356,3 +356,15 @@ def test_a_dash_is_standard_output(lab: str) -> None:
 )
 def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...], lab: str) -> None:
     assert etq_says(*arguments, "--db", lab).exit_code == 2
+
+
+def test_a_view_that_has_nothing_says_so(lab: str) -> None:
+    told = etq_says("steps", "run", "--db", lab)
+    assert told.stderr == "Note: step_breakdown has nothing of run, which is of format etdump\n"
+    assert etq_says("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
+
+
+def test_letters_of_east_asia_take_two_columns(lab: str) -> None:
+    query = "SELECT '日本語' AS text, 5 AS number UNION ALL SELECT 'e\u0301 a', 6 ORDER BY number"
+    lines = etq_says("sql", query, "--db", lab).stdout.splitlines()
+    assert lines == ["text    number", "------  ------", "日本語       5", "e\u0301 a          6"]
