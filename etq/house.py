@@ -68,7 +68,8 @@ class Keeping(Ingesting):
         """
         if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
             raise WarehouseError(f"keep_last is a number of captures, not {keep_last!r}")
-        _check_keys(self.connection, by)
+        with self._alone:
+            _check_keys(self.connection, by)
         query = """
             SELECT c.capture_id, c.name, c.sha256, c.format
             FROM _outdated_captures($keep_last, "by" := $keys::VARCHAR[], selectors := $selectors::VARCHAR[]) AS o
@@ -78,7 +79,7 @@ class Keeping(Ingesting):
         """
         given = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
         chosen = None if selectors is None else list(selectors)
-        found = [Capture(*row) for row in self.connection.execute(query, {**given, "selectors": chosen}).fetchall()]
+        found = [Capture(*row) for row in self._fetched(query, {**given, "selectors": chosen})]
         keys = [each.capture_id for each in found]
         if keys and not dry_run:
             work = prune_events if keep_rollups else remove_captures
@@ -97,12 +98,15 @@ class Keeping(Ingesting):
             raise WarehouseError(
                 f"{self.path or 'a warehouse in memory'} can't be compacted: it is no file to write to"
             )
-        path = Path(self.path).resolve()
+        with self._alone:
+            return self._compacted(self.connection, Path(self.path).resolve())
+
+    def _compacted(self, connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]:
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
             left.unlink()  # Of a process that was killed.
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
-            before = _write_anew(self.connection, path, fresh)
+            before = _write_anew(connection, path, fresh)
             self._connection = None
             _put_in_place(fresh, path, before)
         except duckdb.Error as error:
@@ -113,8 +117,8 @@ class Keeping(Ingesting):
         finally:
             fresh.unlink(missing_ok=True)
             if self._connection is None:
-                self._connection = connect(self.path, False)
-                self._file = identity(self.path)
+                self._connection = connect(str(self.path), False)
+                self._file = identity(str(self.path))
         return before.st_size, path.stat().st_size
 
 

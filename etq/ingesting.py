@@ -100,6 +100,6 @@ class Ingesting(Said):
             SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c
             WHERE c.capture_id IN (SELECT unnest($keys::INTEGER[]))
         """
-        found = {row[0]: Capture(*row) for row in self.connection.execute(query, {"keys": keys}).fetchall()}
+        found = {row[0]: Capture(*row) for row in self._fetched(query, {"keys": keys})}
         for each in outcomes:
             yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)

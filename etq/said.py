@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
@@ -29,6 +30,8 @@ class Said(Views):
     # The file that was opened there, and the turn of the threads that write to it.
     _file: tuple[int, int] | None
     _turn: Turn
+    # A connection holds one answer at a time: threads that share a warehouse ask it one after the other.
+    _alone: RLock
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -52,8 +55,12 @@ class Said(Views):
         from etq.labels import labels_of, set_labels
 
         key = self._key(capture)
-        self._write(lambda: set_labels(self.connection, key, labels))
-        return labels_of(self.connection, key)
+
+        def set() -> dict[str, str]:
+            set_labels(self.connection, key, labels)
+            return labels_of(self.connection, key)
+
+        return self._write(set)
 
     def metric(
         self,
@@ -143,6 +150,11 @@ class Said(Views):
     def _key(self, capture: str | Capture) -> int:
         return (self.capture(capture) if isinstance(capture, str) else capture).capture_id
 
+    def _fetched(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query, while no other thread asks."""
+        with self._alone:
+            return self.connection.execute(query, parameters).fetchall()
+
     def _write(self, work: Callable[[], Result]) -> Result:
         """The result of `work`, in a transaction of its own."""
         self._check_writable()
@@ -158,7 +170,7 @@ class Said(Views):
 
         Raises `WarehouseError` where it was removed, or another was put in its place.
         """
-        with self._turn:
+        with self._alone, self._turn:
             self._check_is_there()
             yield
             self._check_is_there()

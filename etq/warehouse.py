@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
+from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -56,6 +57,8 @@ def open(
         schema.create(connection)
         return Warehouse(connection, None)
     path = os.fspath(path)
+    if path in ("", ":memory:"):
+        raise WarehouseError(f"{path!r} is no file; a warehouse in memory is made by etq.open()")
     if os.path.isdir(path):
         return _open_lake(path)
     with Turn(path):
@@ -86,6 +89,9 @@ def _open_lake(path: str) -> Warehouse:
 class Warehouse(Keeping, Exporting):
     """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
 
+    Threads may share one: they are served one after the other. A relation, which is asked when it is read, is for one
+    thread while no other asks; `rows` is for all.
+
     Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
     `.fetchall()`, `.df()`, `.to_arrow_table()`.
     """
@@ -95,6 +101,7 @@ class Warehouse(Keeping, Exporting):
         self.read_only = read_only
         self._file = None if path is None else identity(path)
         self._turn = Turn(path)
+        self._alone = RLock()
         self._connection: duckdb.DuckDBPyConnection | None = connection
 
     @property
@@ -140,9 +147,10 @@ class Warehouse(Keeping, Exporting):
         Raises `QueryError` where the query is wrong or the data have none of what is asked for.
         """
         try:
-            answer = self.connection.execute(query, _values(parameters))
-            # No answer at all is what an empty query has.
-            return ([column[0] for column in answer.description or ()], answer.fetchall()) if answer else ([], [])
+            with self._alone:
+                answer = self.connection.execute(query, _values(parameters))
+                # No answer at all is what an empty query has.
+                return ([column[0] for column in answer.description or ()], answer.fetchall()) if answer else ([], [])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
@@ -170,7 +178,8 @@ class Warehouse(Keeping, Exporting):
 
     def _ask(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
         try:
-            return self.connection.sql(query, params=_values(parameters))
+            with self._alone:
+                return self.connection.sql(query, params=_values(parameters))
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
@@ -194,7 +203,7 @@ class Warehouse(Keeping, Exporting):
 
     def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
         """The capture that a query finds."""
-        return Capture(*self.connection.execute(query, parameters).fetchall()[0]).within(self)
+        return Capture(*self._fetched(query, parameters)[0]).within(self)
 
     def ingest(
         self,
@@ -265,23 +274,26 @@ class Warehouse(Keeping, Exporting):
 
         record_id, is_new = self._stored(source, lambda file: store_record(self.connection, file, name))
         query = "SELECT record_id, name, sha256, is_complete, ?::BOOLEAN FROM records WHERE record_id = ?"
-        return Record(*self.connection.execute(query, [is_new, record_id]).fetchall()[0])
+        return Record(*self._fetched(query, [is_new, record_id])[0])
 
     def link(self, capture: str | Capture, to: str | Record | Program) -> None:
         """Say that a capture is of a record's program, so that its events can be told their ops and modules; or of a
         program, so that the methods of its runs can be told.
 
         The methods are inferred from the record, or from the program where there is no record. What doesn't fit is told
-        of in `findings`. Raises `QueryError` where there is no such capture or record.
+        of in `findings`. Raises `QueryError` where there is no such capture or record, and `WarehouseError` for a
+        PyTorch trace.
         """
         from etq.linking import link
 
-        capture_id = (capture if isinstance(capture, Capture) else self.capture(capture)).capture_id
+        found = capture if isinstance(capture, Capture) else self.capture(capture)
+        if found.format == "torch_trace":
+            raise WarehouseError(f"{found.name} is a PyTorch trace; records and programs are of ExecuTorch's captures")
         target = self.record(to) if isinstance(to, str) else to
         column, key = (
             ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
         )
-        self._write(lambda: link(self.connection, capture_id, column, key))
+        self._write(lambda: link(self.connection, found.capture_id, column, key))
 
     def record(self, selector: str) -> Record:
         """The one record of a name or hash prefix. Raises `QueryError` where there is none or more than one."""
@@ -289,7 +301,7 @@ class Warehouse(Keeping, Exporting):
             "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
         )
         try:
-            return Record(*self.connection.execute(query, [selector]).fetchall()[0])
+            return Record(*self._fetched(query, [selector])[0])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
@@ -312,7 +324,7 @@ class Warehouse(Keeping, Exporting):
 
         self._check_writable()
         file = source_of(source)
-        with self._turn, in_little_memory(self.connection) if self.path else nullcontext():
+        with self._alone, self._turn, in_little_memory(self.connection) if self.path else nullcontext():
             return self._write(lambda: store(file))
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
@@ -329,7 +341,7 @@ class Warehouse(Keeping, Exporting):
 
         program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
         query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
-        return Program(*self.connection.execute(query, [is_new, program_id]).fetchall()[0])
+        return Program(*self._fetched(query, [is_new, program_id])[0])
 
     def ingest_reference(
         self,

@@ -59,6 +59,13 @@ CREATE MACRO _is_recorded(
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );
 
+-- A phase that may be asked for, or NULL for all runs; else it is an error.
+CREATE MACRO _asked_phase(
+    phase  -- load, prefill, decode, other; NULL: all
+) AS (
+    CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END
+);
+
 -- A phase, if it is one; else it is an error.
 CREATE MACRO _known_phase(
     phase  -- load, prefill, decode, other

@@ -107,11 +107,11 @@ baseline_executes AS (
 untraced AS (
     SELECT
         CASE
-            WHEN baseline IS NOT NULL AND phase IS NOT NULL AND count(*) = 0
-                THEN error(
-                    'no execute of the baseline ' || baseline::VARCHAR
-                    || ' is of phase ' || phase || '; say which are'
-                )
+            WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
+                'no execute of the baseline ' || baseline::VARCHAR
+                || ' is of phase ' || phase || '; say which are',
+                'the baseline ' || baseline::VARCHAR || ' has no execute'
+            ))
             ELSE median(x.execute_ticks)
                 * any_value(_multiplier(k.time_scale, a.unit))
                 / any_value(_divisor(k.time_scale, a.unit))

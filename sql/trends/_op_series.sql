@@ -36,4 +36,4 @@ SELECT
     d.factor
 FROM _series_factors(selector, over, "by", phase) AS d
 JOIN op_times AS o ON o.capture_id = d.capture_id
-WHERE o.phase IS NOT DISTINCT FROM phase;
+WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase);

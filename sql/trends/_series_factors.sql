@@ -39,7 +39,7 @@ typical AS MATERIALIZED (
     FROM ordered AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
     WHERE d.is_in_sample
-        AND o.phase IS NOT DISTINCT FROM phase
+        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
         AND o.op_index > 0
         AND o.p25 > 0
         AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
@@ -54,7 +54,7 @@ large AS (
     SELECT o.capture_id, o.item, o.p25
     FROM op_times AS o
     WHERE o.item IN (SELECT y.item FROM typical AS y)
-        AND o.phase IS NOT DISTINCT FROM phase
+        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
         AND o.p25 > 0
 ),
 factors AS (

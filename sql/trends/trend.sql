@@ -133,7 +133,7 @@ found AS (
         s.factor
     FROM captures_of AS s
     JOIN op_times AS o ON o.capture_id = s.capture_id
-    WHERE o.phase IS NOT DISTINCT FROM phase AND CASE what
+    WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family, o.op_type)
@@ -161,7 +161,7 @@ found AS (
     JOIN module_times AS m ON m.capture_id = s.capture_id
     WHERE what = 'module'
         AND m.module_path = item
-        AND m.phase IS NOT DISTINCT FROM phase
+        AND m.phase IS NOT DISTINCT FROM _asked_phase(phase)
     UNION ALL
     SELECT
         s.series,

@@ -331,3 +331,16 @@ def test_a_baseline_of_another_program_tells_no_tax(warehouse: Warehouse) -> Non
     query = "SELECT DISTINCT t.tax IS NULL, t.note FROM framework_tax('traced', baseline := '{}') AS t"
     assert warehouse.rows(query.format("another"))[1] == [(True, "the baseline is slower")]
     assert warehouse.rows(query.format("alike"))[1] == [(True, "work is slower when traced")]
+
+
+def test_a_baseline_without_executes_is_refused(warehouse: Warehouse) -> None:
+    warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
+    warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="trace")
+    with pytest.raises(etq.QueryError, match="^the baseline trace has no execute"):
+        warehouse.rows("FROM framework_tax('traced', baseline := 'trace')")
+
+
+@pytest.mark.parametrize("view", ["trend", "op_trends", "regressions"])
+def test_a_phase_that_is_none_is_refused(sides: Warehouse, view: str) -> None:
+    with pytest.raises(etq.QueryError, match="no phase 'warm'; known are load, prefill, decode, other"):
+        sides.rows(f"FROM {view}(over := 'captured_at', phase := 'warm')")
