@@ -281,14 +281,11 @@ class Warehouse(Keeping, Exporting):
         program, so that the methods of its runs can be told.
 
         The methods are inferred from the record, or from the program where there is no record. What doesn't fit is told
-        of in `findings`. Raises `QueryError` where there is no such capture or record, and `WarehouseError` for a
-        PyTorch trace.
+        of in `findings`. Raises `QueryError` where there is no such capture or record.
         """
         from etq.linking import link
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        if found.format == "torch_trace":
-            raise WarehouseError(f"{found.name} is a PyTorch trace; records and programs are of ExecuTorch's captures")
         target = self.record(to) if isinstance(to, str) else to
         column, key = (
             ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)

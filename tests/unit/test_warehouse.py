@@ -377,10 +377,3 @@ def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(WarehouseError, match=r"is no file; a warehouse in memory is made by etq\.open\(\)"):
         etq.open(path)
-
-
-def test_a_trace_has_no_record(warehouse: Warehouse) -> None:
-    trace = warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz")
-    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-    with pytest.raises(WarehouseError, match="^pair_mlp is a PyTorch trace; records and programs are of ExecuTorch"):
-        warehouse.link(trace, record)
