@@ -38,7 +38,7 @@ def decoded_metadata(warehouse: Warehouse, capture: Capture, decoder: Decoder) -
     Bytes that the decoder doesn't know have one row, without a field, in hexadecimal. Raises `QueryError` where the
     decoder raises or gives something else than a mapping.
     """
-    logged = warehouse.connection.execute(_LOGGED, {"capture": capture.capture_id}).fetchall()
+    _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)
     rows = [
         {"block_index": block, "slot": slot, "event_name": name, "field": field, "value": value, "runs": runs}
         for block, slot, name, content, runs in logged

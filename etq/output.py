@@ -136,15 +136,19 @@ def refuse_existing(path: str | None, force: bool) -> None:
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None, long: Collection[str]) -> None:
     look = look_of(sys.stdout) if path is None else PLAIN
-    text = _WRITERS[format](columns, rows, look)
-    if long and format == "table" and look.width is not None:
-        whole = table(columns, rows)
-        if max(map(len, whole.splitlines())) > look.width:
-            from etq.paragraphs import paragraphs
+    if long and format == "table" and not _has_room(columns, rows, look):
+        from etq.paragraphs import paragraphs
 
-            text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, look)
+        text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, look)
+    else:
+        text = _WRITERS[format](columns, rows, look)
     # What is in a table is printable, and may have colours.
     _put(text, path, is_printable=format == "table")
+
+
+def _has_room(columns: Sequence[str], rows: Rows, look: Look) -> bool:
+    """Whether the table fits without anything in it shortened."""
+    return look.width is None or max(map(width_of, table(columns, rows).splitlines())) <= look.width
 
 
 def _put(text: str, path: str | None, *, is_printable: bool) -> None:

@@ -56,11 +56,11 @@ class Said(Views):
 
         key = self._key(capture)
 
-        def set() -> dict[str, str]:
+        def labelled() -> dict[str, str]:
             set_labels(self.connection, key, labels)
             return labels_of(self.connection, key)
 
-        return self._write(set)
+        return self._write(labelled)
 
     def metric(
         self,

@@ -149,7 +149,7 @@ def run() -> NoReturn:
     """
     status: Any = 0
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
-    # is made ready: a twelfth of what a small file takes in all.
+    # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A name that the terminal's encoding has no letters for is no reason to fail.
     if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.

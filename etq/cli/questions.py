@@ -283,7 +283,8 @@ def sql(
     if safe:
         from etq.sandbox import MEGABYTES, SECONDS, ask
 
-        write_rows(*ask(db, query, None, seconds or SECONDS, megabytes or MEGABYTES), format, output, force=force)
+        limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
+        write_rows(*ask(db, query, None, *limits), format, output, force=force)
         return
     from etq.warehouse import open
 

@@ -60,8 +60,9 @@ GROUP BY t.run_index;
 -- run includes it; a capture of the same program taken at level method_only,
 -- given as baseline, tells how much: the median of all its executes (of a phase,
 -- of all in that phase) stands for the run without tracing. Where the traced work alone takes longer than that,
--- tracing slows the kernels too, and the tax can't be told; nor where that is more
--- than half as long again as the traced run, which no run of the same program is.
+-- tracing slows the kernels too, and the tax can't be told; nor where the baseline takes
+-- more than half as long again as the traced run: it is of another program, or the
+-- device was in another state.
 -- Columns:
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible

@@ -82,7 +82,7 @@ paths AS MATERIALIZED (FROM _module_paths(etdump)),
 traced AS MATERIALIZED (
     SELECT
         CASE c.format
-            WHEN 'torch_trace' THEN _capture_id(trace)
+            WHEN 'torch_trace' THEN c.capture_id
             ELSE error(
                 c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
                 || 'the same model behind the ETDump'
@@ -144,6 +144,7 @@ paired AS (
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
+        -- So that what is no trace is an error where the ETDump has no modules, too.
         AND b.capture_id IS NOT NULL
 )
 SELECT

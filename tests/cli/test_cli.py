@@ -368,3 +368,10 @@ def test_letters_of_east_asia_take_two_columns(lab: str) -> None:
     query = "SELECT '日本語' AS text, 5 AS number UNION ALL SELECT 'e\u0301 a', 6 ORDER BY number"
     lines = etq_says("sql", query, "--db", lab).stdout.splitlines()
     assert lines == ["text    number", "------  ------", "日本語       5", "e\u0301 a          6"]
+
+
+def test_limits_of_nothing_are_refused(lab: str) -> None:
+    """Zero is a limit that was given, not one that wasn't."""
+    for limit in ("--seconds", "--megabytes"):
+        refused = etq_says("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
+        assert refused.exit_code == 1 and refused.stderr.startswith("Error: limits of ")
