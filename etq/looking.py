@@ -11,6 +11,7 @@ import duckdb
 
 from etq import catalog, schema
 from etq.handles import Capture, Program, Record
+from etq.rollups import describe_runs
 from etq.sources import checked_time_scale
 from etq.warehouse import Warehouse
 from etq.words import TimeScale
@@ -62,7 +63,7 @@ def look_at(
         options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
         lay_over(made, source_of(source), options)
     finally:
-        connection, _ = making.result()
+        connection, tables = making.result()
     warehouse = Warehouse(connection, None)
     found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*found[0])
@@ -70,6 +71,8 @@ def look_at(
         _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
     if record is not None:
         _link(connection, capture, "record_id", _store(connection, record))
+    if "runs" in tables:
+        describe_runs(connection, capture.capture_id, capture.capture_id)
     if buffer is not None:
         from etq.storing_values import find_in_values
 

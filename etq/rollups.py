@@ -14,6 +14,9 @@ ROLLUPS: Final = {
     "capture_ops": "_find_capture_ops",  # of op_times
 }
 
+# What is derived of each run, by column of `runs`.
+RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
+
 # The rule of the finding that a capture has whose events were pruned, so that its rollups can't be written again.
 PRUNED: Final = "events pruned"
 
@@ -30,6 +33,7 @@ def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id
     if last_id is None and is_pruned(connection, capture_id):
         raise WarehouseError("the capture's events were pruned, and its rollups can't be written again without them")
     keys = [capture_id, last_id or capture_id]
+    describe_runs(connection, *keys)
     for table, finder in ROLLUPS.items():
         connection.execute(
             f"""
@@ -39,6 +43,19 @@ def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id
             keys,
         )
         connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
+
+
+def describe_runs(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int) -> None:
+    """Write the derived columns of the runs of a capture, or of all up to `last_id`."""
+    for finder, column in RUN_FINDERS.items():
+        connection.execute(
+            f"""
+            UPDATE runs SET {column} = f.{column} FROM {finder}(?, ?) AS f
+            WHERE runs.capture_id = f.capture_id AND runs.run_index = f.run_index
+                AND runs.{column} IS DISTINCT FROM f.{column}
+            """,
+            [capture_id, last_id],
+        )
 
 
 def is_pruned(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:

@@ -10,7 +10,7 @@ import duckdb
 
 from etq import catalog
 from etq.errors import WarehouseError
-from etq.rollups import fill_rollups
+from etq.rollups import RUN_FINDERS, describe_runs, fill_rollups
 from etq.version import SCHEMA_VERSION, VERSION
 
 # For each schema version after the first, the statements that make it of the one before.
@@ -162,6 +162,10 @@ MIGRATIONS: Final[dict[int, str]] = {
     ORDER BY v.rowid;
     DROP TABLE _keyless_values;
     """,
+    4: """
+    ALTER TABLE runs ADD COLUMN scope VARCHAR;
+    ALTER TABLE runs ADD COLUMN is_typical BOOLEAN DEFAULT true;
+    """,
 }
 
 LAST_KEY: Final = 2**31 - 1
@@ -197,6 +201,8 @@ def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> 
     Returns the names of the tables that there are then.
     """
     needed = catalog.needed_for(["captures", "findings", *names])
+    if any(each.name == "runs" for each in needed):
+        needed = catalog.needed_for(["captures", "findings", *names, *RUN_FINDERS])
     _execute_all(connection, _statements(needed, temporary=False))
     return [each.name for each in needed if each.kind == "table"]
 
@@ -246,6 +252,8 @@ def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only
         if version < SCHEMA_VERSION:
             _document_tables(connection)
         define(connection)
+        if version < 4:
+            describe_runs(connection, 1, LAST_KEY)
         if version < 2:
             fill_rollups(connection, 1, LAST_KEY)
         elif version < 3:

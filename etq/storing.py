@@ -21,7 +21,7 @@ from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.labels import add_labels, set_labels
 from etq.linking import link
 from etq.naming import check_name_is_free, free_name
-from etq.rollups import fill_rollups, is_pruned
+from etq.rollups import describe_runs, fill_rollups, is_pruned
 from etq.sources import Source
 from etq.version import VERSION
 
@@ -208,6 +208,7 @@ def lay_beside(connection: duckdb.DuckDBPyConnection, source: Source, options: O
             SELECT 2 AS capture_id, * FROM _{table}_2
             """
         )
+    describe_runs(connection, 2, 2)
     return 2
 
 

@@ -24,11 +24,8 @@ JOIN captures AS k ON k.capture_id = a.capture_id
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
 -- Evidence: the runs of a capture that executed, as `framework_tax` has them;
--- none where values were logged, as copying these is in all times then. The
--- steady runs are what shares are taken of: without the first of each name,
--- which warms up, and without outliers, of which one may take longer than all
--- others together. Where long runs are more than a few, they are no outliers,
--- but of another method or input.
+-- none where values were logged, as copying these is in all times then. Shares
+-- are those of the runs asked for: by default of typical runs, see `typical_runs`.
 -- Columns:
 --   run_index: the run
 --   block_index: its event block
@@ -37,9 +34,9 @@ WHERE k.format NOT IN ('torch_trace', 'reference');
 --   tax_percent: tax in percent of execute
 --   events: number of timed events within its executes, but those within delegates
 --   is_first: whether it is the first run of its name, with enough runs of its block behind it
---   is_outlier: whether it is another one and took many times the median of its block
---   is_steady: whether it is neither
---   middle: median of its block without first runs
+--   is_outlier: whether it is another one that is not typical
+--   is_steady: whether shares are taken of it
+--   middle: median of the typical runs of its block
 --   unit: unit of execute, tax and middle
 CREATE MACRO _advice_runs(
     capture,  -- as everywhere
@@ -50,7 +47,9 @@ CREATE MACRO _advice_runs(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
@@ -79,11 +78,12 @@ SELECT
     l.events,
     j.is_first,
     j.is_outlier,
-    NOT j.is_first AND NOT j.is_outlier AS is_steady,
+    runs = 'all' OR j.is_typical AS is_steady,
     j.middle,
     j.unit
 FROM _judged_runs(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+    method, 'all'
 ) AS j
 CROSS JOIN asked AS a
 JOIN logged AS l ON l.run_index = j.run_index
@@ -92,6 +92,7 @@ WHERE a.profiling_level IS DISTINCT FROM 'debug';
 -- Evidence: the own times of each event of a capture's blocks within its
 -- executes, as `op_totals` and `module_totals` add them up, over steady runs.
 -- Columns:
+--   method: scope of the runs
 --   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
 --   op: the event's family
 --   instruction_id: its instruction; NULL where none is named
@@ -117,6 +118,7 @@ given AS (
 ),
 owned AS (
     SELECT
+        r.scope AS method,
         t.signature_index,
         s.kind,
         s.family,
@@ -124,14 +126,15 @@ owned AS (
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL) AS t
+    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
     CROSS JOIN asked AS a
     JOIN given AS g ON g.run_index = t.run_index AND g.is_steady
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL AND t.is_added
-    GROUP BY t.signature_index, s.kind, s.family, s.instruction_id, is_framework
+    GROUP BY r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework
 ),
 readers AS (
     SELECT n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant
@@ -145,6 +148,7 @@ readers AS (
     GROUP BY n.signature_index
 )
 SELECT
+    o.method,
     CASE WHEN o.is_framework THEN 'framework' ELSE o.kind END AS kind,
     o.family AS op,
     o.instruction_id,

@@ -21,6 +21,7 @@ given AS (
 ),
 placed AS (
     SELECT
+        g.method,
         g.kind,
         g.op,
         g.is_copy,
@@ -33,14 +34,14 @@ placed AS (
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
             FILTER (WHERE g.is_of_constant IS NOT NULL) AS of_constants
     FROM given AS g
-    GROUP BY g.kind, g.op, g.is_copy, g.instruction_id
+    GROUP BY g.method, g.kind, g.op, g.is_copy, g.instruction_id
 ),
 ranked AS (
     SELECT
         p.*,
         row_number() OVER (
             PARTITION BY p.kind, p.op
-            ORDER BY p.per_run DESC, p.instruction_id
+            ORDER BY p.per_run DESC, p.method, p.instruction_id
         ) AS place
     FROM placed AS p
 ),
@@ -55,7 +56,7 @@ added AS (
             || '|linear|\w+_linear|scaled_dot_product\w+|\w*sdpa\w*)(\.\w+)?'
         ) AS is_heavy,
         sum(r.of_constants) AS of_constants,
-        count(DISTINCT r.instruction_id) AS instructions,
+        count(r.instruction_id) AS instructions,
         sum(r.calls) AS calls,
         sum(r.per_run) AS per_run,
         sum(r.share_percent) AS share_percent,

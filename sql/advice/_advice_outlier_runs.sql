@@ -1,5 +1,5 @@
--- Rule: a few runs took so much longer than the others that totals, shares and
--- averages over all runs are theirs. Here, shares are taken without them.
+-- Rule: runs that are not typical took so much longer than typical ones that
+-- totals and averages over all runs say little of either.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -21,7 +21,7 @@ outliers AS (
         g.*,
         row_number() OVER (ORDER BY g.execute DESC, g.run_index) AS place
     FROM given AS g
-    WHERE g.is_outlier AND g.execute IS NOT NULL
+    WHERE g.is_outlier AND g.execute > g.middle
 ),
 told AS (
     SELECT
@@ -37,18 +37,18 @@ told AS (
     FROM outliers AS o
 )
 SELECT
-    'outlier runs' AS rule,
+    'slow runs' AS rule,
     _advice_severity(100 * t.excess / t.all_time) AS severity,
-    t.outliers || ' of ' || _advice_count(t.all_runs, 'run') || ' took many times the '
-    || 'median, the slowest ' || _advice_time(t.slowest, t.unit) || ' against '
+    t.outliers || ' of ' || _advice_count(t.all_runs, 'run') || ' took longer '
+    || 'than typical, the slowest ' || _advice_time(t.slowest, t.unit) || ' against '
     || _advice_time(t.middle, t.unit) || ': '
     || _advice_percent(100 * t.excess / t.all_time)
-    || ' of all time is that excess, and totals and averages over all runs have it '
-    || 'in them.' AS finding,
+    || ' of all time is that excess. Totals and shares are those of typical runs.'
+        AS finding,
     t.words AS evidence,
     t.excess / t.all_runs AS time_at_stake,
     100 * t.excess / t.all_time AS share_percent,
-    'Judge by percentiles (etq events, etq percentiles), and measure again with '
-    || 'nothing else on the device.' AS remedy
+    'See which ops grow in the slow runs, or whether all do: etq slow. Where all '
+    || 'grow alike, measure again with nothing else on the device.' AS remedy
 FROM told AS t
 WHERE 100 * t.excess / t.all_time >= outliers_percent;

@@ -24,7 +24,9 @@ CREATE MACRO advice(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS MATERIALIZED (
@@ -35,7 +37,8 @@ asked AS MATERIALIZED (
 all_runs AS MATERIALIZED (
     SELECT list(r) AS given
     FROM _advice_runs(
-        capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS r
 ),
 all_times AS MATERIALIZED (

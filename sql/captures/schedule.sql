@@ -59,6 +59,37 @@ CREATE MACRO _is_recorded(
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );
 
+-- Whether a run is among those asked for: recorded by a schedule, of a phase and
+-- a method, and typical of its event block.
+CREATE MACRO _is_chosen(
+    iteration,  -- position of the run among those of its name
+    run_phase,  -- phase of the run, in `runs`
+    run_scope,  -- scope of the run, in `runs`
+    is_typical,  -- whether the run is typical, in `runs`
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase,  -- load, prefill, decode, other; NULL: all
+    method,  -- a scope; NULL: all
+    runs  -- typical or all
+) AS (
+    _is_recorded(
+        iteration, run_phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    )
+    AND (method IS NULL OR coalesce(run_scope = method, false))
+    AND CASE
+        WHEN runs = 'typical' THEN is_typical
+        WHEN runs = 'all' THEN true
+        ELSE error(
+            'runs is ''typical'' or ''all'', not ' || coalesce('''' || runs || '''', 'NULL')
+        )
+    END
+);
+
 -- A phase that may be asked for, or NULL for all runs; else it is an error.
 CREATE MACRO _asked_phase(
     phase  -- load, prefill, decode, other; NULL: all

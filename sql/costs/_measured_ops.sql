@@ -86,7 +86,9 @@ CREATE MACRO _measured_ops(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 costed AS MATERIALIZED (
@@ -105,7 +107,8 @@ timed AS (
         sum(t.self_ticks) AS self_ticks,
         sum(t.duration_ticks) AS whole_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = capture_key AND s.signature_index = t.signature_index

@@ -71,7 +71,9 @@ CREATE MACRO roofline(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS MATERIALIZED (
@@ -90,7 +92,8 @@ measured AS MATERIALIZED (
     SELECT m.*
     FROM _measured_ops(
         (SELECT a.capture_id FROM asked AS a),
-        "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS m
 ),
 costs AS MATERIALIZED (
@@ -112,7 +115,8 @@ executes AS (
     SELECT sum(t.duration_ticks)::DOUBLE AS ticks
     FROM _self_times(
         (SELECT a.capture_id FROM asked AS a),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     WHERE t.event_index = t.execute_index
 ),

@@ -22,7 +22,9 @@ CREATE MACRO _self_times(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 timed AS (
@@ -41,9 +43,10 @@ timed AS (
     JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    WHERE _is_chosen(
+        r.iteration, r.phase, r.scope, r.is_typical,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     )
 ),
 within AS (
@@ -102,7 +105,9 @@ CREATE MACRO _clocked_times(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 turned AS (
@@ -126,7 +131,8 @@ turned AS (
             ELSE t.start_ticks
         END AS clock_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -168,6 +174,7 @@ FROM turned AS t;
 -- begins in a prof_result.
 -- Columns:
 --   run_index: the run
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   event_index: position in the run's list of events
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
 --   event_name: the event's label
@@ -188,24 +195,30 @@ CREATE MACRO event_times(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 named AS (
-    SELECT t.*, a.unit
+    SELECT t.*, r.scope AS method, a.unit
     FROM _clocked_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN asked AS a
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     -- The unit is checked here even where nobody looks at it.
     WHERE a.unit IS NOT NULL
 )
 SELECT
     n.run_index,
+    n.method,
     n.event_index,
     n.kind,
     n.label AS event_name,

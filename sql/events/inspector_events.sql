@@ -4,6 +4,7 @@
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   slot: position in the block's list of distinct events
 --   occurrence: which of the event's occurrences in a run, from 0
 --   event_name: the event's label
@@ -30,19 +31,22 @@ CREATE MACRO inspector_events(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
-    SELECT r.run_index, r.block_index, r.name
+    SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
     JOIN asked AS a ON a.capture_id = r.capture_id
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    WHERE _is_chosen(
+        r.iteration, r.phase, r.scope, r.is_typical,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     )
 ),
 timed AS (
@@ -83,7 +87,7 @@ statistics AS (
     GROUP BY 1, 2, 3
 ),
 blocks AS (
-    SELECT r.block_index, any_value(r.name) AS name
+    SELECT r.block_index, any_value(r.name) AS name, any_value(r.scope) AS method
     FROM selected AS r
     GROUP BY r.block_index
 ),
@@ -91,6 +95,7 @@ slots AS (
     SELECT
         s.block_index,
         b.name AS block_name,
+        b.method,
         s.slot,
         s.label,
         s.kind,
@@ -116,6 +121,7 @@ scaled AS (
 SELECT
     s.block_index,
     s.block_name AS event_block_name,
+    s.method,
     s.slot,
     coalesce(t.occurrence, 0) AS occurrence,
     s.label AS event_name,

@@ -3,6 +3,7 @@
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   event_index: position in the run's list of events
 --   event_name: the event's label
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
@@ -20,11 +21,14 @@ CREATE MACRO iterations(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 SELECT
     r.block_index,
     r.name AS block,
+    r.scope AS method,
     t.event_index,
     t.event_name,
     t.kind,
@@ -34,7 +38,8 @@ SELECT
     t.inclusive AS duration,
     t.unit
 FROM event_times(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+    method, runs
 ) AS t
 CROSS JOIN _capture(capture, NULL) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index

@@ -2,6 +2,7 @@
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   slot: position in the block's list of distinct events
 --   occurrence: which of the event's occurrences in a run, from 0
 --   event_name: the event's label
@@ -20,19 +21,22 @@ CREATE MACRO percentiles(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
-    SELECT r.run_index, r.block_index
+    SELECT r.run_index, r.block_index, r.scope
     FROM runs AS r
     JOIN asked AS a ON a.capture_id = r.capture_id
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    WHERE _is_chosen(
+        r.iteration, r.phase, r.scope, r.is_typical,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     )
 ),
 statistics AS (
@@ -40,6 +44,7 @@ statistics AS (
         e.block_index,
         e.slot,
         e.occurrence,
+        any_value(r.scope) AS method,
         any_value(e.label) AS event_name,
         any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit,
@@ -73,6 +78,7 @@ SELECT
         FROM runs AS r
         WHERE r.capture_id = a.capture_id AND r.block_index = u.block_index
     ) AS event_block_name,
+    u.method,
     u.slot,
     u.occurrence,
     u.event_name,

@@ -11,15 +11,17 @@ CREATE MACRO _chosen_runs(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- as everywhere
+    phase := NULL,  -- as everywhere
+    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
-    AND _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    AND _is_chosen(
+        r.iteration, r.phase, r.scope, r.is_typical,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
     );
 
 -- One event of one run, where it lies in time: what a flame chart needs. Events
@@ -60,7 +62,8 @@ CREATE MACRO timeline(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
 ) AS TABLE
 WITH RECURSIVE
 asked AS (
@@ -76,7 +79,8 @@ timed AS MATERIALIZED (
     SELECT t.*
     FROM _clocked_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
     ) AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),

@@ -26,6 +26,7 @@ CREATE MACRO _linked_capture_id(
 -- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
 -- layout, and what no event covers.
 -- Columns:
+--   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
 --   source_file: file of the user's line; NULL for what belongs to no line, or to several
 --   source_line: that line; NULL for what belongs to no line, or to several
@@ -42,7 +43,9 @@ CREATE MACRO _attributed_parts(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 modules AS (
@@ -52,6 +55,7 @@ modules AS (
 ),
 owned AS (
     SELECT
+        r.scope AS method,
         t.signature_index,
         s.kind,
         s.family,
@@ -59,16 +63,20 @@ owned AS (
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.execute_index IS NOT NULL AND t.is_added
-    GROUP BY t.signature_index, s.kind, s.family, is_framework
+    GROUP BY r.scope, t.signature_index, s.kind, s.family, is_framework
 )
 SELECT
+    o.method,
     CASE
         WHEN o.is_framework THEN '(framework)'
         WHEN m.module_path IS NOT NULL THEN m.module_path
@@ -89,6 +97,7 @@ LEFT JOIN modules AS m
 
 -- The same of the capture that an argument means.
 -- Columns:
+--   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
 --   source_file: file of the user's line; NULL for what belongs to no line, or to several
 --   source_line: that line; NULL for what belongs to no line, or to several
@@ -105,9 +114,12 @@ CREATE MACRO _attributed_times(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 FROM _attributed_parts(
     _linked_capture_id(capture),
-    skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+    method, runs
 );

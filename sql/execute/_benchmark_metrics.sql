@@ -35,7 +35,8 @@ executes AS (
         ) AS samples,
         any_value(a.unit) AS unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        NULL, 'all'
     ) AS e
     CROSS JOIN asked AS a
     JOIN captures AS c ON c.capture_id = a.capture_id

@@ -20,7 +20,9 @@ CREATE MACRO _graph_times(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- as everywhere
+    phase := NULL,  -- as everywhere
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -42,7 +44,8 @@ executes AS (
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN _self_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t ON t.run_index = r.run_index
     WHERE t.event_index = t.execute_index
     GROUP BY r.method
@@ -58,7 +61,8 @@ edge_nodes AS (
         n.unit
     FROM node_totals(
         capture, unit,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS n
     JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
     JOIN executes AS e ON e.method = g.method

@@ -1,5 +1,6 @@
--- A module of a capture's record, with all that it stands in.
+-- A module of a capture's record, with the modules around it.
 -- Columns:
+--   method: the method
 --   module_path: the module's path
 --   places: those around it and itself, outermost first: name (path within the one before), kind, module_path
 CREATE MACRO _module_places(
@@ -8,16 +9,18 @@ CREATE MACRO _module_places(
 WITH
 around AS (
     SELECT
+        m.method,
         m.module_path,
         o.module_path AS outer_path,
         lag(o.module_path) OVER (
-            PARTITION BY m.module_path ORDER BY length(o.module_path)
+            PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)
         ) AS before_path
     FROM _capture_modules(capture_key) AS m
     JOIN _capture_modules(capture_key) AS o
-        ON _is_within(m.module_path, o.module_path)
+        ON o.method = m.method AND _is_within(m.module_path, o.module_path)
 )
 SELECT
+    a.method,
     a.module_path,
     list(
         {
@@ -32,7 +35,7 @@ SELECT
         ORDER BY length(a.outer_path)
     ) AS places
 FROM around AS a
-GROUP BY a.module_path;
+GROUP BY a.method, a.module_path;
 
 -- The own times of a capture's events within its executes, and the places in
 -- `time_tree` that they stand at, outermost first.
@@ -49,12 +52,19 @@ CREATE MACRO _tree_leaves(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 in_modules AS (
     SELECT
         CASE
+            WHEN min(t.method) OVER () <> max(t.method) OVER () THEN [
+                {'name': t.method, 'kind': 'method', 'module_path': NULL::VARCHAR}
+            ]
+            ELSE []
+        END || CASE
             WHEN t.module_path = '(framework)' OR s.kind = 'framework' THEN [
                 {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
             ]
@@ -75,7 +85,8 @@ in_modules AS (
     ) AS a
     CROSS JOIN _attributed_parts(
         CASE parted_by WHEN 'module' THEN capture_key END,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
@@ -83,12 +94,13 @@ in_modules AS (
     LEFT JOIN signature_ops AS o
         ON o.capture_id = a.capture_id
         AND o.signature_index = t.signature_index
-    LEFT JOIN _module_places(capture_key) AS m ON m.module_path = t.module_path
+    LEFT JOIN _module_places(capture_key) AS m
+        ON m.method = t.method AND m.module_path = t.module_path
 ),
 -- Events are many, what they are is little: they are summed before places are told.
 owned AS (
     SELECT
-        coalesce(r.method, r.name) AS run_name,
+        r.scope AS run_name,
         CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
         a.capture_id,
         t.signature_index,
@@ -100,7 +112,8 @@ owned AS (
     ) AS a
     CROSS JOIN _self_times(
         CASE parted_by WHEN 'event' THEN capture_key END,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index

@@ -19,7 +19,9 @@ CREATE MACRO _execute_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 parts AS (
@@ -32,7 +34,8 @@ parts AS (
         l.self_ticks AS total_ticks
     FROM _tree_leaves(
         capture_key, parted_by,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS l
     CROSS JOIN LATERAL (
         SELECT unnest(range(1, len(l.places) + 1)) AS level
@@ -83,7 +86,9 @@ CREATE MACRO _trace_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH RECURSIVE
 timed AS MATERIALIZED (
@@ -98,7 +103,8 @@ timed AS MATERIALIZED (
         s.kind
     FROM (SELECT capture_key AS capture_id) AS a
     CROSS JOIN _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id

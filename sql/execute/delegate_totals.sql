@@ -2,6 +2,7 @@
 -- what of it the delegate's own events explain.
 -- Columns:
 --   block_index: the event block
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
 --   calls: number of calls
@@ -24,7 +25,9 @@ CREATE MACRO delegate_totals(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -33,6 +36,7 @@ asked AS (
 timed AS (
     SELECT
         s.block_index,
+        r.scope AS method,
         s.chain_index,
         s.instruction_id,
         s.kind,
@@ -43,17 +47,21 @@ timed AS (
         t.event_index = t.execute_index AS is_execute
     FROM _self_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.execute_index IS NOT NULL
 ),
 calls AS (
     SELECT
         t.block_index,
+        t.method,
         t.chain_index,
         t.instruction_id,
         count(*) FILTER (WHERE t.kind = 'delegate_call') AS calls,
@@ -74,7 +82,7 @@ calls AS (
             AS other_events
     FROM timed AS t
     WHERE t.kind IN ('delegate', 'delegate_call')
-    GROUP BY t.block_index, t.chain_index, t.instruction_id
+    GROUP BY t.block_index, t.method, t.chain_index, t.instruction_id
 ),
 scale AS (
     SELECT
@@ -90,6 +98,7 @@ scale AS (
 )
 SELECT
     c.block_index,
+    c.method,
     c.chain_index,
     c.instruction_id,
     c.calls,

@@ -18,12 +18,13 @@ CREATE MACRO _delegate_part(
 -- the host's are in no part: see `op_totals`.
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   block_index: the event block of a delegate's part; NULL for other parts
 --   chain_index: the chain of the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   instruction_id: the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   calls: number of events it is made of
 --   total: their time together
---   per_execute: total / number of executes
+--   per_execute: total / number of executes of the method
 --   share_percent: total in percent of the executes
 --   unit: unit of total and per_execute
 --   total_ticks: total as written, a whole number
@@ -36,7 +37,9 @@ CREATE MACRO execute_breakdown(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -61,36 +64,43 @@ parts AS (
         CASE WHEN part BETWEEN 3 AND 6 THEN s.chain_index END AS chain_index,
         CASE WHEN part BETWEEN 3 AND 6 THEN s.instruction_id END
             AS instruction_id,
+        r.scope AS method,
         t.self_ticks,
         CASE
             WHEN t.event_index = t.execute_index THEN t.duration_ticks
         END AS execute_ticks
     FROM _self_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.execute_index IS NOT NULL AND t.is_added
 ),
 executes AS (
     SELECT
+        p.method,
         count(p.execute_ticks) AS number,
-        sum(p.execute_ticks)::DOUBLE AS ticks
+        sum(sum(p.execute_ticks)) OVER ()::DOUBLE AS ticks
     FROM parts AS p
+    GROUP BY p.method
 ),
 added AS (
     SELECT
         p.part,
+        p.method,
         p.block_index,
         p.chain_index,
         p.instruction_id,
         count(*) AS calls,
         try_cast(sum(p.self_ticks) AS BIGINT) AS total_ticks
     FROM parts AS p
-    GROUP BY p.part, p.block_index, p.chain_index, p.instruction_id
+    GROUP BY p.part, p.method, p.block_index, p.chain_index, p.instruction_id
 )
 SELECT
     [
@@ -105,6 +115,7 @@ SELECT
         'operator-call overhead',
         'rest'
     ][d.part] AS component,
+    d.method,
     d.block_index,
     d.chain_index,
     d.instruction_id,
@@ -117,10 +128,11 @@ SELECT
     a.unit AS unit,
     d.total_ticks
 FROM added AS d
-CROSS JOIN executes AS x
+JOIN executes AS x ON x.method = d.method
 CROSS JOIN asked AS a
 ORDER BY
     d.block_index NULLS FIRST,
     d.chain_index NULLS FIRST,
     d.instruction_id NULLS FIRST,
-    d.part;
+    d.part,
+    d.method;

@@ -19,7 +19,9 @@ CREATE MACRO find_total_for_module(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -35,14 +37,16 @@ asked AS (
 times AS (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     WHERE match = 'exact'
 ),
 executes AS (
     SELECT count(*) AS number
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS x
 ),
 exactly AS (
@@ -79,7 +83,9 @@ averages AS (
         active := active,
         repeat := repeat,
         skip_first_wait := skip_first_wait,
-        phase := phase
+        phase := phase,
+        method := method,
+        runs := runs
     ) AS i
     CROSS JOIN asked AS a
     JOIN signatures AS s

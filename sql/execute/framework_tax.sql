@@ -14,7 +14,9 @@ CREATE MACRO _executes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH
 asked AS (
@@ -46,7 +48,8 @@ SELECT
     ) AS BIGINT) AS operator_ticks
 FROM _self_times(
     _capture_id(capture),
-    skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+    method, runs
 ) AS t
 CROSS JOIN asked AS a
 JOIN signatures AS s
@@ -58,13 +61,16 @@ GROUP BY t.run_index;
 -- What a run costs beside its work: one row per run with a Method::execute (or
 -- Method::step). Tracing itself slows a run down, so that the tax of a traced
 -- run includes it; a capture of the same program taken at level method_only,
--- given as baseline, tells how much: the median of all its executes (of a phase,
--- of all in that phase) stands for the run without tracing. Where the traced work alone takes longer than that,
+-- given as baseline, tells how much: the median of its executes (of a phase, of those
+-- in that phase) stands for the run without tracing. Where the baseline's runs have
+-- methods, those of the run's method count; where they have not, and the traced runs
+-- are of several, the tax can't be told. Where the traced work alone takes longer than that,
 -- tracing slows the kernels too, and the tax can't be told; nor where the baseline takes
 -- more than half as long again as the traced run: it is of another program, or the
 -- device was in another state.
 -- Columns:
 --   run_index: the run
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
 --   kernels: own time of the kernels in it
 --   delegates: own time of the DELEGATE_CALLs and delegates' events in it
@@ -72,7 +78,7 @@ GROUP BY t.run_index;
 --   tracing: execute less the baseline's median; NULL without a baseline
 --   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
 --   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline does not tell methods apart
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
@@ -84,7 +90,9 @@ CREATE MACRO framework_tax(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -97,29 +105,22 @@ asked AS (
     FROM _capture(capture, unit) AS c
 ),
 baseline_capture AS (
-    SELECT c.time_scale, c.profiling_level, c.name
+    SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM _capture(coalesce(baseline, capture), NULL) AS c
     WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
-    SELECT x.execute_ticks
-    FROM _executes(coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase) AS x
-),
-untraced AS (
     SELECT
-        CASE
-            WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
-                'no execute of the baseline ' || baseline::VARCHAR
-                || ' is of phase ' || phase || '; say which are',
-                'the baseline ' || baseline::VARCHAR || ' has no execute'
-            ))
-            ELSE median(x.execute_ticks)
-                * any_value(_multiplier(k.time_scale, a.unit))
-                / any_value(_divisor(k.time_scale, a.unit))
-        END AS execute
-    FROM baseline_executes AS x
+        r.scope,
+        median(x.execute_ticks)
+        * any_value(_multiplier(k.time_scale, a.unit))
+        / any_value(_divisor(k.time_scale, a.unit)) AS execute
+    FROM _executes(
+        coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase, NULL, 'all'
+    ) AS x
     CROSS JOIN asked AS a
     CROSS JOIN baseline_capture AS k
+    JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
             'the baseline ' || k.name || ' counts ' || k.time_scale
@@ -132,10 +133,34 @@ untraced AS (
             || '; it must be of level method_only'
         )
     END
+    GROUP BY r.scope
+),
+-- The baseline's one median, where it has one, for runs of a capture of one method.
+one_baseline AS (
+    SELECT
+        CASE
+            WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
+                'no execute of the baseline ' || baseline::VARCHAR
+                || ' is of phase ' || phase || '; say which are',
+                'the baseline ' || baseline::VARCHAR || ' has no execute'
+            ))
+            WHEN count(*) = 1 AND any_value(m.methods) = 1 THEN any_value(b.execute)
+        END AS execute
+    FROM baseline_executes AS b
+    CROSS JOIN (
+        SELECT count(DISTINCT r.scope) AS methods
+        FROM asked AS a
+        JOIN runs AS r ON r.capture_id = a.capture_id
+        JOIN signatures AS s
+            ON s.capture_id = r.capture_id
+            AND s.block_index = r.block_index
+            AND s.name IN ('Method::execute', 'Method::step')
+    ) AS m
 ),
 worked AS (
     SELECT
         x.run_index,
+        r.scope,
         x.execute_ticks * a.multiplier / a.divisor AS execute,
         x.kernel_ticks * a.multiplier / a.divisor AS kernels,
         x.delegate_ticks * a.multiplier / a.divisor AS delegates,
@@ -148,17 +173,21 @@ worked AS (
             - x.delegate_ticks
             - x.operator_ticks
         ) * a.multiplier / a.divisor AS traced_tax,
-        u.execute AS untraced,
+        coalesce(b.execute, o.execute) AS untraced,
         a.is_untraced,
         a.unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS x
     CROSS JOIN asked AS a
-    CROSS JOIN untraced AS u
+    CROSS JOIN one_baseline AS o
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
+    LEFT JOIN baseline_executes AS b ON b.scope = r.scope
 )
 SELECT
     w.run_index,
+    w.scope AS method,
     w.execute,
     w.kernels,
     w.delegates,
@@ -166,6 +195,7 @@ SELECT
     w.execute - w.untraced AS tracing,
     CASE
         WHEN w.is_untraced OR w.work > w.untraced OR w.untraced > 1.5 * w.execute
+            OR baseline IS NOT NULL AND w.untraced IS NULL
             THEN NULL
         ELSE coalesce(w.untraced - w.work, w.traced_tax)
     END AS tax,
@@ -175,6 +205,7 @@ SELECT
         WHEN w.work > w.untraced THEN 'work is slower when traced'
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
+        WHEN baseline IS NOT NULL THEN 'the baseline does not tell methods apart'
         ELSE 'includes tracing'
     END AS note,
     w.unit

@@ -28,7 +28,7 @@ timed AS (
         t.execute_index,
         t.duration_ticks,
         t.self_ticks
-    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL) AS t
+    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id

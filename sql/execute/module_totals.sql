@@ -1,5 +1,7 @@
--- One module of the methods that a capture ran, as its linked record names it.
+-- One module of one of the methods that a capture ran, as its linked record
+-- names it.
 -- Columns:
+--   method: the method
 --   module_path: the module's path, empty for the model itself
 --   module_class: its class
 --   depth: level, from 0 for the model itself
@@ -7,6 +9,7 @@ CREATE MACRO _capture_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 SELECT
+    g.method,
     m.module_path,
     min(m.module_class) AS module_class,
     min(m.depth) AS depth
@@ -20,13 +23,14 @@ WHERE a.capture_id = capture_key
     AND g.method IN (
         SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
     )
-GROUP BY m.module_path;
+GROUP BY g.method, m.module_path;
 
--- The time of one module of the model within Method::execute (or Method::step),
--- over the recorded runs: its own, and with the modules within it. The own times
+-- The time of one module of a method's model within Method::execute (or
+-- Method::step), over the recorded runs: its own, and with the modules within it. The own times
 -- add up to the total of the executes exactly; rows in parentheses take what
 -- belongs to no module. Needs a linked record.
 -- Columns:
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
 --   module_class: the module's class; NULL for rows in parentheses
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
@@ -46,7 +50,9 @@ CREATE MACRO module_totals(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -54,6 +60,7 @@ asked AS (
 ),
 times AS MATERIALIZED (
     SELECT
+        t.method,
         t.module_path,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
@@ -61,22 +68,27 @@ times AS MATERIALIZED (
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
         END AS mapping
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
-    GROUP BY t.module_path
+    GROUP BY t.method, t.module_path
 ),
 modules AS (
-    SELECT m.* FROM _capture_modules(_capture_id(capture)) AS m
+    SELECT m.*
+    FROM _capture_modules(_capture_id(capture)) AS m
+    WHERE m.method IN (SELECT t.method FROM times AS t)
 ),
 paths AS (
-    SELECT m.module_path, m.module_class, m.depth FROM modules AS m
+    SELECT m.method, m.module_path, m.module_class, m.depth FROM modules AS m
     UNION ALL
-    SELECT t.module_path, NULL, NULL
+    SELECT t.method, t.module_path, NULL, NULL
     FROM times AS t
-    WHERE t.module_path NOT IN (SELECT m.module_path FROM modules AS m)
+    ANTI JOIN modules AS m
+        ON m.method = t.method AND m.module_path = t.module_path
 ),
 added AS (
     SELECT
+        p.method,
         p.module_path,
         p.module_class,
         p.depth,
@@ -89,10 +101,12 @@ added AS (
         ), 0)::BIGINT AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
-    LEFT JOIN times AS t ON _is_within(t.module_path, p.module_path)
-    GROUP BY p.module_path, p.module_class, p.depth
+    LEFT JOIN times AS t
+        ON t.method = p.method AND _is_within(t.module_path, p.module_path)
+    GROUP BY p.method, p.module_path, p.module_class, p.depth
 )
 SELECT
+    d.method,
     d.module_path,
     d.module_class,
     d.depth,
@@ -109,7 +123,7 @@ SELECT
     d.own_ticks
 FROM added AS d
 CROSS JOIN asked AS a
-ORDER BY d.depth IS NULL, d.module_path;
+ORDER BY d.method, d.depth IS NULL, d.module_path;
 
 -- Whether a module is another one or within it. What stands in parentheses is
 -- no module, and within itself alone.

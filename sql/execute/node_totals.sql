@@ -6,6 +6,7 @@
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
+--   method: the graph's method
 --   node_index: the node
 --   name: its name
 --   op_type: what it calls
@@ -26,7 +27,9 @@ CREATE MACRO node_totals(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -37,7 +40,8 @@ asked AS (
 times AS MATERIALIZED (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
 ),
 firsts AS (
@@ -80,6 +84,7 @@ backends AS (
 SELECT
     p.record_id,
     p.graph_id,
+    g.method,
     p.node_index,
     p.name,
     p.op_type,

@@ -6,6 +6,7 @@
 -- Columns:
 --   op: family or label of the events
 --   kind: kernel, delegate, delegate_call (its own time beside its events), operator_call (without a kernel), control, user, framework
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   instruction_id: the instruction, with by := 'instance'; NULL otherwise
 --   calls: number of events
 --   total: their own time together
@@ -25,7 +26,9 @@ CREATE MACRO op_totals(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -55,6 +58,7 @@ owned AS (
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
             ELSE s.kind
         END AS kind,
+        r.scope AS method,
         CASE
             WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id
         END AS instruction_id,
@@ -67,12 +71,15 @@ owned AS (
         _written_unit(s.value_unit, a.time_scale) AS written
     FROM _self_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
+    JOIN runs AS r
+        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     LEFT JOIN op_types AS o ON o.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL
 ),
@@ -80,6 +87,7 @@ added AS (
     SELECT
         o.op,
         o.kind,
+        o.method,
         o.instruction_id,
         o.is_added,
         o.unit,
@@ -94,6 +102,7 @@ added AS (
 SELECT
     d.op,
     d.kind,
+    d.method,
     d.instruction_id,
     d.calls,
     d.total_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
@@ -112,4 +121,4 @@ SELECT
     _shown_unit(d.written, d.unit) AS unit,
     d.total_ticks
 FROM added AS d
-ORDER BY d.is_added DESC, d.total_ticks DESC, d.op, d.kind, d.instruction_id;
+ORDER BY d.is_added DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;

@@ -25,7 +25,7 @@ asked AS (
 ),
 executes AS (
     SELECT x.run_index, x.execute_ticks
-    FROM _executes(capture, 0, 0, 0, 1, 0, 0, NULL) AS x
+    FROM _executes(capture, 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS x
 ),
 added AS (
     SELECT

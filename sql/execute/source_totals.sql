@@ -4,6 +4,7 @@
 -- linked record.
 -- Columns:
 --   source: file and line; (several lines), as of a delegate's call; (framework), (delegate layout) or (unattributed)
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   source_file: the file; NULL for what belongs to no line
 --   source_line: the line; NULL for what belongs to no line
 --   calls: number of events
@@ -20,7 +21,9 @@ CREATE MACRO source_totals(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -35,17 +38,20 @@ times AS (
             WHEN starts_with(t.module_path, '(') THEN t.module_path
             ELSE '(unattributed)'
         END AS source,
+        t.method,
         t.source_file,
         t.source_line,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     GROUP BY ALL
 )
 SELECT
     t.source,
+    t.method,
     t.source_file,
     t.source_line,
     t.calls,
@@ -58,4 +64,4 @@ SELECT
     t.ticks AS total_ticks
 FROM times AS t
 CROSS JOIN asked AS a
-ORDER BY t.ticks DESC, t.source;
+ORDER BY t.ticks DESC, t.source, t.method;

@@ -2,8 +2,8 @@
 -- icicle. Each node's total is its own time and the totals of the nodes directly
 -- within it, exactly, in whole ticks, and the first node's is the total.
 -- Of an ETDump that is the time of its executes: by module, the model's modules
--- within each other, and in them their ops, by the linked record; by event, the
--- methods (or runs), in them their kernels and delegates' calls, and in these what
+-- within each other, and in them their ops, by the linked record, within their
+-- methods where several ran; by event, the methods (or runs), in them their kernels and delegates' calls, and in these what
 -- delegates did. Rows in parentheses take what belongs to no op: the cost of
 -- OPERATOR_CALLs beside their kernels, (framework), what no event covers,
 -- (unattributed), and what an unmapped delegate spends on layout.
@@ -36,7 +36,9 @@ CREATE MACRO time_tree(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH RECURSIVE
 asked AS MATERIALIZED (
@@ -63,13 +65,15 @@ within AS MATERIALIZED (
     FROM _execute_nodes(
         (SELECT a.capture_id FROM asked AS a WHERE NOT a.is_trace),
         (SELECT a.parted_by FROM asked AS a),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS e
     UNION ALL BY NAME
     SELECT t.*
     FROM _trace_nodes(
         (SELECT a.capture_id FROM asked AS a WHERE a.is_trace),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
 ),
 nodes AS (

@@ -5,6 +5,7 @@
 -- bar. Bars without a duration have no row.
 -- Columns:
 --   block_index: the event block
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   slot: position in the block's list of distinct events
 --   occurrence: which of the event's occurrences in a run, from 0
 --   bin: number of the bar, from 0
@@ -23,7 +24,9 @@ CREATE MACRO event_histogram(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -32,6 +35,7 @@ asked AS (
 durations AS (
     SELECT
         e.block_index,
+        r.scope AS method,
         e.slot,
         e.occurrence,
         e.value_unit,
@@ -41,9 +45,10 @@ durations AS (
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.duration_ticks IS NOT NULL
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        AND _is_chosen(
+            r.iteration, r.phase, r.scope, r.is_typical,
+            skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+            method, runs
         )
 ),
 fences AS (
@@ -90,6 +95,7 @@ binned AS (
 )
 SELECT
     b.block_index,
+    any_value(b.method) AS method,
     b.slot,
     b.occurrence,
     b.bin,

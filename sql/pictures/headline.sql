@@ -1,10 +1,10 @@
 -- One number that says what a capture is about. What it doesn't tell has no row:
--- unknown is never zero. Times and the tax are medians over runs, with the tenth
--- and ninetieth percentile where there are several; runs that warm up are left out
--- of all but the first run's excess.
+-- unknown is never zero. Times and the tax are medians over typical runs, see
+-- `typical_runs`, with the tenth and ninetieth percentile where there are several;
+-- the first run's excess is that of the first run.
 -- Columns:
 --   number: execute; load; first run excess; framework tax; delegated time
---   part: the method, or the name of the runs where no method is known
+--   part: the method, or the name of the runs where that is not known
 --   value: the number
 --   low: its tenth percentile over runs; NULL for a single value
 --   high: its ninetieth percentile over runs; NULL for a single value
@@ -13,34 +13,37 @@
 --   note: what is to be known of it; NULL where there is nothing
 CREATE MACRO headline(
     capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 executes AS (
     SELECT
-        coalesce(j.method, j.name) AS part,
-        j.execute,
+        t.method AS part,
+        t.execute,
         t.tax_percent,
         100 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
         t.note,
-        j.unit
-    FROM run_times(capture, unit := unit) AS j
-    JOIN framework_tax(capture, unit := unit) AS t ON t.run_index = j.run_index
-    WHERE NOT j.is_warm_up
+        t.unit
+    FROM framework_tax(
+        capture, unit := unit, method := method, runs := runs
+    ) AS t
 ),
 loads AS (
     SELECT
         l.component,
-        coalesce(r.method, r.name) AS part,
+        r.scope AS part,
         l.total,
         l.unit
     FROM load_breakdown(capture, unit := unit) AS l
     CROSS JOIN _capture(capture, unit) AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
     WHERE l.component IN ('Program::load_method', 'first run excess')
+        AND (method IS NULL OR r.scope = method)
     -- What is first in a later block may log other events, but is warm already.
     QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
-        PARTITION BY l.component, coalesce(r.method, r.name) ORDER BY l.run_index
+        PARTITION BY l.component, r.scope ORDER BY l.run_index
     ) = 1
 ),
 measured AS (

@@ -3,6 +3,7 @@
 -- up to the total of the executes exactly; modules in parentheses take what
 -- belongs to none. Needs a linked record; without one, `op_totals` tells ops alone.
 -- Columns:
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
 --   op: family of the events; for modules in parentheses as there
 --   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
@@ -20,7 +21,9 @@ CREATE MACRO module_ops(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
+    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
 asked AS (
@@ -28,6 +31,7 @@ asked AS (
 ),
 times AS (
     SELECT
+        t.method,
         t.module_path,
         CASE
             WHEN t.module_path = '(framework)' THEN t.module_path
@@ -39,7 +43,8 @@ times AS (
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS own_ticks
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     CROSS JOIN asked AS a
     JOIN signatures AS s
@@ -47,6 +52,7 @@ times AS (
     GROUP BY ALL
 )
 SELECT
+    t.method,
     t.module_path,
     t.op,
     t.kind,
@@ -58,4 +64,4 @@ SELECT
     t.own_ticks
 FROM times AS t
 CROSS JOIN asked AS a
-ORDER BY t.own_ticks DESC, t.module_path, t.op, t.kind;
+ORDER BY t.own_ticks DESC, t.method, t.module_path, t.op, t.kind;

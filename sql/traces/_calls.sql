@@ -43,7 +43,9 @@ CREATE MACRO _calls(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase  -- as everywhere
+    phase,  -- as everywhere
+    method,  -- as everywhere
+    runs  -- as everywhere
 ) AS TABLE
 WITH RECURSIVE
 named AS (
@@ -67,7 +69,8 @@ timed AS MATERIALIZED (
         n.family,
         n.is_own
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
     ) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
 ),

@@ -1,0 +1,140 @@
+-- What the runs that are slower than typical ones do differently: one op of a
+-- method, its self time in a typical run and in a slower one, on average. Where the
+-- ratios are all alike, the device was slower; where one op has most of the
+-- excess, it is that op. Rows in parentheses take what belongs to no op, as in
+-- `op_totals`, so that the excess of all rows is that of the executes. No row: no
+-- run is slower.
+-- Columns:
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   block_index: the event block
+--   op: label of the events
+--   kind: as in `op_totals`
+--   instruction_id: the instruction; NULL where none is named
+--   typical: its self time in a typical run, on average
+--   slow: its self time in a slower run, on average
+--   excess: slow less typical
+--   excess_percent: excess in percent of that of the method's executes
+--   ratio: slow as a multiple of typical; NULL where typical is 0
+--   typical_runs: number of typical runs
+--   slow_runs: number of slower runs
+--   unit: unit of typical, slow and excess
+CREATE MACRO slow_runs(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+-- Per block: runs of another block of the method take other events.
+executed AS (
+    SELECT
+        r.scope,
+        r.block_index,
+        x.run_index,
+        r.is_typical,
+        x.execute_ticks,
+        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
+            OVER (PARTITION BY r.block_index) AS middle
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
+    ) AS x
+    CROSS JOIN asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
+),
+chosen AS (
+    SELECT
+        x.scope,
+        x.block_index,
+        x.run_index,
+        x.is_typical,
+        count(*) FILTER (WHERE NOT x.is_typical)
+            OVER (PARTITION BY x.block_index) AS slow_runs,
+        count(*) FILTER (WHERE x.is_typical)
+            OVER (PARTITION BY x.block_index) AS typical_runs
+    FROM executed AS x
+    WHERE x.is_typical OR x.execute_ticks >= x.middle
+),
+owned AS (
+    SELECT
+        c.scope,
+        c.block_index,
+        c.is_typical,
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN s.kind = 'framework' THEN '(unattributed)'
+            ELSE s.label
+        END AS op,
+        CASE
+            WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
+            ELSE s.kind
+        END AS kind,
+        CASE
+            WHEN s.kind <> 'framework' AND s.chain_index <> -1
+                AND NOT (s.kind = 'operator_call' AND t.children > 0)
+                THEN s.instruction_id
+        END AS instruction_id,
+        t.self_ticks,
+        c.slow_runs,
+        c.typical_runs
+    FROM _self_times(
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
+    ) AS t
+    JOIN chosen AS c ON c.run_index = t.run_index
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added AND c.slow_runs > 0
+        AND c.typical_runs > 0
+),
+summed AS (
+    SELECT
+        o.scope,
+        o.block_index,
+        o.op,
+        o.kind,
+        o.instruction_id,
+        coalesce(sum(o.self_ticks) FILTER (WHERE o.is_typical), 0)::DOUBLE
+            / any_value(o.typical_runs) AS typical,
+        coalesce(sum(o.self_ticks) FILTER (WHERE NOT o.is_typical), 0)::DOUBLE
+            / any_value(o.slow_runs) AS slow,
+        any_value(o.typical_runs) AS typical_runs,
+        any_value(o.slow_runs) AS slow_runs
+    FROM owned AS o
+    GROUP BY o.scope, o.block_index, o.op, o.kind, o.instruction_id
+)
+SELECT
+    m.scope AS method,
+    m.block_index,
+    m.op,
+    m.kind,
+    m.instruction_id,
+    m.typical * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS typical,
+    m.slow * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS slow,
+    (m.slow - m.typical) * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS excess,
+    100 * (m.slow - m.typical)
+    / nullif(fsum(m.slow - m.typical) OVER (PARTITION BY m.block_index), 0)
+        AS excess_percent,
+    m.slow / nullif(m.typical, 0) AS ratio,
+    m.typical_runs,
+    m.slow_runs,
+    a.unit AS unit
+FROM summed AS m
+CROSS JOIN asked AS a
+ORDER BY
+    m.slow - m.typical DESC, m.block_index, m.op, m.kind, m.instruction_id;

@@ -1,0 +1,70 @@
+-- What leaving out runs that are not typical changes: one row for each method
+-- and event block with an execute. A run is typical if the logarithm of its execute time
+-- lies within Tukey's outer fences: three times the distance between the quartiles
+-- of its block (and phase) outside of these, and at least 10 %. The first run of
+-- a name does not count for the quartiles. Where there are fewer than three other
+-- runs, all are typical. Views that put runs together take typical runs alone,
+-- unless asked for `runs := 'all'`.
+-- Columns:
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   block_index: the event block
+--   all_runs: number of runs with an execute
+--   typical: number of them that are typical
+--   slower: number of runs that are not typical and took longer than the median of those that are
+--   faster: number of runs that are not typical and took less
+--   typical_execute: execute of the typical runs, on average
+--   all_execute: execute of all runs, on average
+--   other_percent: share of all time in runs that are not typical, in percent
+--   unit: unit of typical_execute and all_execute
+CREATE MACRO typical_runs(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    wait := 0,  -- as in `schedule`
+    warmup := 0,  -- as in `schedule`
+    active := 1,  -- as in `schedule`
+    repeat := 0,  -- as in `schedule`
+    skip_first_wait := 0,  -- as in `schedule`
+    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+) AS TABLE
+WITH
+asked AS (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+executed AS (
+    SELECT
+        r.scope,
+        r.block_index,
+        r.is_typical,
+        x.execute_ticks,
+        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
+            OVER (PARTITION BY r.block_index) AS middle
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
+    ) AS x
+    CROSS JOIN asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
+)
+SELECT
+    x.scope AS method,
+    x.block_index,
+    count(*) AS all_runs,
+    count(*) FILTER (WHERE x.is_typical) AS typical,
+    count(*) FILTER (WHERE NOT x.is_typical AND x.execute_ticks >= x.middle) AS slower,
+    count(*) FILTER (WHERE NOT x.is_typical AND x.execute_ticks < x.middle) AS faster,
+    sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
+    / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0)
+    * any_value(_multiplier(a.time_scale, a.unit))
+    / any_value(_divisor(a.time_scale, a.unit)) AS typical_execute,
+    sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0)
+    * any_value(_multiplier(a.time_scale, a.unit))
+    / any_value(_divisor(a.time_scale, a.unit)) AS all_execute,
+    100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
+    / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
+    any_value(a.unit) AS unit
+FROM executed AS x
+CROSS JOIN asked AS a
+GROUP BY x.scope, x.block_index
+ORDER BY x.block_index, x.scope;

@@ -1,0 +1,128 @@
+-- What the ops of each run are told apart by: its method; where that is not
+-- known, its name, numbered where runs of one name ran several programs. Two
+-- event blocks are of different programs where they call different kernels at the
+-- same instruction, which always calls the same in one program; and where neither
+-- jumps and they call different kernels at all, as a program without jumps calls
+-- all of its instructions in each Method::execute.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the run
+--   scope: the scope
+CREATE MACRO _find_run_scopes(
+    first_key,  -- key of the first capture
+    last_key  -- key of the last capture
+) AS TABLE
+WITH
+blocks AS (
+    SELECT r.capture_id, r.name, r.block_index
+    FROM runs AS r
+    WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NULL
+    GROUP BY r.capture_id, r.name, r.block_index
+),
+logged AS (
+    SELECT
+        b.name AS run_name,
+        s.capture_id,
+        s.block_index,
+        s.kind,
+        s.label,
+        s.chain_index,
+        s.instruction_id
+    FROM blocks AS b
+    JOIN signatures AS s
+        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    WHERE s.capture_id BETWEEN first_key AND last_key
+),
+called AS (
+    SELECT
+        g.capture_id,
+        g.run_name,
+        g.block_index,
+        g.chain_index,
+        g.instruction_id,
+        string_agg(DISTINCT g.label, ' ' ORDER BY g.label) AS ops
+    FROM logged AS g
+    WHERE g.kind IN ('kernel', 'delegate_call') AND g.chain_index <> -1
+    GROUP BY
+        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id
+),
+different AS (
+    SELECT c.capture_id, c.run_name, c.chain_index, c.instruction_id
+    FROM called AS c
+    GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
+    HAVING min(c.ops) <> max(c.ops)
+),
+-- Of a block that jumps, the first instruction that tells programs apart.
+first_different AS (
+    SELECT
+        c.capture_id,
+        c.block_index,
+        concat_ws(' ', c.chain_index, c.instruction_id, c.ops) AS program
+    FROM called AS c
+    JOIN different AS d
+        ON d.capture_id = c.capture_id
+        AND d.run_name = c.run_name
+        AND d.chain_index = c.chain_index
+        AND d.instruction_id = c.instruction_id
+    QUALIFY row_number() OVER (
+        PARTITION BY c.capture_id, c.block_index
+        ORDER BY c.chain_index, c.instruction_id
+    ) = 1
+),
+-- Of one that does not, all instructions.
+straight AS (
+    SELECT
+        c.capture_id,
+        c.block_index,
+        string_agg(
+            concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
+            ORDER BY c.chain_index, c.instruction_id
+        ) AS program
+    FROM called AS c
+    JOIN (
+        SELECT g.capture_id, g.block_index
+        FROM logged AS g
+        WHERE g.label IN ('Method::execute', 'JF_CALL')
+        GROUP BY g.capture_id, g.block_index
+        HAVING count(DISTINCT g.label) = 1 AND min(g.label) = 'Method::execute'
+    ) AS j
+        ON j.capture_id = c.capture_id AND j.block_index = c.block_index
+    GROUP BY c.capture_id, c.block_index
+),
+programs AS (
+    SELECT
+        b.capture_id,
+        b.name AS run_name,
+        b.block_index,
+        min(b.block_index) OVER (
+            PARTITION BY b.capture_id, b.name, coalesce(s.program, f.program, '')
+        ) AS first_block
+    FROM blocks AS b
+    LEFT JOIN straight AS s
+        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    LEFT JOIN first_different AS f
+        ON f.capture_id = b.capture_id AND f.block_index = b.block_index
+),
+numbered AS (
+    SELECT
+        p.capture_id,
+        p.block_index,
+        p.run_name || CASE
+            WHEN min(p.first_block) OVER alike = max(p.first_block) OVER alike THEN ''
+            ELSE ' #' || dense_rank() OVER (
+                PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block
+            )
+        END AS scope
+    FROM programs AS p
+    WINDOW alike AS (PARTITION BY p.capture_id, p.run_name)
+)
+SELECT
+    r.capture_id,
+    r.run_index,
+    coalesce(r.method, n.scope, r.name) AS scope
+FROM runs AS r
+LEFT JOIN numbered AS n
+    ON r.method IS NULL
+    AND n.capture_id = r.capture_id
+    AND n.block_index = r.block_index
+WHERE r.capture_id BETWEEN first_key AND last_key;

