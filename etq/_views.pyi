@@ -21,6 +21,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def average_step(
         self,
@@ -140,6 +142,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegate_metadata(
         self,
@@ -156,6 +160,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def delegation(
         self,
@@ -177,6 +183,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_nodes(
         self,
@@ -197,6 +205,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def execute_breakdown(
         self,
@@ -209,6 +219,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def find_total_for_module(
         self,
@@ -223,6 +235,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def framework_tax(
         self,
@@ -236,6 +250,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def gpu_metrics(
         self,
@@ -251,6 +267,8 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
@@ -264,6 +282,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def iterations(
         self,
@@ -276,6 +296,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def kernel_table(
         self,
@@ -303,6 +325,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def load_breakdown(
         self,
@@ -343,6 +367,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def module_totals(
         self,
@@ -355,6 +381,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def module_tree(
         self,
@@ -384,6 +412,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def numeric_gap(
         self,
@@ -407,6 +437,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def op_trends(
         self,
@@ -443,6 +475,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def phase_totals(
         self,
@@ -497,6 +531,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def run_times(
         self,
@@ -509,6 +545,21 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def slow_runs(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
+        method: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def source_totals(
         self,
@@ -521,6 +572,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def step_breakdown(
         self,
@@ -540,6 +593,8 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def timeline(
         self,
@@ -553,6 +608,7 @@ class Views:
         repeat: int = ...,
         skip_first_wait: int = ...,
         phase: str | None = ...,
+        method: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def trace_memory_stats(
         self,
@@ -584,6 +640,19 @@ class Views:
         unit: str | None = ...,
         phase: str | None = ...,
         min_effect: float | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def typical_runs(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        skip_first: int = ...,
+        wait: int = ...,
+        warmup: int = ...,
+        active: int = ...,
+        repeat: int = ...,
+        skip_first_wait: int = ...,
+        phase: str | None = ...,
+        method: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

@@ -82,7 +82,7 @@ def quoted(text: str) -> str:
 @cache
 def objects() -> dict[str, SqlObject]:
     """Every object by name, each behind those that it uses."""
-    return {name: _object_named(name) for name in _in_order(_places())}
+    return {name: named(name) for name in _in_order(_places())}
 
 
 @cache
@@ -110,7 +110,8 @@ def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_sources()[file], file)}
 
 
-def _object_named(name: str) -> SqlObject:
+def named(name: str) -> SqlObject:
+    """The object of a name. Of all SQL, only its file is parsed."""
     return _parsed(_places()[name][0])[name]
 
 
@@ -141,7 +142,7 @@ def public_object(name: str) -> SqlObject:
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """The objects of these names and all that they use, in an order to create them in."""
-    return [_object_named(name) for name in _in_order(name for name in names if name in _places())]
+    return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def objects_of_linking() -> list[str]:
@@ -257,7 +258,7 @@ def _in_order(names: Iterable[str]) -> list[str]:
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in ordered or name in path:
             return
-        for used in _uses(_object_named(name)):
+        for used in _uses(named(name)):
             add(used, (*path, name))
         ordered[name] = None
 

@@ -19,7 +19,8 @@ COMMANDS: Final = {
     "One file or capture": {
         "inspect": "files", "ops": "ops", "events": "questions", "percentiles": "questions", "flame": "flame",
         "breakdown": "questions", "tax": "questions", "load": "questions", "memory": "questions",
-        "delegates": "questions", "decode": "questions", "advice": "questions", "report": "report", "export": "export",
+        "delegates": "questions", "slow": "questions",
+        "decode": "questions", "advice": "questions", "report": "report", "export": "export",
     },
     "With its record or program": {
         "modules": "questions", "sources": "questions", "coverage": "questions", "graph": "questions",

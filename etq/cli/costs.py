@@ -12,15 +12,16 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     asked,
-    check_phase,
+    check_runs,
     file_options,
     is_file,
     is_record,
     output_options,
-    schedule_options,
+    run_options,
     taken_file_options,
     tell_record,
     unit_option,
+    views_for,
     warehouse_option,
 )
 from etq.errors import EtqError, printable
@@ -70,7 +71,7 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
 )
 @click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="What a row is.  [default: op]")
 @unit_option(None)
-@schedule_options
+@run_options("typical")
 @warehouse_option
 @file_options
 @output_options
@@ -99,8 +100,8 @@ def roofline(
     said = taken_file_options(options)
     given = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
     given = {name: value for name, value in given.items() if value is not None}
-    with asked(capture, db, ["roofline"], said) as (warehouse, selector):
-        check_phase(warehouse, selector, options.get("phase"))
+    with asked(capture, db, views_for("roofline"), said) as (warehouse, selector):
+        check_runs(warehouse, selector, "roofline", given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
             SELECT r.op, {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},

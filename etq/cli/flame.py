@@ -10,13 +10,14 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     asked,
-    check_phase,
+    check_runs,
     file_options,
     output_options,
     percentage,
-    schedule_options,
+    run_options,
     taken_file_options,
     unit_option,
+    views_for,
     warehouse_option,
 )
 from etq.errors import EtqError, printable
@@ -93,7 +94,7 @@ _ROWS: Final = """
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="Only so many levels below the first.")
 @click.option("--min-share", metavar="PERCENT", callback=percentage, help="Put smaller ones in one row, as 1%.")
 @unit_option(None)
-@schedule_options
+@run_options("typical")
 @warehouse_option
 @file_options
 @output_options
@@ -128,8 +129,8 @@ def flame(
             raise click.UsageError("--module goes with --by module")
         by = "module"
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with asked(capture, db, ["time_tree", "module_totals"], said) as (warehouse, selector):
-        check_phase(warehouse, selector, options.get("phase"))
+    with asked(capture, db, [*views_for("time_tree"), "module_totals"], said) as (warehouse, selector):
+        check_runs(warehouse, selector, "time_tree", given)
         _tell_grouping(warehouse, selector, by)
         chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}

@@ -9,13 +9,15 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     asked,
-    check_phase,
+    check_runs,
     file_options,
     output_options,
-    schedule_options,
+    run_options,
     taken_file_options,
     unit_option,
+    views_for,
     warehouse_option,
+    without_method,
 )
 from etq.errors import EtqError
 from etq.output import TO_READ, format_of, write
@@ -53,7 +55,7 @@ TORCH_TABLE: Final = {
 @click.option("--sort-by", metavar="COLUMN", help="Largest first.  [default: own time]")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N only.")
 @unit_option(None)
-@schedule_options
+@run_options("typical")
 @warehouse_option
 @file_options
 @output_options
@@ -80,18 +82,21 @@ def ops(
     """
     said = taken_file_options(options)
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with asked(capture, db, ["op_totals", "key_averages", "device_events"], said) as (warehouse, selector):
-        check_phase(warehouse, selector, options.get("phase"))
+    views = ["key_averages", "device_events", *views_for("op_totals")]
+    with asked(capture, db, views, said) as (warehouse, selector):
         is_trace = _format(warehouse, selector) == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        check_runs(warehouse, selector, view, given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
         if not is_trace and (format or format_of(output)) in TO_READ:
             # People read the time, not its ticks, and an instruction where there is one.
             columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
         query = f"SELECT {columns} FROM {view}($capture{arguments})" + _order(view, sort_by)
+        if not is_trace and (format or format_of(output)) in TO_READ:
+            query = without_method(warehouse, selector, view, query)
         if limit is not None:
             query += f" LIMIT {limit:d}"
         write(warehouse, query, format, output, force=force, capture=selector, **given)

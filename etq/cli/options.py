@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +13,8 @@ import click
 
 from etq.errors import EtqError, printable
 from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, write
-from etq.words import PHASES, UNITS
+from etq.runs import check_method, has_one_method, left_out
+from etq.words import PHASES, RUNS, UNITS
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Record, Warehouse
@@ -70,6 +71,25 @@ def schedule_options(command: Command) -> Command:
     """Options that choose among the runs of a capture."""
     text = "Only the runs of that phase, as said with `etq phase`."
     return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
+
+
+def method_option(command: Command) -> Command:
+    return click.option("--method", metavar="METHOD", help="Only the runs of that method.")(command)
+
+
+def runs_option(default: str) -> Callable[[Command], Command]:
+    text = f"Only runs that took about as long as most of their kind, or all.  [default: {default}]"
+    return click.option("--runs", type=click.Choice(RUNS), help=text)
+
+
+def run_options(runs: str | None = None) -> Callable[[Command], Command]:
+    """Options that choose among the runs of a capture: by schedule, phase and method, and `runs` is the default of the
+    last; None where it is no option."""
+
+    def decorate(command: Command) -> Command:
+        return schedule_options(method_option(command if runs is None else runs_option(runs)(command)))
+
+    return decorate
 
 
 def step_options(command: Command) -> Command:
@@ -196,6 +216,13 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
         click.echo(f"Note: no run of {printable(selector)} is of phase {phase}; etq phase says which are", err=True)
 
 
+def tell_runs(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> None:
+    """Tell how many runs are not typical and left out, and what they would change."""
+    text = left_out(warehouse, selector, given) if given.get("runs") != "all" else None
+    if text is not None:
+        click.echo(f"Note: {text}; --runs all counts all, etq slow shows what slow runs do differently", err=True)
+
+
 def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
     """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
     if warehouse.path is not None:
@@ -245,16 +272,53 @@ def show_view(
     """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}, and `read`
     what people read of it, where machines get all. For columns of `long` texts see `write`."""
     baseline = given.get("baseline")
-    with asked(capture, db, [view], said) as (warehouse, selector):
+    with asked(capture, db, views_for(view), said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             given["baseline"] = _beside(warehouse, baseline, capture, said)
-        check_phase(warehouse, selector, given.get("phase"))
+        check_runs(warehouse, selector, view, given)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        is_read = read is not None and (output[0] or format_of(output[1])) in TO_READ
+        is_read = (output[0] or format_of(output[1])) in TO_READ
         asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
+        if is_read:
+            asked_for = without_method(warehouse, selector, view, asked_for)
         if not write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters):
             _tell_nothing(warehouse, view, capture, selector)
+
+
+def views_for(view: str) -> list[str]:
+    """A view, with what `check_runs` and `without_method` ask about a capture."""
+    parameters = _defaults(view)
+    asked_of = [] if "method" not in parameters else ["runs", "signatures"]
+    return [view, *asked_of, *(["typical_runs"] if _takes_typical(view) else [])]
+
+
+def _defaults(view: str) -> dict[str, str | None]:
+    from etq import catalog
+
+    return {each.name: each.default for each in catalog.named(view).parameters}
+
+
+def _takes_typical(view: str) -> bool:
+    return _defaults(view).get("runs") == "'typical'"
+
+
+def check_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
+    """Refuse a phase or method that no run is of, and tell which runs a view leaves out as not typical."""
+    check_phase(warehouse, selector, given.get("phase"))
+    check_method(warehouse, selector, given.get("method"))
+    if _takes_typical(view):
+        tell_runs(warehouse, selector, given)
+
+
+def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
+    """A query of a view, without the column `method` where a capture has one alone: for people."""
+    from etq import catalog
+
+    has_column = any(each.name == "method" for each in catalog.named(view).columns)
+    if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, selector):
+        return query
+    return f"SELECT * EXCLUDE (method) FROM ({query})"
 
 
 def _tell_nothing(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:

@@ -15,6 +15,7 @@ from etq.cli.options import (
     file_options,
     is_record,
     output_options,
+    run_options,
     schedule_options,
     show_view,
     taken_file_options,
@@ -31,7 +32,7 @@ def _view_command(
     view: str,
     text: str,
     query: str = "FROM {view}",
-    schedule: bool = True,
+    choosing: Callable[[Any], Any] | None = None,
     read: str | None = None,
     example: str | None = "run.etdp --format json",
     long: Collection[str] = (),
@@ -54,8 +55,8 @@ def _view_command(
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb" + ("" if example is None else f"\netq {name} {example}")
     decorated: Callable[..., Any] = unit_option(None)(warehouse_option(file_options(command)))
     decorated = output_options(decorated)
-    if schedule:
-        decorated = schedule_options(decorated)
+    if choosing is not None:
+        decorated = choosing(decorated)
     if view == "framework_tax":
         decorated = click.option(
             "--baseline", metavar="CAPTURE", help="A capture of the same program at level method_only."
@@ -67,37 +68,40 @@ _view_command(
     "events",
     "inspector_events",
     "Show a capture's events with statistics over their runs.",
-    """SELECT i.block_index, i.event_block_name, i.slot, i.occurrence, i.event_name, i.instruction_id, i.p10, i.p50,
-    i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
+    """SELECT i.block_index, i.event_block_name, i.method, i.slot, i.occurrence, i.event_name, i.instruction_id, i.p10,
+    i.p50, i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
+    choosing=run_options("all"),
 )
 _view_command(
     "breakdown",
     "execute_breakdown",
     "Show what the time of the executes is made of.",
     read="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
+    choosing=run_options("typical"),
 )
-_view_command("tax", "framework_tax", "Show what each run costs beside its work.")
-_view_command("load", "load_breakdown", "Show what loading and the first run cost.", schedule=False)
+_view_command("tax", "framework_tax", "Show what each run costs beside its work.", choosing=run_options("all"))
+_view_command("load", "load_breakdown", "Show what loading and the first run cost.")
 _view_command(
     "modules",
     "module_totals",
     "Show the time of each module of the model; needs a linked record.",
-    """SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class, m.calls,
-    m.own, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
+    """SELECT m.method, CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class,
+    m.calls, m.own, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
     example="run.etdp --etrecord model.etrecord --format json",
+    choosing=run_options("typical"),
 )
 _view_command(
     "sources",
     "source_totals",
     "Show the time of each line of the model's source; needs a linked record.",
-    "SELECT s.source, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
+    "SELECT s.source, s.method, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
     example="run.etdp --etrecord model.etrecord --format json",
+    choosing=run_options("typical"),
 )
 _view_command(
     "steps",
     "step_breakdown",
     "Show what each step of a PyTorch Profiler trace was spent on.",
-    schedule=False,
     example="train.pt.trace.json.gz --unit ms",
 )
 _view_command(
@@ -105,15 +109,20 @@ _view_command(
     "kernel_table",
     "Show the kernels that devices ran in a PyTorch Profiler trace.",
     example="train.pt.trace.json.gz --unit ms",
+    choosing=schedule_options,
 )
 _view_command(
     "decode",
     "decode_trend",
     "Show how long each token of a language model took, by its position; needs phases, as said with etq phase.",
-    schedule=False,
     example=None,
 )
-_view_command("delegates", "delegate_totals", "Show the delegates' calls, and what their own events explain of them.")
+_view_command(
+    "delegates",
+    "delegate_totals",
+    "Show the delegates' calls, and what their own events explain of them.",
+    choosing=run_options("typical"),
+)
 _view_command(
     "advice",
     "advice",
@@ -121,11 +130,23 @@ _view_command(
     """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
     FROM {view} AS a""",
     long=("finding", "evidence", "remedy"),
+    choosing=run_options("typical"),
+)
+
+
+_view_command(
+    "slow",
+    "slow_runs",
+    "Show what the runs that took longer than typical ones do differently, op by op.",
+    """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit
+    FROM {view} AS s""",
+    choosing=run_options(),
 )
 
 
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD")
+@run_options("typical")
 @warehouse_option
 @unit_option(None)
 @file_options
@@ -141,7 +162,7 @@ def coverage(
     """
     said = taken_file_options(options)
     if not is_record(capture):
-        show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit)
+        show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit, **options)
         return
     from etq.looking import look_at_record
 
@@ -201,7 +222,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
     help="One of them, from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
 )
 @unit_option(None)
-@schedule_options
+@run_options("all")
 @warehouse_option
 @file_options
 @output_options
@@ -228,9 +249,10 @@ def percentiles(
         for quantile in quantiles or (0.1, 0.5, 0.9)
     )
     query = f"""
-        SELECT p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, p.runs, {columns}, p.unit
+        SELECT p.block_index, p.event_block_name, p.method, p.slot, p.occurrence, p.event_name, p.runs, {columns},
+            p.unit
         FROM {{view}} AS p
-        GROUP BY p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, p.runs, p.unit
+        GROUP BY p.block_index, p.event_block_name, p.method, p.slot, p.occurrence, p.event_name, p.runs, p.unit
         ORDER BY p.block_index, p.slot, p.occurrence
     """
     said = taken_file_options(options)

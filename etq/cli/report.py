@@ -12,7 +12,16 @@ import click
 
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
-from etq.cli.options import FileOptions, asked, file_options, taken_file_options, unit_option, warehouse_option
+from etq.cli.options import (
+    FileOptions,
+    asked,
+    file_options,
+    method_option,
+    runs_option,
+    taken_file_options,
+    unit_option,
+    warehouse_option,
+)
 from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.output import write_text
@@ -22,7 +31,7 @@ OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
 OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "forced")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
 TAKEN: Final = {
-    "one capture": OF_FILES,
+    "one capture": (*OF_FILES, "method", "runs"),
     "two sides": ("etrecord", *OF_SIDES),
     "series (--trend)": OF_SERIES,
 }
@@ -37,6 +46,8 @@ SPELLED: Final = {"forced": "compare-anyway"}
 @order_options
 @click.option("--since", metavar="LABEL", help="Of trends: only changes there or later.")
 @judging_options
+@method_option
+@runs_option("typical")
 @unit_option(None)
 @warehouse_option
 @click.option("--pte", metavar="FILE", help="Of a file: its program, for planned memory.")
@@ -98,7 +109,7 @@ def _made(
     if kind == "one capture":
         with asked(captures[0], db, list(VIEWS), taken_file_options(given)) as (warehouse, selector):
             capture = warehouse.capture(selector)
-            yield page_of(warehouse, [capture], unit=unit), capture.name
+            yield page_of(warehouse, [capture], unit=unit, **given), capture.name
     elif kind == "two sides":
         base, new = captures
         record = given.pop("etrecord", None)

@@ -38,14 +38,14 @@ def page_of(
               which may be a selector that means many
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
     names     of two sides: what to call them, if not as they are selected
-    options   of two sides: quantile, phase, history, alpha, min_effect, forced, as in `compare_ops`
+    options   of one capture: method (its runs alone), runs (typical or all); of
+              two sides: quantile, phase, history, alpha, min_effect, forced, as in `compare_ops`
 
     Raises `QueryError` where there is no such capture or unit, or sides can't be compared; `EtqError` for a number of
     captures that there is no kind of report for, and for an option that its kind doesn't take.
     """
-    from etq.report import difference
+    from etq.report import difference, single
     from etq.report.page import assemble
-    from etq.report.single import report_of
 
     if len(captures) == 2:
         _check(options, difference.OPTIONS)
@@ -55,8 +55,8 @@ def page_of(
         return assemble(difference.difference_of(warehouse, base, new, given, names or (shown[0], shown[1])))
     if len(captures) != 1:
         raise EtqError(f"a report is of one capture or of two sides, not of {len(captures)}; of many, see trends")
-    _check(options, ())
-    return assemble(report_of(warehouse, captures[0], unit))
+    _check(options, single.OPTIONS)
+    return assemble(single.report_of(warehouse, captures[0], unit, **options))
 
 
 def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
@@ -102,5 +102,4 @@ def _put(page: str, path: str | os.PathLike[str]) -> None:
 def _check(options: dict[str, Any], known: Sequence[str]) -> None:
     strange = sorted(set(options) - set(known))
     if strange:
-        there = f"it takes {', '.join(known)}" if known else "one of two sides does"
-        raise EtqError(f"this report takes no {strange[0]}; {there}")
+        raise EtqError(f"this report takes no {strange[0]}; it takes {', '.join(known)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq.report.columns import Table, ask
 from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
+from etq.runs import check_method, left_out
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
@@ -21,7 +22,7 @@ VIEWS: Final = (
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
     "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
     "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",
-    "timeline", "trace_recommendations",
+    "timeline", "trace_recommendations", "typical_runs",
 )  # fmt: skip
 
 
@@ -32,6 +33,8 @@ class Asked:
     warehouse: Warehouse
     capture: str
     unit: str | None
+    method: str | None
+    runs: str
     name: str
     format: str
     record: str | None
@@ -45,21 +48,35 @@ class Asked:
         return self.format == "torch_trace"
 
     def table(self, query: str, **parameters: Any) -> Table:
-        """The answer to a query about $capture; `$unit` is the unit asked for."""
+        """The answer to a query about $capture; `$unit`, `$method` and `$basis` (of runs) are those asked for."""
         given: dict[str, Any] = {"capture": self.capture, **parameters}
-        if "$unit" in query:
-            given["unit"] = self.unit
+        for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
+            if f"${name}" in query:
+                given[name] = value
         return ask(self.warehouse, query, **given)
 
 
-def report_of(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> Report:
-    """The report of one capture. Raises `QueryError` where there is no such capture or unit."""
-    asked = _asked(warehouse, capture, unit)
+# What `report_of` takes beside the unit.
+OPTIONS: Final = ("method", "runs")
+
+
+def report_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    unit: str | None,
+    method: str | None = None,
+    runs: str = "typical",
+) -> Report:
+    """The report of one capture: of the runs of one `method`, or all; of `typical` runs, or `all`.
+
+    Raises `QueryError` where there is no such capture or unit, and `EtqError` for a method that no run is of.
+    """
+    asked = _asked(warehouse, capture, unit, method, runs)
     sections = [section for make in SECTIONS if (section := make(asked)) is not None]
     return Report("capture", asked.name, sections)
 
 
-def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> Asked:
+def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Asked:
     found = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """
         SELECT
@@ -77,13 +94,14 @@ def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None) -> As
         WHERE c.capture_id = $capture_id
     """
     [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
-    return Asked(warehouse, found.sha256, unit, *row)
+    check_method(warehouse, found.sha256, method)
+    return Asked(warehouse, found.sha256, unit, method, runs, *row)
 
 
 def _headline(asked: Asked) -> Section:
     of_capture = "capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture)"
     tables = {
-        "numbers": asked.table("FROM headline($capture, unit := $unit)"),
+        "numbers": asked.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
         "capture": asked.table("FROM capture_summary AS s WHERE s.sha256 = $capture[:12]"),
         "labels": asked.table(f"SELECT l.key, l.value FROM labels AS l WHERE l.{of_capture} ORDER BY l.key"),
         "metrics": asked.table(
@@ -95,18 +113,35 @@ def _headline(asked: Asked) -> Section:
         tables["coverage"] = asked.table(
             """
             SELECT sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated
-            FROM delegate_coverage($capture) AS d
+            FROM delegate_coverage($capture, method := $method, runs := $basis) AS d
             """
         )
     if asked.is_trace:
         tables["steps"] = asked.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
     if asked.has_devices:
         tables["devices"] = asked.table("FROM gpu_utilization($capture)")
-    return Section("headline", "Overview", tables, {"name": asked.name, "is_trace": asked.is_trace})
+    facts = {"name": asked.name, "is_trace": asked.is_trace, "runs": asked.runs}
+    return Section("headline", "Overview", tables, facts, _basis(asked))
+
+
+def _basis(asked: Asked) -> str | None:
+    """Which runs the page is of."""
+    texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
+    if asked.runs == "typical":
+        text = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
+        if text is not None:
+            texts.append(f"All times and shares on this page are of typical runs: {text}.")
+    elif asked.has_executes:
+        texts.append("All times and shares on this page are of all runs.")
+    return " ".join(texts) or None
 
 
 def _advice(asked: Asked) -> Section:
-    query = "FROM trace_recommendations($capture)" if asked.is_trace else "FROM advice($capture, unit := $unit)"
+    query = (
+        "FROM trace_recommendations($capture)"
+        if asked.is_trace
+        else "FROM advice($capture, unit := $unit, method := $method, runs := $basis)"
+    )
     found = asked.table(query)
     return Section(
         "advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say."
@@ -132,22 +167,22 @@ def _breakdown(asked: Asked) -> Section | None:
         return Section("breakdown", "Where the time goes", missing=missing)
     note = None
     if asked.has_record:
-        leaves = asked.table("FROM module_ops($capture, unit := $unit)")
+        leaves = asked.table("FROM module_ops($capture, unit := $unit, method := $method, runs := $basis)")
     else:
         leaves = asked.table(
             """
             SELECT
                 CASE WHEN starts_with(o.op, '(') THEN o.op ELSE '' END AS module_path,
-                o.op, o.kind, o.calls, o.total AS own, o.share_percent, o.unit
-            FROM op_totals($capture, unit := $unit) AS o
+                o.method, o.op, o.kind, o.calls, o.total AS own, o.share_percent, o.unit
+            FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
             WHERE o.share_percent IS NOT NULL
             """
         )
         note = _without_record(asked, "which modules its ops belong to")
     parts = asked.table(
         """
-        SELECT b.component, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
-        FROM execute_breakdown($capture, unit := $unit) AS b
+        SELECT b.component, b.method, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
+        FROM execute_breakdown($capture, unit := $unit, method := $method, runs := $basis) AS b
         """
     )
     facts = {"separator": ".", "what": "own time within the executes", "leaves": "kernels"}
@@ -175,7 +210,7 @@ MOST_RUNS: Final = 20_000
 RUNS: Final = """
     SELECT
         t.run_index, t.execute, t.is_warm_up, t.is_outlier, t.block_median, t.unit, count(*) OVER () AS all_runs
-    FROM run_times($capture, unit := $unit) AS t
+    FROM run_times($capture, unit := $unit, method := $method) AS t
     QUALIFY
         t.is_warm_up
         OR t.is_outlier
@@ -197,14 +232,14 @@ def _ops(asked: Asked) -> Section | None:
         return Section("calls", "Ops", {"rows": ops}) if ops.length else None
     ops = asked.table(
         """
-        SELECT o.op, o.kind, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
-        FROM op_totals($capture, by := 'instance', unit := $unit) AS o
+        SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        FROM op_totals($capture, by := 'instance', unit := $unit, method := $method, runs := $basis) AS o
         """
     )
     families = asked.table(
         """
-        SELECT o.op, o.kind, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
-        FROM op_totals($capture, unit := $unit) AS o
+        SELECT o.op, o.kind, o.method, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
         """
     )
     return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
@@ -226,7 +261,11 @@ def _modules(asked: Asked) -> Section | None:
         return None
     if not asked.has_record:
         return Section("modules", "Modules", missing=_without_record(asked, "which module an op belongs to"))
-    return Section("modules", "Modules", {"rows": asked.table("FROM module_totals($capture, unit := $unit)")})
+    return Section(
+        "modules",
+        "Modules",
+        {"rows": asked.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")},
+    )
 
 
 def _sources(asked: Asked) -> Section | None:
@@ -234,7 +273,11 @@ def _sources(asked: Asked) -> Section | None:
         return None
     if not asked.has_record:
         return Section("sources", "Source lines", missing=_without_record(asked, "which line an op comes from"))
-    return Section("sources", "Source lines", {"rows": asked.table("FROM source_totals($capture, unit := $unit)")})
+    return Section(
+        "sources",
+        "Source lines",
+        {"rows": asked.table("FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)")},
+    )
 
 
 def _events(asked: Asked) -> Section | None:
@@ -244,7 +287,7 @@ def _events(asked: Asked) -> Section | None:
     events = asked.table(
         """
         SELECT
-            p.block_index, p.event_block_name, p.slot, p.occurrence, p.event_name, s.kind,
+            p.block_index, p.event_block_name, p.method, p.slot, p.occurrence, p.event_name, s.kind,
             CASE WHEN s.chain_index <> -1 THEN p.instruction_id END AS instruction_id, p.runs,
             max(p.value) FILTER (WHERE p.quantile = 0.05) AS p5,
             max(p.value) FILTER (WHERE p.quantile = 0.25) AS p25,
@@ -253,7 +296,9 @@ def _events(asked: Asked) -> Section | None:
             max(p.value) FILTER (WHERE p.quantile = 0.95) AS p95,
             max(p.value) FILTER (WHERE p.quantile = 0.99) AS p99,
             p.unit
-        FROM percentiles($capture, quantiles := [0.05, 0.25, 0.5, 0.75, 0.95, 0.99], unit := $unit) AS p
+        FROM percentiles(
+            $capture, quantiles := [0.05, 0.25, 0.5, 0.75, 0.95, 0.99], unit := $unit, method := $method, runs := $basis
+        ) AS p
         JOIN captures AS c ON c.sha256 = $capture
         JOIN signatures AS s ON s.capture_id = c.capture_id AND s.block_index = p.block_index AND s.slot = p.slot
         GROUP BY ALL
@@ -265,7 +310,11 @@ def _events(asked: Asked) -> Section | None:
     if not events.length:
         return None
     bars = asked.table(
-        "SELECT h.* EXCLUDE (unit) FROM event_histogram($capture, unit := $unit) AS h LIMIT $most",
+        """
+        SELECT h.* EXCLUDE (unit)
+        FROM event_histogram($capture, unit := $unit, method := $method, runs := $basis) AS h
+        LIMIT $most
+        """,
         most=MOST_EVENTS * 25,
     )
     note = f"The {MOST_EVENTS:,} longest events." if events.length == MOST_EVENTS else None
@@ -279,9 +328,9 @@ MOST_EVENTS: Final = 5000
 # Calls of delegates, with the backend where a record names it.
 DELEGATE_CALLS: Final = """
     SELECT
-        d.block_index, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops, d.copies,
-        d.layout, d.unaccounted, d.share_percent, d.unit
-    FROM delegate_totals($capture, unit := $unit) AS d
+        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops,
+        d.copies, d.layout, d.unaccounted, d.share_percent, d.unit
+    FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis) AS d
     JOIN captures AS c ON c.sha256 = $capture
     LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index
     LEFT JOIN delegates AS g
@@ -299,7 +348,7 @@ def _coverage(asked: Asked) -> Section | None:
     if not asked.has_record:
         missing = _without_record(asked, "what delegates took, and what fell back")
         return Section("coverage", "Delegate coverage", tables, missing=missing)
-    tables["rows"] = asked.table("FROM delegate_coverage($capture, unit := $unit)")
+    tables["rows"] = asked.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
     return Section("coverage", "Delegate coverage", tables)
 
 

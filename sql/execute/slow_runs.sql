@@ -128,7 +128,7 @@ SELECT
     (m.slow - m.typical) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS excess,
     100 * (m.slow - m.typical)
-    / nullif(fsum(m.slow - m.typical) OVER (PARTITION BY m.block_index), 0)
+    / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index), 0)
         AS excess_percent,
     m.slow / nullif(m.typical, 0) AS ratio,
     m.typical_runs,

@@ -59,6 +59,7 @@ etq.section("breakdown", (parent, tables, facts) => {
     parent.append(etq.element("h3", { text: "What an execute is made of" }));
     etq.table(parent, tables.parts, [
       { name: "component" },
+      ...etq.methodOf(tables.parts),
       { name: "per_execute", title: "an execute", unit, numeric: true },
       { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
       { name: "total", unit, numeric: true },
@@ -76,12 +77,13 @@ function hasMarked(nodes, id, marked) {
 // Nodes with their place: the root first, then each module's parts, the largest first, what is in parentheses last.
 function tree(leaves, separator) {
   const root = node("all", "", "", 0);
+  const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
   for (const row of leaves.rows()) {
     const own = Math.max(leaves.get(row, "own") ?? 0, 0);
     const path = leaves.get(row, "module_path") ?? "";
     const [op, kind] = [leaves.get(row, "op"), leaves.get(row, "kind")];
     const isApart = path.startsWith("(");
-    let at = root;
+    let at = hasMethods ? child(root, leaves.get(row, "method"), "", "module", "method") : root;
     const parts = path === "" ? [] : isApart ? [path] : path.split(separator);
     parts.forEach((part, level) => {
       at = child(at, part, isApart ? "" : parts.slice(0, level + 1).join(separator), isApart ? "framework" : "module");

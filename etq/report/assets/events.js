@@ -42,6 +42,7 @@ etq.section("events", (parent, { events, bars }) => {
   const percentiles = ["p5", "p25", "p50", "p75", "p95", "p99"].map((name) => ({ name, unit, numeric: true }));
   etq.table(parent, events, [
     { name: "event_name", title: "event" },
+    ...etq.methodOf(events),
     { name: "instruction_id", title: "instruction", numeric: true },
     ...percentiles,
     { name: "runs", numeric: true },

@@ -52,7 +52,7 @@ etq.section("headline", (parent, tables, facts) => {
 
 const NAMES = { "first run excess": "first run, on top" };
 const MEANINGS = {
-  execute: "Method::execute, median of the runs without the one that warms up",
+  execute: "Method::execute, median of the runs",
   load: "Program::load_method",
   "first run excess": "what the first run takes more than the median of the others",
   "framework tax": "part of execute beside the work of kernels and delegates, median",

@@ -2,13 +2,17 @@
 
 const share = (name = "share_percent") => ({ name, title: "share", numeric: true, share: true, as: etq.percent });
 const times = (unit, ...names) => names.map(([name, title, meaning]) => ({ name, title: title ?? name, unit, numeric: true, meaning }));
+// The method, where rows are of several.
+const methodOf = (rows) => (new Set(rows.list("method")).size > 1 ? [{ name: "method" }] : []);
+etq.methodOf = methodOf;
 const unitOf = (rows) => rows.list("unit").find((unit) => unit !== null) ?? null;
 
 etq.section("ops", (parent, { rows, instances }) => {
   const columns = (table, ...more) => [
     { name: "op" },
+    ...methodOf(table),
     ...more,
-    ...times(unitOf(table), ["total", "total", "own time over all runs"]),
+    ...times(unitOf(table), ["total", "total", "self time over the runs"]),
     share(),
     { name: "calls", numeric: true },
     ...times(unitOf(table), ["avg", "mean"], ["min"], ["max"]),
@@ -46,6 +50,7 @@ etq.section("kernels", (parent, { rows }) => {
 etq.section("modules", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
+    ...methodOf(rows),
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
     ...times(unit, ["total", "with modules within"]),
     share(),
@@ -69,6 +74,7 @@ etq.section("module_calls", (parent, { rows }) => {
 etq.section("sources", (parent, { rows }) => {
   etq.table(parent, rows, [
     { name: "source", title: "line" },
+    ...methodOf(rows),
     ...times(unitOf(rows), ["total"]),
     share(),
     { name: "calls", numeric: true },
@@ -82,6 +88,7 @@ etq.section("coverage", (parent, { rows, calls }) => {
   const unit = unitOf(calls);
   etq.table(parent, calls, [
     { name: "backend" },
+    ...methodOf(calls),
     { name: "instruction_id", title: "instruction", numeric: true },
     ...times(unit, ["total"]),
     share(),

@@ -1,0 +1,244 @@
+"""Ops, modules and events of several methods in one capture are told apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import etq
+from etq.cli import main
+from etq.warehouse import Warehouse
+from tests.builders import Run, dump, execute, framework, kernel, run
+from tests.conftest import CAPTURES
+from tests.empty import empty_warehouse
+from tests.sql.test_views import assert_query
+
+MULTIMETHOD = CAPTURES / "multimethod"
+
+
+def forward(start: int = 0) -> Run:
+    """Two kernels: addmm of 100 ticks, then relu of 20, in an execute of 130."""
+    return run(
+        "Execute",
+        kernel("addmm", start + 5, start + 105, instruction=0),
+        kernel("relu", start + 105, start + 125, instruction=1),
+        execute(start, start + 130),
+    )
+
+
+def decode(start: int = 0) -> Run:
+    """The same instructions call other kernels but the first, which takes 10 ticks, in an execute of 50."""
+    return run(
+        "Execute",
+        kernel("addmm", start + 5, start + 15, instruction=0),
+        kernel("sigmoid", start + 15, start + 45, instruction=1),
+        execute(start, start + 50),
+    )
+
+
+def prefix(start: int = 0) -> Run:
+    """The first kernel of `forward` alone, without a jump around the others: another program."""
+    return run("Execute", kernel("addmm", start + 5, start + 15, instruction=0), execute(start, start + 20))
+
+
+def branch(name: str, instruction: int) -> Run:
+    """One branch of a program that jumps: its kernel stands at an instruction of its own."""
+    return run(
+        "Execute",
+        framework("JF_CALL", 1, 2),
+        kernel(name, 10, 30, instruction=instruction),
+        execute(0, 40),
+    )
+
+
+def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
+    assert_query(
+        """SELECT op, method, instruction_id, calls, avg, share_percent
+        FROM op_totals('test', by := 'instance', unit := 'ns') WHERE kind = 'kernel' ORDER BY method, instruction_id""",
+        """
+        op,method,instruction_id,calls,avg,share_percent
+        native_call_addmm.out,Execute #1,0,2,100.0,55.55555555555556
+        native_call_relu.out,Execute #1,1,2,20.0,11.11111111111111
+        native_call_addmm.out,Execute #2,0,2,10.0,5.555555555555555
+        native_call_sigmoid.out,Execute #2,1,2,30.0,16.666666666666668
+        """,
+        forward(),
+        decode(),
+        forward(),
+        decode(),
+    )
+
+
+def test_one_program_alone_can_be_asked_for() -> None:
+    assert_query(
+        """SELECT op, calls, avg, share_percent
+        FROM op_totals('test', unit := 'ns', method := 'Execute #2') ORDER BY total DESC, op DESC""",
+        """
+        op,calls,avg,share_percent
+        sigmoid,1,30.0,60.0
+        addmm,1,10.0,20.0
+        (unattributed),1,10.0,20.0
+        """,
+        forward(),
+        decode(),
+    )
+
+
+def test_programs_of_the_same_first_kernels_without_jumps_are_two() -> None:
+    assert_query(
+        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
+        """
+        scope,runs
+        Execute #1,2
+        Execute #2,1
+        """,
+        forward(),
+        prefix(),
+        forward(),
+    )
+
+
+def test_branches_of_a_program_are_one() -> None:
+    assert_query(
+        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
+        """
+        scope,runs
+        Execute,3
+        """,
+        branch("sin", 3),
+        branch("cos", 5),
+        branch("sin", 3),
+    )
+
+
+def test_steps_that_execute_one_instruction_each_are_of_one_program() -> None:
+    assert_query(
+        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
+        """
+        scope,runs
+        Step,2
+        """,
+        run("Step", kernel("add", 1, 2, instruction=0), framework("Method::step", 0, 3)),
+        run("Step", kernel("mul", 1, 2, instruction=1), framework("Method::step", 0, 3)),
+    )
+
+
+def test_the_parts_of_each_program_are_told_by_its_executes() -> None:
+    assert_query(
+        """SELECT component, method, per_execute, share_percent
+        FROM execute_breakdown('test', unit := 'ns') ORDER BY method, component""",
+        """
+        component,method,per_execute,share_percent
+        kernels,Execute #1,120.0,77.41935483870968
+        rest,Execute #1,10.0,6.451612903225806
+        kernels,Execute #2,40.0,12.903225806451612
+        rest,Execute #2,10.0,3.225806451612903
+        """,
+        forward(),
+        decode(),
+        forward(),
+    )
+
+
+def test_the_tree_has_a_level_of_methods() -> None:
+    assert_query(
+        "SELECT depth, name, kind, total FROM time_tree('test', unit := 'ns') ORDER BY node_index",
+        """
+        depth,name,kind,total
+        0,total,total,180.0
+        1,Execute #1,run,130.0
+        2,addmm,kernel,100.0
+        2,relu,kernel,20.0
+        2,(unattributed),rest,10.0
+        1,Execute #2,run,50.0
+        2,sigmoid,kernel,30.0
+        2,addmm,kernel,10.0
+        2,(unattributed),rest,10.0
+        """,
+        forward(),
+        decode(),
+    )
+
+
+@pytest.fixture(scope="module")
+def linked() -> Warehouse:
+    warehouse = empty_warehouse()
+    record = warehouse.ingest_record(MULTIMETHOD / "multimethod.etrecord")
+    capture = warehouse.ingest(MULTIMETHOD / "multimethod_100runs.etdp")
+    warehouse.link(capture, record)
+    return warehouse
+
+
+def executes(warehouse: Warehouse) -> dict[str, int]:
+    """Ticks of all executes by method, from the raw tables."""
+    query = """
+        SELECT r.method, sum(t.elapsed_ticks)::BIGINT
+        FROM event_ticks AS t
+        JOIN signatures AS s USING (capture_id, signature_index)
+        JOIN runs AS r USING (capture_id, run_index)
+        WHERE s.name = 'Method::execute'
+        GROUP BY r.method
+    """
+    return dict(warehouse.rows(query)[1])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT method, sum(own_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(total_ticks)::BIGINT FROM source_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(own_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
+        """SELECT method, sum(total_ticks)::BIGINT
+        FROM op_totals('multimethod_100runs', by := 'instance', runs := 'all') GROUP BY 1""",
+        "SELECT method, sum(total_ticks)::BIGINT FROM execute_breakdown('multimethod_100runs', runs := 'all') GROUP BY 1",
+        """SELECT name, total_ticks FROM time_tree('multimethod_100runs', runs := 'all') WHERE kind = 'method'""",
+    ],
+)
+def test_each_methods_rows_add_up_to_its_executes(linked: Warehouse, query: str) -> None:
+    assert executes(linked).keys() == {"encode", "decode"}
+    assert dict(linked.rows(query)[1]) == executes(linked)
+
+
+def test_each_method_has_a_root_module(linked: Warehouse) -> None:
+    query = """
+        SELECT m.method, m.module_class FROM module_totals('multimethod_100runs') AS m
+        WHERE m.module_path = '' ORDER BY m.method
+    """
+    assert linked.rows(query)[1] == [("decode", "__main__.Dec"), ("encode", "__main__.Enc")]
+
+
+@pytest.mark.parametrize("method", ["encode", "decode"])
+@pytest.mark.parametrize(
+    "view", ["op_totals", "module_totals", "source_totals", "module_ops", "execute_breakdown", "inspector_events"]
+)
+def test_a_method_alone_is_what_a_capture_of_it_alone_would_tell(linked: Warehouse, view: str, method: str) -> None:
+    of_all = f"FROM {view}('multimethod_100runs', runs := 'all') AS v WHERE v.method = $method"
+    alone = f"FROM {view}('multimethod_100runs', runs := 'all', method := $method) AS v"
+    kept = "SELECT v.* EXCLUDE (share_percent)" if view != "inspector_events" else "SELECT v.*"
+    assert linked.rows(f"{kept} {of_all}", method=method)[1] == linked.rows(f"{kept} {alone}", method=method)[1] != []
+
+
+def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() -> None:
+    path = str(MULTIMETHOD / "multimethod_100runs.etdp")
+    both = CliRunner().invoke(main, ["ops", path, "--by", "instance"])
+    assert "method" in both.stdout.splitlines()[0]
+    one = CliRunner().invoke(main, ["ops", path, "--by", "instance", "--format", "json", "--method", "Execute #1"])
+    assert {row["method"] for row in json.loads(one.stdout)} == {"Execute #1"}
+    single = CliRunner().invoke(main, ["ops", str(CAPTURES / "mlp" / "mlp.etdp")])
+    assert "method" not in single.stdout.splitlines()[0]
+    wrong = CliRunner().invoke(main, ["ops", path, "--method", "forward"])
+    assert (wrong.exit_code, wrong.stderr) == (
+        1,
+        "Error: no run is of method 'forward'; the methods are Default, Execute #1, Execute #2\n",
+    )
+
+
+def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
+    untraced = dump(run("Execute", execute(0, 60)), run("Execute", execute(0, 120)))
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(forward(), decode()), name="traced")
+        warehouse.ingest(untraced, name="untraced")
+        rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
+    assert rows == [(None, "the baseline does not tell methods apart")] * 2

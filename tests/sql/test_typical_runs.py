@@ -1,0 +1,173 @@
+"""Which runs are typical, and what leaving out the others does to the views that put runs together."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import etq
+from etq.cli import main
+from etq.warehouse import Warehouse
+from tests.builders import Run, dump, execute, kernel, run
+from tests.empty import empty_warehouse
+from tests.sql.test_views import assert_query
+
+
+def timed(ticks: int, share: float = 0.5) -> Run:
+    """A run of two kernels, of which the first takes this share of an execute."""
+    middle = round(ticks * share)
+    return run(
+        "Execute",
+        kernel("addmm", 0, middle, instruction=0),
+        kernel("relu", middle, ticks, instruction=1),
+        execute(0, ticks),
+    )
+
+
+def typical_by_hand(ticks: list[int]) -> list[bool]:
+    """The rule again, in numpy: Tukey's outer fences of the logarithms, of all runs but the first, at least 10 %."""
+    if len(ticks) < 4:
+        return [True] * len(ticks)
+    logs = np.log(np.maximum(ticks, 1))
+    lower, upper = np.quantile(logs[1:], [0.25, 0.75])
+    room = max(3 * (upper - lower), math.log(1.1))
+    return [bool(lower - room <= each <= upper + room) for each in logs]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
+def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(*map(timed, ticks)), name="test")
+        found = [each for (each,) in warehouse.rows("SELECT r.is_typical FROM runs AS r ORDER BY r.run_index")[1]]
+    # On the very fence, the last digit of a logarithm decides.
+    logs = np.log(np.maximum(ticks, 1))
+    expected = typical_by_hand(ticks)
+    if len(ticks) >= 4:
+        lower, upper = np.quantile(logs[1:], [0.25, 0.75])
+        room = max(3 * (upper - lower), math.log(1.1))
+        near = [min(abs(each - lower + room), abs(each - upper - room)) < 1e-12 for each in logs]
+        assert [a for a, on in zip(found, near, strict=True) if not on] == [
+            a for a, on in zip(expected, near, strict=True) if not on
+        ]
+    else:
+        assert found == expected
+
+
+def test_blocks_and_phases_are_judged_apart() -> None:
+    with empty_warehouse() as warehouse:
+        slow = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000)) for _ in range(5)]
+        runs = [timed(100) for _ in range(8)]
+        warehouse.ingest(dump(*runs, *slow), name="blocks")
+        assert warehouse.rows("SELECT bool_and(r.is_typical) FROM runs AS r")[1] == [(True,)]
+        warehouse.ingest(dump(*[timed(100 if at % 8 else 300) for at in range(32)]), name="phases")
+        query = "SELECT count(*) FILTER (WHERE NOT r.is_typical) FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name = 'phases'"
+        assert warehouse.rows(query)[1] == [(4,)]
+        warehouse.phase("phases", "prefill", runs=[0, 8, 16, 24])
+        warehouse.phase("phases", "decode", runs=[at for at in range(32) if at % 8])
+        assert warehouse.rows(query)[1] == [(0,)]
+
+
+# 80 runs of 100 ticks, and 19 of 700 in which the first kernel takes 650 instead of 50.
+SLOW = [timed(100)] + [timed(700, 650 / 700) if at % 5 == 4 and at < 95 else timed(100) for at in range(98)]
+
+
+@pytest.fixture(scope="module")
+def slow() -> Warehouse:
+    warehouse = empty_warehouse()
+    warehouse.ingest(dump(*SLOW), name="test")
+    return warehouse
+
+
+def test_what_is_left_out_is_told(slow: Warehouse) -> None:
+    query = """
+        SELECT t.method, t.all_runs, t.typical, t.slower, t.faster, t.typical_execute, t.all_execute, t.other_percent
+        FROM typical_runs('test', unit := 'ns') AS t
+    """
+    # (80 * 100 + 19 * 700) / 99, and 19 * 700 of it
+    assert slow.rows(query)[1] == [
+        ("Execute", 99, 80, 19, 0, 100.0, pytest.approx(21300 / 99), pytest.approx(100 * 13300 / 21300))
+    ]
+
+
+def test_tiles_parts_and_shares_are_of_the_same_runs(slow: Warehouse) -> None:
+    execute_tile = "SELECT h.value, h.runs FROM headline('test', unit := 'ns') AS h WHERE h.number = 'execute'"
+    assert slow.rows(execute_tile)[1] == [(100.0, 80)]
+    parts = "SELECT sum(b.per_execute), sum(b.share_percent) FROM execute_breakdown('test', unit := 'ns') AS b"
+    assert slow.rows(parts)[1] == [(100.0, 100.0)]
+    ops = "SELECT o.op, o.avg, o.calls, o.share_percent FROM op_totals('test', unit := 'ns') AS o WHERE o.kind = 'kernel' ORDER BY o.op"
+    assert slow.rows(ops)[1] == [("addmm", 50.0, 80, 50.0), ("relu", 50.0, 80, 50.0)]
+    ops = ops.replace("'ns'", "'ns', runs := 'all'")
+    all_runs = [("addmm", (80 * 50 + 19 * 650) / 99, 99), ("relu", 50.0, 99)]
+    assert [row[:3] for row in slow.rows(ops)[1]] == [(op, pytest.approx(avg), calls) for op, avg, calls in all_runs]
+
+
+def test_slow_runs_tell_which_op_grew(slow: Warehouse) -> None:
+    query = """
+        SELECT s.op, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.typical_runs, s.slow_runs
+        FROM slow_runs('test', unit := 'ns') AS s WHERE s.kind = 'kernel' ORDER BY s.instruction_id
+    """
+    assert slow.rows(query)[1] == [
+        ("native_call_addmm.out", 0, 50.0, 650.0, 600.0, 100.0, 13.0, 80, 19),
+        ("native_call_relu.out", 1, 50.0, 50.0, 0.0, 0.0, 1.0, 80, 19),
+    ]
+
+
+def test_views_that_equal_the_inspectors_stay_over_all_runs(slow: Warehouse) -> None:
+    query = "SELECT len(i.raw) FROM inspector_events('test') AS i WHERE i.event_name = 'Method::execute'"
+    assert slow.rows(query)[1] == [(99,)]
+    query = "SELECT k.calls FROM key_averages('test') AS k WHERE k.name = 'addmm'"
+    assert slow.rows(query)[1] == [(99,)]
+
+
+def test_advice_tells_of_slow_runs(slow: Warehouse) -> None:
+    query = "SELECT a.finding, a.share_percent FROM advice('test', unit := 'ns') AS a WHERE a.rule = 'slow runs'"
+    # 19 runs of 700 instead of 100, of 21,300 in all
+    [(finding, share)] = slow.rows(query)[1]
+    assert finding.startswith(
+        "19 of 99 runs took longer than typical, the slowest 700 ns against 100 ns: 54 % of all time"
+    )
+    assert share == pytest.approx(100 * 19 * 600 / 21300)
+
+
+def test_other_words_are_refused() -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(dump(timed(100)), name="test")
+        with pytest.raises(etq.QueryError, match="runs is 'typical' or 'all', not 'some'"):
+            warehouse.rows("FROM op_totals('test', runs := 'some')")
+
+
+def test_commands_say_how_many_runs_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "run.etdp"
+    path.write_bytes(dump(*SLOW))
+    shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json"])
+    assert json.loads(shown.stdout)[0]["calls"] == 80
+    assert shown.stderr == (
+        "Note: 80 of 99 runs are typical and counted; the others have 62.4 % of the time of all (an execute takes "
+        "100 ns on average, with them 215.2); --runs all counts all, etq slow shows what slow runs do differently\n"
+    )
+    shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json", "--runs", "all"])
+    assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")
+
+
+def test_warm_ups_and_outliers_are_told_from_typical_runs() -> None:
+    assert_query(
+        "SELECT run_index, execute, is_warm_up, is_typical, is_outlier, block_median FROM run_times('test', unit := 'ns')",
+        """
+        run_index,execute,is_warm_up,is_typical,is_outlier,block_median
+        0,400.0,True,False,False,100.0
+        1,100.0,False,True,False,100.0
+        2,100.0,False,True,False,100.0
+        3,100.0,False,True,False,100.0
+        4,100.0,False,True,False,100.0
+        5,300.0,False,False,True,100.0
+        """,
+        *[timed(each) for each in (400, 100, 100, 100, 100, 300)],
+    )
