@@ -126,7 +126,9 @@ owned AS (
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
+    FROM _self_times(
+        _capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
+    ) AS t
     CROSS JOIN asked AS a
     JOIN given AS g ON g.run_index = t.run_index AND g.is_steady
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
@@ -134,7 +136,8 @@ owned AS (
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL AND t.is_added
-    GROUP BY r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework
+    GROUP BY
+        r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework
 ),
 readers AS (
     SELECT n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant

@@ -85,7 +85,8 @@ CREATE MACRO _is_chosen(
         WHEN runs = 'typical' THEN is_typical
         WHEN runs = 'all' THEN true
         ELSE error(
-            'runs is ''typical'' or ''all'', not ' || coalesce('''' || runs || '''', 'NULL')
+            'runs is ''typical'' or ''all'', not '
+            || coalesce('''' || runs || '''', 'NULL')
         )
     END
 );

@@ -70,7 +70,9 @@ device AS (
         count(*) AS calls,
         sum(t.self_ticks)::DOUBLE AS ticks
     FROM asked AS k
-    CROSS JOIN _self_times(_capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
+    CROSS JOIN _self_times(
+        _capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
+    ) AS t
     JOIN signatures AS s
         ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index
     JOIN signature_ops AS o

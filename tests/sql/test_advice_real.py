@@ -32,14 +32,14 @@ def linked() -> Any:
             ["framework tax medium", "first run medium", "coarse clock medium", "fallback kernels low"],
         ),
         ("convnet_100runs", ["nothing delegated high", "dominating op medium"]),
-        ("convnet_xnn_100runs", ["outlier runs high", "coarse clock medium", "variance medium", "first run low"]),
+        ("convnet_xnn_100runs", ["slow runs high", "coarse clock medium", "variance medium", "first run low"]),
         (
             "transformer_100runs",
-            ["nothing delegated high", "copies high", "framework tax medium", "outlier runs medium", "first run low"],
+            ["nothing delegated high", "copies high", "framework tax medium", "slow runs medium", "first run low"],
         ),
         (
             "demo_int_100runs",
-            ["outlier runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
+            ["slow runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
         ),
         ("maploop_100runs", ["framework tax medium", "half-written medium", "first run low"]),
     ],
@@ -50,23 +50,26 @@ def test_real_captures(linked: Warehouse, capture: str, rules: list[str]) -> Non
 
 
 def test_numbers_are_those_of_the_views(linked: Warehouse) -> None:
-    """These captures have no outliers, so that steady runs are those that --skip-first 1 leaves: 4."""
-    ops = linked.op_totals("transformer", skip_first=1, unit="ns").fetchall()
+    """Advice, tables and medians are of the same runs: the typical ones, 5 of the transformer's and 4 of demo_int's."""
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        return linked.rows(query)[1]
+
+    ops = rows("SELECT o.op, o.total, o.share_percent FROM op_totals('transformer', unit := 'ns') AS o")
     copies = ("permute_copy", "expand_copy", "split_with_sizes_copy", "_clone_dim_order", "view_copy")
     row = said(linked, "transformer")["copies"]
-    assert row["time_at_stake"] == pytest.approx(sum(op[4] for op in ops if op[0] in copies) / 4)
-    assert row["share_percent"] == pytest.approx(sum(op[8] for op in ops if op[0] in copies))
-    tax = linked.sql("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', skip_first := 1)")
-    assert said(linked, "transformer")["framework tax"]["time_at_stake"] == tax.fetchall()[0][0]
-    coverage = linked.delegate_coverage("demo_int", skip_first=1, unit="ns").fetchall()
+    assert row["time_at_stake"] == pytest.approx(sum(op[1] for op in ops if op[0] in copies) / 5)
+    assert row["share_percent"] == pytest.approx(sum(op[2] for op in ops if op[0] in copies))
+    tax = rows("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', runs := 'typical')")
+    assert said(linked, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
+    coverage = rows("SELECT c.total, c.share_percent, c.worst_source FROM delegate_coverage('demo_int', unit := 'ns') AS c")
     row = said(linked, "demo_int")["fallback kernels"]
-    assert row["time_at_stake"] == pytest.approx(sum(each[4] for each in coverage) / 4)
-    assert row["share_percent"] == pytest.approx(sum(each[5] for each in coverage))
-    assert coverage[0][7] in row["evidence"]
-    modules = linked.module_totals("demo_int", skip_first=1, unit="ns").fetchall()
-    [act] = [each for each in modules if each[0] == "act"]
+    assert row["time_at_stake"] == pytest.approx(sum(each[0] for each in coverage) / 4)
+    assert row["share_percent"] == pytest.approx(sum(each[1] for each in coverage))
+    assert coverage[0][2] in row["evidence"]
+    [act] = rows("SELECT m.own, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'")
     row = said(linked, "demo_int")["dominating module"]
-    assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[4] / 4, act[6]))
+    assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))
 
 
 def test_transposed_weights_are_told_from_other_copies(linked: Warehouse) -> None:

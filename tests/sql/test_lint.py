@@ -29,7 +29,7 @@ PARAMETERS = {
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0, NULL) AS r)",
+    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS r)",
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
@@ -108,6 +108,8 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
         "module": "'x'",
         "part_at": "[0]",
     } | EVIDENCE
+    if any(parameter.name == "skip_first" for parameter in each.parameters):
+        arguments |= {"method": "NULL", "runs": "'all'"}
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
     described = warehouse.connection.execute(f"DESCRIBE SELECT * FROM {call}").fetchall()
@@ -119,7 +121,7 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
 def test_tables_are_as_they_are_read(each: SqlObject, warehouse: Warehouse) -> None:
     described = warehouse.connection.execute(f"DESCRIBE {each.name}").fetchall()
     assert [row[:2] for row in described] == [
-        (column.name, (column.type or "").removesuffix(" NOT NULL")) for column in each.columns
+        (column.name, (column.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true")) for column in each.columns
     ]
 
 

@@ -50,14 +50,14 @@ def test_iterations() -> None:
     assert_query(
         "FROM iterations('test')",
         """
-        block_index,block,event_index,event_name,kind,instruction_id,iteration,run_index,duration,unit
-        0,run,0,Method::execute,framework,,0,0,100.05,us
-        0,run,0,Method::execute,framework,,1,2,100.0,us
-        0,run,1,native_call_add.out,kernel,0,0,0,40.15,us
-        0,run,1,native_call_add.out,kernel,0,1,2,40.0,us
-        0,run,2,delegate_execute,delegate_call,1,0,0,40.0,us
-        0,run,2,delegate_execute,delegate_call,1,1,2,40.0,us
-        1,load,0,Method::init,framework,,0,1,7.0,us
+        block_index,block,method,event_index,event_name,kind,instruction_id,iteration,run_index,duration,unit
+        0,run,run,0,Method::execute,framework,,0,0,100.05,us
+        0,run,run,0,Method::execute,framework,,1,2,100.0,us
+        0,run,run,1,native_call_add.out,kernel,0,0,0,40.15,us
+        0,run,run,1,native_call_add.out,kernel,0,1,2,40.0,us
+        0,run,run,2,delegate_execute,delegate_call,1,0,0,40.0,us
+        0,run,run,2,delegate_execute,delegate_call,1,1,2,40.0,us
+        1,load,load,0,Method::init,framework,,0,1,7.0,us
         """,
     )
 

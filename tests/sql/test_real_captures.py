@@ -32,7 +32,7 @@ def executes(warehouse: Warehouse, name: str) -> int:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("view", ["op_totals", "execute_breakdown"])
 def test_breakdowns_add_up_to_the_total_exactly(all_captures: Warehouse, name: str, view: str) -> None:
-    query = f"SELECT coalesce(sum(total_ticks), 0)::BIGINT, sum(share_percent) FROM {view}($name) WHERE share_percent IS NOT NULL"
+    query = f"SELECT coalesce(sum(total_ticks), 0)::BIGINT, sum(share_percent) FROM {view}($name, runs := 'all') WHERE share_percent IS NOT NULL"
     [(ticks, share)] = all_captures.sql(query, name=name).fetchall()
     assert ticks == executes(all_captures, name)
     assert share is None or math.isclose(share, 100, rel_tol=1e-9)
@@ -41,27 +41,27 @@ def test_breakdowns_add_up_to_the_total_exactly(all_captures: Warehouse, name: s
 @pytest.mark.parametrize("by", ["label", "instance"])
 def test_op_totals_add_up_by_whatever(all_captures: Warehouse, by: str) -> None:
     for name in ("mlp_xnn_100runs", "cond_mixed", "mlp_step", "demo_int"):
-        rows = all_captures.op_totals(name, by=by, unit="ns").fetchall()
+        rows = all_captures.op_totals(name, by=by, unit="ns", runs="all").fetchall()
         assert sum(row[-1] for row in rows) == executes(all_captures, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_framework_tax_is_what_work_leaves(all_captures: Warehouse, name: str) -> None:
     rows = all_captures.framework_tax(name, unit="us").fetchall()
-    for _, execute, kernels, delegates, operators, tracing, tax, percent, note, unit in rows:
+    for _, _, execute, kernels, delegates, operators, tracing, tax, percent, note, unit in rows:
         assert unit == "us" and tracing is None
         if note == "no operators traced":
             assert tax is None and name.endswith("method_only")
         else:
             assert math.isclose(execute, kernels + delegates + operators + tax, rel_tol=1e-12)
             assert 0 <= percent <= 100
-    assert math.isclose(sum(row[1] for row in rows), executes(all_captures, name) / 1000, rel_tol=1e-12, abs_tol=1e-9)
+    assert math.isclose(sum(row[2] for row in rows), executes(all_captures, name) / 1000, rel_tol=1e-12, abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_delegates_are_within_their_calls(all_captures: Warehouse, name: str) -> None:
     for row in all_captures.delegate_totals(name, unit="ns").fetchall():
-        _, _, _, calls, total, ops, copies, layout, unaccounted, avg, share, *_ = row
+        _, _, _, _, calls, total, ops, copies, layout, unaccounted, avg, share, *_ = row
         assert total == ops + copies + layout + unaccounted and math.isclose(avg * calls, total, rel_tol=1e-12)
         assert 0 <= share <= 100
 
