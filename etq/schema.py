@@ -162,6 +162,12 @@ MIGRATIONS: Final[dict[int, str]] = {
     ORDER BY v.rowid;
     DROP TABLE _keyless_values;
     """,
+    # Events of captures of then are detached once their file is read again.
+    4: """
+    ALTER TABLE event_ticks ADD COLUMN is_detached BOOLEAN DEFAULT false;
+    ALTER TABLE event_ticks ALTER COLUMN is_detached SET NOT NULL;
+    ALTER TABLE event_ticks ALTER COLUMN is_detached DROP DEFAULT;
+    """,
 }
 
 LAST_KEY: Final = 2**31 - 1
