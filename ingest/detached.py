@@ -70,46 +70,49 @@ def find_detached(
     inside = np.flatnonzero(structure.parent != NOWHERE)
     outer = structure.parent[inside] + before[inside]
     length = clock.durations(start, elapsed)
+    is_too_long = _too_long(inside, outer, length)
     roles = keys.column(Keys.ROLE)
-    delegated = (
-        np.flatnonzero(roles[codes[inside]] == Keys.DELEGATE)
-        if (roles == Keys.DELEGATE).any()
-        else np.zeros(0, np.int64)
-    )
-    detached = np.zeros(len(codes), np.bool_)
-    is_counted = np.ones(len(inside), np.bool_)
-    found = _Delegates(inside[delegated], outer[delegated])
-    is_too_long: Mask | None = None
+    delegated = np.zeros(0, np.int64)
+    if (roles == Keys.DELEGATE).any():
+        delegated = np.flatnonzero(roles[codes[inside]] == Keys.DELEGATE)
+    found = _Delegates(inside[delegated], outer[delegated], len(codes) if len(delegated) else 0)
+    is_out = np.zeros(len(inside), np.bool_)
     if len(delegated):
         found.place(clock, structure, start, elapsed, length, before)
         counts = keys.column(Keys.COUNTS_TICKS)[codes[found.events]].astype(np.bool_)
         is_bare = counts & (start[found.events] == 0) & (found.early | found.late)
-        is_counted[delegated] = counts & ~is_bare
-        is_too_long = _too_long(inside[is_counted], outer[is_counted], length)
-        found.judge(counts & ~is_bare, is_too_long)
-        is_out = (found.causes[found.call_of] != FITS) | is_bare
-        if is_out.any():
-            detached[found.events[is_out]] = True
-            is_counted[delegated] &= ~is_out
-            is_too_long = None
-    if is_too_long is None:
-        is_too_long = _too_long(inside[is_counted], outer[is_counted], length)
+        decides = counts & ~is_bare
+        if not decides.all():
+            is_out[delegated] = ~decides
+            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
+        found.judge(decides, is_too_long)
+        is_misfit = (found.causes[found.call_of] != FITS) | is_bare
+        if is_misfit.any():
+            is_out[delegated] |= is_misfit
+            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
+            delegated = delegated[is_misfit]
+        else:
+            delegated = delegated[:0]
     parents = np.flatnonzero(is_too_long)
-    if len(parents):
-        detached[inside[is_counted & np.isin(outer, parents)]] = True
-    is_any = bool(detached.any())
-    if is_any:
-        _spread(detached, inside, outer, structure.execute + before == np.arange(len(codes)))
-    return Detached(detached if is_any else None, found.events, found.elsewhere, found.calls, found.causes, parents)
+    if not len(parents) and not len(delegated):
+        return Detached(None, found.events, found.elsewhere, found.calls, found.causes, parents)
+    detached = np.zeros(len(codes), np.bool_)
+    detached[inside[delegated]] = True
+    detached[inside[is_too_long[outer] & ~is_out]] = True
+    _spread(detached, inside, outer, structure.execute + before == np.arange(len(codes)))
+    return Detached(detached, found.events, found.elsewhere, found.calls, found.causes, parents)
 
 
 class _Delegates:
     """The delegates' events among some, and how they lie to the calls that contain them."""
 
-    def __init__(self, events: Indexes, outer: Indexes) -> None:
+    def __init__(self, events: Indexes, outer: Indexes, number: int) -> None:
         self.events = events
         self.outer = outer
-        self.calls, self.call_of = np.unique(outer, return_inverse=True)
+        is_call = np.zeros(number, np.bool_)
+        is_call[outer] = True
+        self.calls = np.flatnonzero(is_call)
+        self.call_of = (np.cumsum(is_call) - 1)[outer]
         self.causes = np.zeros(len(self.calls), np.int8)
         self.early = self.late = self.elsewhere = np.zeros(len(events), np.bool_)
 
@@ -181,7 +184,7 @@ class Misfits:
         """Count what was found in some runs, of whose events these are the signatures."""
         if len(found.calls):
             self.calls.update(_counted(signature[found.calls]))
-            for cause in _CAUSES:
+            for cause in _CAUSES if found.causes.any() else ():
                 counts = _counted(signature[found.calls[found.causes == cause]])
                 self.causes.update({(which, cause): number for which, number in counts.items()})
         if len(found.parents):
@@ -217,8 +220,9 @@ class Misfits:
 
 
 def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
-    distinct, counts = np.unique(values, return_counts=True)
-    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
+    counts = np.bincount(values)
+    distinct = np.flatnonzero(counts)
+    return dict(zip(distinct.tolist(), counts[distinct].tolist(), strict=True))
 
 
 def _places(
