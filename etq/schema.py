@@ -162,9 +162,13 @@ MIGRATIONS: Final[dict[int, str]] = {
     ORDER BY v.rowid;
     DROP TABLE _keyless_values;
     """,
+    # Events of captures of then are detached once their file is read again.
     4: """
     ALTER TABLE runs ADD COLUMN scope VARCHAR;
     ALTER TABLE runs ADD COLUMN is_typical BOOLEAN DEFAULT true;
+    ALTER TABLE event_ticks ADD COLUMN is_detached BOOLEAN DEFAULT false;
+    ALTER TABLE event_ticks ALTER COLUMN is_detached SET NOT NULL;
+    ALTER TABLE event_ticks ALTER COLUMN is_detached DROP DEFAULT;
     """,
 }
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest import etdump_rows, signatures
 from etq.ingest.blocks import Blocks, Structure
+from etq.ingest.detached import Misfits, find_detached
 from etq.ingest.dictionary import encode_strings
 from etq.ingest.dumps import Dump, dumps_in_log, find_dumps, is_etdump, is_text
 from etq.ingest.etdump_rows import Place, Runs
@@ -26,7 +27,7 @@ from etq.ingest.etdump_schema import ALLOCATOR, ETDUMP, RUN_DATA
 from etq.ingest.event_keys import NOWHERE, Indexes, Keys
 from etq.ingest.event_slices import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.flatbuffer import REFERENCE, Buffer, Tables
-from etq.ingest.host_clock import WRAP, HostClock
+from etq.ingest.host_clock import HostClock
 from etq.ingest.run_groups import decoded_groups
 
 # Runs whose tables are read at a time: these lie all over the file, and what is read of it stays in memory.
@@ -76,7 +77,7 @@ class _Facts:
     """What is known of a whole file only at its end."""
 
     types: set[int] = field(default_factory=set)
-    # For each signature of a delegate: events, events that start at 0, events that start outside of their call.
+    # For each signature of a delegate: events, events that start at 0, events on another clock than the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
 
@@ -87,6 +88,7 @@ class _Reader:
         self.blocks = Blocks(self.keys)
         self.runs = Runs()
         self.facts = _Facts()
+        self.misfits = Misfits()
         self.findings: list[tuple[str, str]] = []
         self.dumps = 0
 
@@ -166,9 +168,9 @@ class _Reader:
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         before = np.repeat(ends - counts, counts)
         place = Place(np.repeat(np.arange(runs.start, runs.stop), counts), np.arange(len(codes)) - before)
-        self._note_clocks(structure, codes, start, elapsed, before)
+        detached = self._detached(structure, codes, start, elapsed, before)
         chosen = None if self.facts.types == {PROFILE} else type == PROFILE
-        yield "event_ticks", etdump_rows.event_ticks(place, structure, start, elapsed, slices, chosen)
+        yield "event_ticks", etdump_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached)
         base = 0
         for part in slices:
             if len(part.allocations[0]):
@@ -179,33 +181,33 @@ class _Reader:
                 yield "debug_values", etdump_rows.debug_values(place, at, keys, part.values)
             base += len(part.codes)
 
-    def _note_clocks(self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes) -> None:
-        """Note for the signatures of delegates' events how their starts lie to their calls' times."""
+    def _detached(
+        self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
+    ) -> npt.NDArray[np.bool_] | None:
+        """Find the detached events, and note for the signatures of delegates' events on which clock they seem to be."""
+        found = find_detached(self.keys, self.clock, structure, codes, start, elapsed, before)
+        self.misfits.note(found, structure.signature)
         rows = len(self.blocks.signatures)
         if rows > len(self.facts.clocks):
             grown = np.zeros((rows, 3), np.int64)
             grown[: len(self.facts.clocks)] = self.facts.clocks
             self.facts.clocks = grown
         roles = self.keys.column(Keys.ROLE)
-        if not (roles == Keys.DELEGATE).any():
-            return
-        delegate = np.flatnonzero((roles[codes] == Keys.DELEGATE) & (structure.signature != NOWHERE))
-        parent = structure.parent[delegate]
-        call = before[delegate] + np.maximum(parent, 0)
-        since, length = start[delegate] - start[call], elapsed[call]
-        if self.clock.has_wrapped:
-            # A call that the counter's zero falls into, and what starts behind that.
-            since = np.where((length < 0) & (since < 0), since + WRAP, since)
-            length = np.where((length < 0) & (length > -WRAP), length + WRAP, length)
-        outside = (parent != NOWHERE) & ((since < 0) | (since > length))
-        signature = structure.signature[delegate]
-        for column, counted in enumerate((signature, signature[start[delegate] == 0], signature[outside])):
-            self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
+        if (roles == Keys.DELEGATE).any():
+            delegate = np.flatnonzero((roles[codes] == Keys.DELEGATE) & (structure.signature != NOWHERE))
+            signature = structure.signature[delegate]
+            elsewhere = structure.signature[found.delegates[found.elsewhere]]
+            for column, counted in enumerate((signature, signature[start[delegate] == 0], elsewhere)):
+                self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
+        return found.events
 
     def _closing_tables(self) -> Iterator[Batch]:
         yield "runs", self.runs.rows()
         yield "signatures", etdump_rows.signature_rows(self.blocks.signatures, self.facts.clocks)
-        findings = [*self.findings, *self.clock.findings()]
+        rows = self.blocks.signatures
+        names = dict(zip(self.runs.block_index, self.runs.name, strict=True))
+        detached = self.misfits.findings([row.key for row in rows], [names[row.block_index] for row in rows])
+        findings = [*self.findings, *self.clock.findings(), *detached]
         if findings:
             yield "findings", etdump_rows.findings(findings)
         is_debug = self.facts.types & {DEBUG, OUTPUT}

@@ -32,6 +32,7 @@ EVENT_TICKS: Final = pa.schema(
         ("start_ticks", pa.int64()),
         ("elapsed_ticks", pa.int64()),
         ("delegate_metadata", pa.binary()),
+        ("is_detached", pa.bool_()),
     ]
 )
 
@@ -81,8 +82,12 @@ def event_ticks(
     elapsed: Indexes,
     slices: Sequence[EventSlice],
     chosen: Mask | None,
+    detached: Mask | None,
 ) -> pa.RecordBatch:
-    """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata."""
+    """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata.
+
+    `detached` says of all of them which don't count within what contains them (None: none).
+    """
 
     def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
         return numbers((values if chosen is None else values[chosen]).astype(dtype, copy=False))
@@ -93,6 +98,9 @@ def event_ticks(
         return numbers(kept, is_null if is_null.any() else None)
 
     run_index = column(place.run_index, np.int32)
+    is_detached = np.zeros(len(run_index), np.bool_)
+    if detached is not None:
+        is_detached = detached if chosen is None else detached[chosen]
     columns = [
         run_index,
         column(place.event_index, np.int32),
@@ -104,6 +112,7 @@ def event_ticks(
         column(start, np.int64),
         column(elapsed, np.int64),
         _metadata(slices, chosen) if slices else pa.nulls(len(start), pa.binary()),
+        flags(is_detached),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 
@@ -160,7 +169,7 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: De
 
 
 def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The table `signatures`. `clocks` has of each one's events: how many, at start 0, starting outside their call."""
+    """The table `signatures`. `clocks` has of each one's events: how many, at start 0, on another clock."""
     keys = [row.key for row in rows]
     synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
     clock = np.where(synthetic, "synthetic", np.where(2 * clocks[:, 2] > clocks[:, 0], "delegate", "host")).tolist()

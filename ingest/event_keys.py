@@ -27,7 +27,7 @@ class Keys:
     _columns: list[tuple[int, ...]] = field(default_factory=list)
     _table: Indexes | None = None
 
-    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT = range(7)
+    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS = range(8)
     # Roles: what may contain it. OTHER and DELEGATE events first look for the call of their own instruction.
     OTHER, DELEGATE, CALL, CONTAINER = range(4)
 
@@ -44,7 +44,7 @@ class Keys:
     def column(self, which: int) -> Indexes:
         """One attribute of every key: TYPE, GROUP, … as numbered above."""
         if self._table is None:
-            self._table = np.array(self._columns, np.int64).reshape(-1, 7)
+            self._table = np.array(self._columns, np.int64).reshape(-1, 8)
         return self._table[:, which]
 
     def _describe(self, key: EventKey) -> tuple[int, ...]:
@@ -78,4 +78,5 @@ class Keys:
             role,
             wrapper,
             root,
+            int(key.type == PROFILE and signatures.event_value_unit(key, False) == "ticks"),
         )

@@ -58,6 +58,29 @@ class HostClock:
             return self.given_bits
         return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64
 
+    def durations(self, start: Ticks, elapsed: Ticks) -> Ticks:
+        """The durations of events, as the view `events` has them; 0 for impossible ones.
+
+        While nothing tells that the counter has more than 32 bits, it is taken to have 32 here.
+        """
+        if not len(elapsed) or elapsed.min() >= 0:
+            return elapsed
+        if not self._may_wrap():
+            return np.maximum(elapsed, 0)
+        is_turned = (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP)
+        return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
+
+    def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
+        """How long after the start of `outer` events the `inner` ones start, also where zero falls into the outer."""
+        since: Ticks = start[inner] - start[outer]
+        if not self._may_wrap():
+            return since
+        length = elapsed[outer]
+        return np.where((since < 0) & (length < 0) & (length > -WRAP), since + WRAP, since)
+
+    def _may_wrap(self) -> bool:
+        return self.given_bits == 32 or (self.given_bits is None and not self._is_beyond_32_bits)
+
     def findings(self) -> list[tuple[str, str]]:
         """What there is to tell of the file's times, once all of it is seen: (rule, detail)."""
         found = []

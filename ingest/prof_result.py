@@ -18,6 +18,7 @@ import pyarrow as pa
 from etq.ingest import etdump_rows, signatures
 from etq.ingest.arrow import batch, numbers
 from etq.ingest.blocks import Blocks
+from etq.ingest.detached import Misfits, find_detached
 from etq.ingest.etdump_rows import Place, Runs
 from etq.ingest.event_keys import Indexes, Keys
 from etq.ingest.event_slices import PROFILE, EventKey, Ticks
@@ -56,6 +57,7 @@ class _Reader:
         self.blocks = Blocks(self.keys)
         self.checks = Checks(lambda code: self.keys.keys[code].name)
         self.runs = Runs()
+        self.misfits = Misfits()
         self._codes: dict[bytes, Indexes] = {}
 
     def read(self) -> Iterator[Batch]:
@@ -127,7 +129,9 @@ class _Reader:
         self.runs.bundled_input_index += [-1] * len(members)
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         place = Place(first + run, np.arange(len(run)) - before)
-        return etdump_rows.event_ticks(place, structure, start, elapsed, [], None)
+        detached = find_detached(self.keys, self.clock, structure, np.concatenate(codes), start, elapsed, before)
+        self.misfits.note(detached, structure.signature)
+        return etdump_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:
         """The names of a block's allocators by id. Where an id comes twice, the last one counts."""
@@ -159,7 +163,9 @@ class _Reader:
         yield "runs", self.runs.rows()
         found = self.blocks.signatures
         yield "signatures", etdump_rows.signature_rows(found, np.zeros((len(found), 3), np.int64))
-        findings = [*self.checks.findings(), *self.clock.findings()]
+        names = dict(zip(self.runs.block_index, self.runs.name, strict=True))
+        detached = self.misfits.findings([row.key for row in found], [names[row.block_index] for row in found])
+        findings = [*self.checks.findings(), *self.clock.findings(), *detached]
         if findings:
             yield "findings", etdump_rows.findings(findings)
         level = signatures.profiling_level(self.keys.keys)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import Later, batch, encoded, integers, numbers, texts
+from etq.ingest.arrow import Later, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.etdump_rows import EVENT_TICKS
 from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace_details import BEYOND, device_events, memory_events, nanoseconds
@@ -199,6 +199,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBat
         numbers(slices.start[order]),
         numbers(slices.elapsed[order]),
         pa.nulls(len(order), pa.binary()),
+        flags(np.zeros(len(order), np.bool_)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 

@@ -39,6 +39,8 @@ durations AS (
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.value_unit = 'ticks'
         AND e.clock <> 'synthetic'
+        -- What is in no total need not be timed well.
+        AND NOT e.is_detached
         AND e.duration_ticks IS NOT NULL
     GROUP BY ALL
 ),

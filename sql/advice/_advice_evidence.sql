@@ -100,6 +100,7 @@ WHERE a.profiling_level IS DISTINCT FROM 'debug';
 --   is_of_constant: whether it reads no other op's result, but a weight or an input of the model; NULL where no record tells
 --   module_path: path of its module; NULL where none is told
 --   source: file and line; NULL where none is told
+--   is_opened: of a DELEGATE_CALL, whether events within it tell what of it is overhead
 --   calls: number of them in one run, on average
 --   per_run: own time in one run, on average
 --   share_percent: that in percent of the executes
@@ -124,6 +125,7 @@ owned AS (
         s.family,
         s.instruction_id,
         s.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        s.kind = 'delegate_call' AND t.children > 0 AS is_opened,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
     FROM _self_times(
@@ -137,7 +139,8 @@ owned AS (
         AND s.signature_index = t.signature_index
     WHERE t.execute_index IS NOT NULL AND t.is_added
     GROUP BY
-        r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework
+        r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework,
+        is_opened
 ),
 readers AS (
     SELECT n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant
@@ -161,6 +164,7 @@ SELECT
     CASE
         WHEN a.is_told THEN m.source_file || coalesce(':' || m.source_line, '')
     END AS source,
+    o.is_opened,
     o.calls / n.runs AS calls,
     o.ticks::DOUBLE / n.runs
     * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)

@@ -32,6 +32,20 @@ known (rule, severity, remedy) AS (
         || 'differs between cores: pin the thread to one, or use a steady clock.'
     ),
     (
+        'detached events',
+        'high',
+        'Time one operator at a time, in one thread, by one steady clock: what runs '
+        || 'beside others can''t be added to them.'
+    ),
+    (
+        'detached delegate events',
+        'medium',
+        'For a breakdown, have the backend finish within its call while it is '
+        || 'profiled (wait for its results, one queue, one thread), and log times of '
+        || 'the host''s clock. Until then, believe the calls'' own times, and '
+        || 'compare what is within them only among itself.'
+    ),
+    (
         'method unknown',
         'medium',
         'Capture the methods one by one, or give their runs names of their own: what '

@@ -9,6 +9,7 @@
 --   instructions: number of instructions that call it
 --   calls: number of calls in one run, on average
 --   per_run: own time in one run, on average
+--   opened: what of it is of DELEGATE_CALLs whose events tell what is overhead
 --   share_percent: that in percent of the executes
 --   unit: unit of per_run
 --   words: all that in words, with the instructions and the line that take most of it
@@ -30,6 +31,7 @@ placed AS (
         any_value(g.unit) AS unit,
         sum(g.calls) AS calls,
         sum(g.per_run) AS per_run,
+        sum(CASE WHEN g.is_opened THEN g.per_run ELSE 0 END) AS opened,
         sum(g.share_percent) AS share_percent,
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
             FILTER (WHERE g.is_of_constant IS NOT NULL) AS of_constants
@@ -59,6 +61,7 @@ added AS (
         count(r.instruction_id) AS instructions,
         sum(r.calls) AS calls,
         sum(r.per_run) AS per_run,
+        sum(r.opened) AS opened,
         sum(r.share_percent) AS share_percent,
         any_value(r.unit) AS unit,
         string_agg(r.instruction_id, ', ' ORDER BY r.place)
@@ -76,6 +79,7 @@ SELECT
     d.instructions,
     d.calls,
     d.per_run,
+    d.opened,
     d.share_percent,
     d.unit,
     d.op || ' ' || _advice_time(d.per_run, d.unit) || ' in '

@@ -1,7 +1,8 @@
 -- Rule: many calls of delegates a run, each short beside what it costs: copies
 -- and layout, and time that the delegate's own events leave unaccounted. Where
--- these are timed too coarsely, or are none, that time is not held against the
--- calls; they are then told where they are short.
+-- these are timed too coarsely, and of calls that have none or whose events are
+-- detached, that time is not held against the calls; they are then told where they
+-- are short.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -38,7 +39,7 @@ added AS (
         coalesce(
             sum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0
         ) AS copies,
-        sum(g.per_run) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
+        sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
         bool_or(g.kind = 'delegate') AND NOT any_value(c.is_coarse) AS is_explained,
         string_agg(g.words, ', ' ORDER BY g.per_run DESC)
             FILTER (WHERE g.kind = 'delegate_call' OR g.is_copy) AS words,

@@ -105,13 +105,18 @@ timed AS (
         s.value_unit,
         count(*) AS calls,
         sum(t.self_ticks) AS self_ticks,
-        sum(t.duration_ticks) AS whole_ticks
+        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
+            AS whole_ticks
     FROM _self_times(
         capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = capture_key AND s.signature_index = t.signature_index
+    LEFT JOIN _inner_calls(capture_key) AS i
+        ON s.kind = 'delegate_call'
+        AND i.run_index = t.run_index
+        AND i.event_index = t.event_index
     WHERE t.execute_index IS NOT NULL
         AND (
             s.kind IN ('kernel', 'delegate', 'delegate_call')

@@ -1,6 +1,7 @@
 -- One event of the recorded runs, with its own time: what is left of it
 -- without the events that it contains. Only what is measured in ticks of the
--- host's clock is taken off or added up.
+-- host's clock and not detached is taken off or added up, so that no own time is
+-- negative, and those within an execute add up to it.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
@@ -10,9 +11,9 @@
 --   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
 --   start_ticks: clock at the start
 --   duration_ticks: from start to end; 0 where the times are impossible
---   children: number of the events directly within it that are on the host's clock
+--   children: number of the events directly within it that are taken off
 --   self_ticks: duration_ticks less those of these children
---   is_added: whether it is in ticks of the host's clock, so that it may be added to others
+--   is_added: whether it may be added to others: it is in ticks of the host's clock and not detached, or an execute
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture_key,  -- key of a capture
@@ -37,7 +38,11 @@ timed AS (
         e.execute_index,
         e.start_ticks,
         coalesce(e.duration_ticks, 0) AS duration_ticks,
-        e.clock = 'host' AND e.value_unit = 'ticks' AS is_added,
+        e.clock = 'host'
+        AND e.value_unit = 'ticks'
+        AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index)
+            AS is_added,
+        e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN events AS e ON e.capture_id = a.capture_id
@@ -56,7 +61,7 @@ within AS (
         count(*) AS children,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
-    WHERE t.is_added AND t.parent_index IS NOT NULL
+    WHERE t.is_added AND NOT t.is_detached AND t.parent_index IS NOT NULL
     GROUP BY t.parent_run_index, t.parent_index
 )
 SELECT
@@ -93,7 +98,7 @@ LEFT JOIN within AS w
 --   parent_run_index: that event's run
 --   duration_ticks: from start to end; 0 where the times are impossible
 --   self_ticks: duration_ticks less those of its children
---   is_added: whether it is in ticks of the host's clock
+--   is_placed: whether it is in ticks of the host's clock, so that it lies in time as they say
 --   is_impossible: whether its times are impossible
 --   clock_ticks: its start
 --   origin_ticks: the start of the run's first event in ticks of the host's clock; NULL where there is none
@@ -118,6 +123,7 @@ turned AS (
         s.family,
         s.instruction_id,
         s.clock,
+        s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         _written_unit(s.value_unit, c.time_scale) AS written_unit,
         CASE
             WHEN c.clock_bits = 32
@@ -162,10 +168,10 @@ SELECT
     t.parent_run_index,
     t.duration_ticks,
     t.self_ticks,
-    t.is_added,
+    t.is_placed,
     t.is_impossible,
     t.clock_ticks,
-    min(t.clock_ticks) FILTER (WHERE t.is_added)
+    min(t.clock_ticks) FILTER (WHERE t.is_placed)
         OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM turned AS t;
 

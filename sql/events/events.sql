@@ -26,6 +26,7 @@
 --   duration_ticks: from start to end, modulo 2**32 for a 32-bit clock; NULL where the times are impossible
 --   value_unit: what the duration counts: ticks, us, cycles, bytes, count, unknown
 --   clock: host; delegate: a clock of the delegate's own; synthetic: a bare value, start is always 0
+--   is_detached: whether it is not counted within the event that contains it, which takes less time or lies elsewhere
 CREATE VIEW events AS
 SELECT
     t.capture_id,
@@ -58,7 +59,8 @@ SELECT
             THEN t.elapsed_ticks + 4294967296
     END AS duration_ticks,
     s.value_unit,
-    s.clock
+    s.clock,
+    t.is_detached
 FROM event_ticks AS t
 JOIN signatures AS s
     ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index

@@ -92,7 +92,7 @@ containers AS MATERIALIZED (
         t.parent_index,
         t.clock_ticks,
         t.duration_ticks,
-        t.is_added,
+        t.is_placed,
         o.backend
     FROM timed AS t
     CROSS JOIN asked AS a
@@ -145,7 +145,7 @@ others AS (
     CROSS JOIN asked AS a
     JOIN containers AS c
         ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
-    WHERE NOT t.is_added AND c.is_added
+    WHERE NOT t.is_placed AND c.is_placed
 ),
 laid AS (
     SELECT
@@ -217,7 +217,7 @@ SELECT
         WHEN h.track IS NOT NULL THEN h.track
         WHEN t.kind <> 'delegate' THEN 'host'
         ELSE coalesce(l.backend, 'delegate') || CASE
-            WHEN t.is_added THEN ''
+            WHEN t.is_placed THEN ''
             WHEN t.written_unit = a.time_scale THEN ', own clock'
             ELSE ', ' || t.written_unit
         END
@@ -233,13 +233,13 @@ SELECT
     t.parent_index,
     b.since_first * a.multiplier / a.divisor AS run_start,
     CASE
-        WHEN t.is_added
+        WHEN t.is_placed
             THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
         ELSE e.call_start + e.since * e.scale
     END * a.multiplier / a.divisor AS start,
     CASE
         WHEN NOT t.is_impossible THEN CASE
-            WHEN t.is_added THEN t.duration_ticks::DOUBLE
+            WHEN t.is_placed THEN t.duration_ticks::DOUBLE
             WHEN t.written_unit NOT IN ('bytes', 'count') THEN e.duration * e.scale
         END * a.multiplier / a.divisor
     END AS duration,

@@ -1,12 +1,13 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and
--- what of it the delegate's own events explain.
+-- what of it the delegate's own events explain. Of calls of which they don't fit
+-- into the call, as those of asynchronous backends, they explain nothing.
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
---   calls: number of calls
---   total: time of the calls
+--   calls: number of calls; one within another of its own instruction is none
+--   total: time of the calls; NULL where there are none
 --   ops: time of events within them that compute
 --   copies: time of events within them that copy or convert
 --   layout: time of events within them that only move dimensions
@@ -15,7 +16,7 @@
 --   share_percent: total in percent of the executes
 --   unit: unit of total to avg
 --   events: number of the delegate's events
---   other_events: how many of these are on another clock or count no time, and so are in none of the parts
+--   other_events: how many of these are in none of the parts: on another clock, of no time, detached (see `events`), or within no call
 CREATE MACRO delegate_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -41,6 +42,9 @@ timed AS (
         s.instruction_id,
         s.kind,
         _delegate_part(s.family) AS part,
+        t.run_index,
+        t.event_index,
+        t.parent_index,
         t.is_added,
         t.duration_ticks,
         t.self_ticks,
@@ -58,31 +62,42 @@ timed AS (
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.execute_index IS NOT NULL
 ),
+placed AS (
+    SELECT
+        t.*,
+        t.kind = 'delegate_call' AND t.is_added AND i.run_index IS NULL AS is_call,
+        t.kind = 'delegate' AND t.is_added AND c.run_index IS NOT NULL AS is_part
+    FROM timed AS t
+    LEFT JOIN (FROM timed AS o WHERE o.kind = 'delegate_call') AS c
+        ON t.kind = 'delegate'
+        AND c.run_index = t.run_index
+        AND c.event_index = t.parent_index
+    LEFT JOIN _inner_calls((SELECT a.capture_id FROM asked AS a)) AS i
+        ON i.run_index = t.run_index AND i.event_index = t.event_index
+    WHERE t.kind IN ('delegate', 'delegate_call')
+),
 calls AS (
     SELECT
-        t.block_index,
-        t.method,
-        t.chain_index,
-        t.instruction_id,
-        count(*) FILTER (WHERE t.kind = 'delegate_call') AS calls,
-        try_cast(sum(t.duration_ticks) FILTER (
-            WHERE t.kind = 'delegate_call'
-        ) AS BIGINT) AS total,
-        coalesce(try_cast(sum(t.self_ticks) FILTER (
-            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'ops'
+        p.block_index,
+        p.method,
+        p.chain_index,
+        p.instruction_id,
+        count(*) FILTER (WHERE p.is_call) AS calls,
+        try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call) AS BIGINT) AS total,
+        coalesce(try_cast(sum(p.self_ticks) FILTER (
+            WHERE p.is_part AND p.part = 'ops'
         ) AS BIGINT), 0) AS ops,
-        coalesce(try_cast(sum(t.self_ticks) FILTER (
-            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'copies'
+        coalesce(try_cast(sum(p.self_ticks) FILTER (
+            WHERE p.is_part AND p.part = 'copies'
         ) AS BIGINT), 0) AS copies,
-        coalesce(try_cast(sum(t.self_ticks) FILTER (
-            WHERE t.kind = 'delegate' AND t.is_added AND t.part = 'layout'
+        coalesce(try_cast(sum(p.self_ticks) FILTER (
+            WHERE p.is_part AND p.part = 'layout'
         ) AS BIGINT), 0) AS layout,
-        count(*) FILTER (WHERE t.kind = 'delegate') AS events,
-        count(*) FILTER (WHERE t.kind = 'delegate' AND NOT t.is_added)
+        count(*) FILTER (WHERE p.kind = 'delegate') AS events,
+        count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part)
             AS other_events
-    FROM timed AS t
-    WHERE t.kind IN ('delegate', 'delegate_call')
-    GROUP BY t.block_index, t.method, t.chain_index, t.instruction_id
+    FROM placed AS p
+    GROUP BY p.block_index, p.method, p.chain_index, p.instruction_id
 ),
 scale AS (
     SELECT

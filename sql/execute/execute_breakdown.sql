@@ -15,7 +15,8 @@ CREATE MACRO _delegate_part(
 
 -- One part of the time of Method::execute (or Method::step), over the recorded
 -- runs. The parts add up to the total exactly. Events on another clock than
--- the host's are in no part: see `op_totals`.
+-- the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
+-- that has no others is unaccounted as a whole.
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
 --   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs

@@ -1,8 +1,9 @@
 -- The executes of a capture's recorded runs, and the work in each: one row per
--- run that has a Method::execute (or Method::step).
+-- run that has a Method::execute (or Method::step). All times are NULL where those
+-- of one of its executes are impossible.
 -- Columns:
 --   run_index: the run
---   execute_ticks: all its executes together; NULL where the times of one are impossible
+--   execute_ticks: all its executes together
 --   kernel_ticks: own time of kernels
 --   delegate_ticks: own time of DELEGATE_CALLs and of the delegates' events
 --   operator_ticks: own time of OPERATOR_CALLs without a kernel event
@@ -21,42 +22,47 @@ CREATE MACRO _executes(
 WITH
 asked AS (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
+added AS (
+    SELECT
+        t.run_index,
+        bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
+        try_cast(sum(
+            CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
+        ) AS BIGINT) AS execute_ticks,
+        try_cast(sum(
+            CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
+        ) AS BIGINT) AS kernel_ticks,
+        try_cast(sum(
+            CASE
+                WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
+            END
+        ) AS BIGINT) AS delegate_ticks,
+        try_cast(sum(
+            CASE
+                WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
+                ELSE 0
+            END
+        ) AS BIGINT) AS operator_ticks
+    FROM _self_times(
+        _capture_id(capture),
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, runs
+    ) AS t
+    CROSS JOIN asked AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL AND t.is_added
+    GROUP BY t.run_index
 )
 SELECT
-    t.run_index,
-    CASE
-        WHEN NOT bool_or(t.is_impossible AND t.event_index = t.execute_index)
-            THEN try_cast(sum(
-                CASE
-                    WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0
-                END
-            ) AS BIGINT)
-    END AS execute_ticks,
-    try_cast(sum(
-        CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
-    ) AS BIGINT) AS kernel_ticks,
-    try_cast(sum(
-        CASE
-            WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
-        END
-    ) AS BIGINT) AS delegate_ticks,
-    try_cast(sum(
-        CASE
-            WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
-            ELSE 0
-        END
-    ) AS BIGINT) AS operator_ticks
-FROM _self_times(
-    _capture_id(capture),
-    skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
-) AS t
-CROSS JOIN asked AS a
-JOIN signatures AS s
-    ON s.capture_id = a.capture_id
-    AND s.signature_index = t.signature_index
-WHERE t.execute_index IS NOT NULL AND t.is_added
-GROUP BY t.run_index;
+    d.run_index,
+    CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
+FROM added AS d;
 
 -- What a run costs beside its work: one row per run with a Method::execute (or
 -- Method::step). Tracing itself slows a run down, so that the tax of a traced
@@ -71,7 +77,7 @@ GROUP BY t.run_index;
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
---   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
+--   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
 --   kernels: own time of the kernels in it
 --   delegates: own time of the DELEGATE_CALLs and delegates' events in it
 --   operators: own time of the OPERATOR_CALLs in it that have no kernel event

@@ -6,7 +6,7 @@
 --   events: number of events it is made of
 --   total: time from start to end; for first run excess, less the median of the block's later executes, NULL where there are none
 --   exclusive: total less the components within it; NULL for first run excess
---   share_percent: total in percent of the Program::load_method around it; NULL where there is none
+--   share_percent: in percent of the Program::load_method of the run, what of total is within these; NULL where there is none
 --   unit: unit of total and exclusive
 CREATE MACRO load_breakdown(
     capture,  -- name, hash prefix, @latest or selector
@@ -25,8 +25,14 @@ timed AS (
             WHEN p.name = 'Method::init' THEN 'delegate init'
         END AS component,
         t.event_index = t.execute_index AS is_execute,
-        t.execute_index,
         t.duration_ticks,
+        CASE
+            WHEN s.name = 'Program::load_method' AND p.name IS DISTINCT FROM s.name
+                OR s.name = 'Method::init' AND p.name = 'Program::load_method'
+                OR s.kind <> 'framework' AND p.name = 'Method::init'
+                AND o.run_index IS NOT NULL
+                THEN t.duration_ticks
+        END AS loading_ticks,
         t.self_ticks
     FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
     CROSS JOIN asked AS a
@@ -37,6 +43,10 @@ timed AS (
         ON p.capture_id = a.capture_id
         AND p.run_index = t.run_index
         AND p.event_index = t.parent_index
+    LEFT JOIN (FROM events AS e WHERE e.name = 'Program::load_method') AS o
+        ON o.capture_id = a.capture_id
+        AND o.run_index = p.run_index
+        AND o.event_index = p.parent_index
     WHERE t.is_added AND s.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
@@ -45,6 +55,7 @@ loading AS (
         t.component,
         count(*) AS events,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
+        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(
             ['Program::load_method', 'Method::init', 'delegate init'], t.component
@@ -86,9 +97,9 @@ parts AS (
         l.events,
         l.total_ticks::DOUBLE AS ticks,
         l.self_ticks,
-        100 * l.total_ticks / nullif(
+        100 * l.loading_ticks / nullif(
             (
-                SELECT w.total_ticks
+                SELECT w.loading_ticks
                 FROM loading AS w
                 WHERE w.run_index = l.run_index AND w.part = 1
             ),

@@ -13,7 +13,7 @@
 --   avg: total / calls
 --   min: the smallest own time
 --   max: the largest own time
---   share_percent: total in percent of the executes; NULL for what is on another clock or no time
+--   share_percent: total in percent of the executes; NULL for what is on another clock, no time, or detached (see `events`)
 --   unit: unit of total to max: the one asked for; for what is no time, its own
 --   total_ticks: total as written, a whole number
 CREATE MACRO op_totals(

@@ -41,6 +41,7 @@ timed AS MATERIALIZED (
     WHERE e.capture_id BETWEEN first_key AND last_key
         AND e.clock = 'host'
         AND e.value_unit = 'ticks'
+        AND NOT e.is_detached
         AND e.duration_ticks IS NOT NULL
 ),
 within AS (

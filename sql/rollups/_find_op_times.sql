@@ -169,6 +169,8 @@ in_runs AS MATERIALIZED (
     JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.execute_index IS NOT NULL
         AND e.duration_ticks IS NOT NULL
+        -- Those of delegates are in no total, so that they may be detached.
+        AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
         AND e.capture_id BETWEEN first_key AND last_key
     GROUP BY m.capture_id, m.op_index, m.scope, e.run_index, r.phase
 ),

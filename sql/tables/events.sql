@@ -31,5 +31,6 @@ CREATE TABLE event_ticks (
     execute_index INTEGER,  -- event_index of the Method::execute (or else Method::step) it belongs to, itself included; NULL outside
     start_ticks BIGINT NOT NULL,  -- clock at the start; 2**63 and more, which no clock reaches, as negative
     elapsed_ticks BIGINT NOT NULL,  -- end - start as written: negative where the clock wrapped or the times are impossible
-    delegate_metadata BLOB  -- what the delegate logged beside it; NULL where nothing or nothing but an empty text
+    delegate_metadata BLOB,  -- what the delegate logged beside it; NULL where nothing or nothing but an empty text
+    is_detached BOOLEAN NOT NULL  -- whether it is not counted within the event that contains it: of a delegate's, those of its call start before the call, end after it or together take longer; of others, that event takes less time than all it contains, or is itself within a detached one
 );

@@ -315,6 +315,7 @@ def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
             """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops; DROP TABLE metrics;
                DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
                ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
+               ALTER TABLE event_ticks DROP COLUMN is_detached;
                UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
         )
     with etq.open(path) as warehouse:
@@ -375,7 +376,7 @@ def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
                ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
                ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
-               DELETE FROM event_ticks;
+               DELETE FROM event_ticks; ALTER TABLE event_ticks DROP COLUMN is_detached;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )
     with etq.open(path) as warehouse:

@@ -140,7 +140,7 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     with etq.open(old) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1")
     refused: list[tuple[list[Path], Path, str]] = [
-        ([good, old], output, "old.duckdb: of schema 1, needs to be migrated to 3; open it once for writing"),
+        ([good, old], output, "old.duckdb: of schema 1, needs to be migrated to 4; open it once for writing"),
         ([good, tmp_path / "none.duckdb"], output, "none.duckdb: there is no warehouse"),
         ([good], old, "old.duckdb: exists; a merge makes a new warehouse"),
         ([good], tmp_path / "no/c.duckdb", "No such file or directory"),

@@ -204,7 +204,8 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         # As the first version of the schema was.
         warehouse.connection.execute(
             "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops;"
-            "ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index"
+            "ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;"
+            "ALTER TABLE event_ticks DROP COLUMN is_detached"
         )
         warehouse.connection.execute("DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index")
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
@@ -227,6 +228,7 @@ def test_records_of_schema_2_get_their_arguments_when_ingested_again(tmp_path: P
             """DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index; DROP TABLE capture_ops;
                ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
                ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
+               ALTER TABLE event_ticks DROP COLUMN is_detached;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )
     with etq.open(path) as warehouse:
@@ -273,7 +275,7 @@ def test_a_warehouse_of_a_newer_etq_is_refused(tmp_path: Path) -> None:
     with etq.open(path) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 99, etq_version = '9.9'")
     with pytest.raises(
-        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 3: upgrade"
+        WarehouseError, match=r"written by etq 9.9 with schema 99; etq .* knows schemas up to 4: upgrade"
     ):
         etq.open(path)
 

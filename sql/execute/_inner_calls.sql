@@ -1,0 +1,58 @@
+-- The DELEGATE_CALLs of a capture that stand within one of their own instruction:
+-- its time has theirs already. A nested program's instructions have the same
+-- numbers, and the profiler before ETDump times the delegate within its call.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+CREATE MACRO _inner_calls(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH RECURSIVE
+calls AS (
+    SELECT
+        s.capture_id,
+        s.chain_index,
+        s.instruction_id,
+        t.run_index,
+        t.event_index,
+        t.parent_index,
+        t.execute_index
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND s.kind = 'delegate_call'
+    JOIN event_ticks AS t
+        ON t.capture_id = s.capture_id AND t.signature_index = s.signature_index
+),
+-- Those that an execute doesn't contain directly, with each event above them.
+climbing AS (
+    SELECT
+        c.capture_id,
+        c.run_index,
+        c.event_index,
+        c.chain_index,
+        c.instruction_id,
+        c.parent_index AS above
+    FROM calls AS c
+    WHERE c.parent_index <> c.execute_index
+    UNION ALL
+    SELECT
+        k.capture_id,
+        k.run_index,
+        k.event_index,
+        k.chain_index,
+        k.instruction_id,
+        t.parent_index
+    FROM climbing AS k
+    JOIN event_ticks AS t
+        ON t.capture_id = k.capture_id
+        AND t.run_index = k.run_index
+        AND t.event_index = k.above
+    WHERE t.parent_index IS NOT NULL
+)
+SELECT DISTINCT k.run_index, k.event_index
+FROM climbing AS k
+JOIN calls AS c
+    ON c.run_index = k.run_index
+    AND c.event_index = k.above
+    AND c.chain_index = k.chain_index
+    AND c.instruction_id IS NOT DISTINCT FROM k.instruction_id;

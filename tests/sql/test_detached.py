@@ -1,0 +1,461 @@
+"""Events that don't fit into the event that contains them: asynchronous and parallel delegates, other clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from etq.warehouse import Warehouse
+from tests.builders import (
+    ProfileEvent,
+    Run,
+    delegate_call,
+    delegated,
+    dump,
+    execute,
+    framework,
+    kernel,
+    operator_call,
+    run,
+)
+from tests.empty import empty_warehouse
+from tests.records import Maps, node, record, tensor
+from tests.sql.test_time_tree import check_it_adds_up, nodes_of
+from tests.sql.test_views import DELEGATED, assert_query
+
+FAR = 2**40
+TOP = 2**32
+
+
+def around(*events: ProfileEvent, start: int = 10, end: int = 50) -> Run:
+    """A run of 100 ticks with one call of a delegate, behind what it logged, and one operator."""
+    return run(
+        "Execute",
+        *events,
+        delegate_call(start=start, end=end),
+        kernel("add", start=62, end=70, instruction=1),
+        operator_call(start=60, end=72, instruction=1),
+        execute(start=0, end=100),
+    )
+
+
+# What a delegate may log of a call from 10 to 50, and whether all of it fits into the call.
+KINDS = {
+    "within": ((delegated("a", 12, 20), delegated("b", 20, 50)), True),
+    "ends late": ((delegated("a", 12, 20), delegated("b", 40, 51)), False),
+    "starts early": ((delegated("a", 9, 20), delegated("b", 20, 50)), False),
+    "parallel, 41 of 40 ticks": ((delegated("a", 10, 31), delegated("b", 30, 50)), False),
+    "parallel, 40 of 40 ticks": ((delegated("a", 10, 30), delegated("b", 20, 40)), True),
+    "another clock": ((delegated("a", 900, 920), delegated("b", 920, 990)), False),
+    "counts no ticks": ((delegated("a (cycles)", 900, 9000), delegated("b", 20, 50)), True),
+    "bare values": ((delegated("a", 0, 9000), delegated("b", 20, 50)), True),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(kind: str) -> None:
+    events, fits = KINDS[kind]
+    within = {"within": 38, "parallel, 40 of 40 ticks": 40, "counts no ticks": 30, "bare values": 30}.get(kind, 0)
+    parts = f"\ndelegate ops,{within}" if fits else ""
+    assert_query(
+        "SELECT component, sum(total_ticks)::BIGINT AS ticks FROM execute_breakdown('test') GROUP BY ALL ORDER BY ALL",
+        f"""component,ticks{parts}
+        delegate unaccounted,{40 - within}
+        kernels,8
+        operator-call overhead,4
+        rest,48
+        """.replace("        ", ""),
+        around(*events),
+    )
+
+
+def test_detached_events_are_listed_and_in_no_total() -> None:
+    """The event of 180 ticks was logged before the execute of 100 ended, so that it has another clock."""
+    late = around(delegated("slow", 20, 90), delegated("Transpose", 30, 40))
+    assert_query(
+        "SELECT op, kind, total, share_percent FROM op_totals('test', unit := 'ns')",
+        """
+        op,kind,total,share_percent
+        (unattributed),framework,48.0,48.0
+        DELEGATE_CALL,delegate_call,40.0,40.0
+        add,kernel,8.0,8.0
+        (framework),framework,4.0,4.0
+        slow,delegate,70.0,
+        Transpose,delegate,10.0,
+        """,
+        late,
+    )
+    assert_query(
+        """SELECT calls, total, ops, copies, layout, unaccounted, share_percent, events, other_events
+           FROM delegate_totals('test', unit := 'ns')""",
+        """
+        calls,total,ops,copies,layout,unaccounted,share_percent,events,other_events
+        1,40.0,0.0,0.0,0.0,40.0,40.0,2,2
+        """,
+        late,
+    )
+    assert_query(
+        "SELECT kernels, delegates, operators, tax FROM framework_tax('test', unit := 'ns')",
+        "kernels,delegates,operators,tax\n8.0,40.0,0.0,52.0\n",
+        late,
+    )
+    assert_query(
+        "SELECT label, is_detached FROM events ORDER BY event_index",
+        """
+        label,is_detached
+        slow,True
+        Transpose,True
+        DELEGATE_CALL,False
+        native_call_add.out,False
+        OPERATOR_CALL,False
+        Method::execute,False
+        """,
+        late,
+    )
+
+
+def test_only_the_calls_in_question_have_no_breakdown() -> None:
+    fitting, late = around(delegated("a", 12, 32)), around(delegated("a", 12, 70))
+    assert_query(
+        "SELECT calls, total, ops, unaccounted, other_events FROM delegate_totals('test', unit := 'ns')",
+        "calls,total,ops,unaccounted,other_events\n3,120.0,40.0,80.0,1\n",
+        fitting,
+        late,
+        fitting,
+    )
+    assert_query(
+        "SELECT op, calls, total, share_percent FROM op_totals('test', unit := 'ns') WHERE op = 'a'",
+        "op,calls,total,share_percent\na,2,40.0,13.333333333333334\na,1,58.0,\n",
+        fitting,
+        late,
+        fitting,
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "is_behind", "clock"),
+    [
+        (delegated("a", 20, 50), False, "host"),
+        (delegated("a", 20, 51), False, "host"),  # An asynchronous backend's, that the timeline has where it was.
+        (delegated("a", 20, 101), False, "delegate"),  # Logged before the execute ended, at 100.
+        (delegated("a", 55, 60), False, "delegate"),  # Logged before its call ended, at 50.
+        (delegated("a", 55, 60), True, "host"),
+        (delegated("a", 9, 20), False, "delegate"),
+    ],
+)
+def test_the_clock_of_what_does_not_fit(event: ProfileEvent, is_behind: bool, clock: str) -> None:
+    call = delegate_call(start=10, end=50)
+    events = (call, event) if is_behind else (event, call)
+    assert_query(
+        "SELECT clock FROM signatures WHERE kind = 'delegate'",
+        f"clock\n{clock}\n",
+        run("Execute", *events, execute(start=0, end=100)),
+    )
+
+
+def test_the_timeline_has_asynchronous_events_where_they_were() -> None:
+    assert_query(
+        "SELECT event_name, start, duration, is_estimated FROM timeline('test', unit := 'ns') WHERE kind = 'delegate'",
+        "event_name,start,duration,is_estimated\na,20.0,70.0,False\n",
+        around(delegated("a", 20, 90)),
+    )
+
+
+def test_calls_across_the_counters_zero_keep_their_breakdown() -> None:
+    assert_query(
+        "SELECT total, ops, unaccounted, other_events FROM delegate_totals('test', unit := 'ns')",
+        "total,ops,unaccounted,other_events\n40.0,25.0,15.0,0\n",
+        run(
+            "Execute",
+            delegated("a", TOP - 18, TOP - 3),
+            delegated("b", 5, 15),
+            delegate_call(start=TOP - 20, end=20),
+            execute(start=TOP - 30, end=60),
+        ),
+    )
+
+
+def test_findings_say_which_calls_and_why() -> None:
+    late, other = delegated("a", 20, 90), delegated("a", 900, 990)
+    both = (delegated("a", 10, 40), delegated("b", 20, 50))
+    within = delegated("a", 20, 30)
+    assert_query(
+        "SELECT rule, detail FROM findings",
+        """
+        rule,detail
+        detached delegate events,"4 of 5 calls of delegates have no breakdown and count as a whole, because their events \
+don't fit into them: 1 on another clock than the host's, 2 whose events end after the call, as of a backend that runs \
+asynchronously, 1 whose events together take longer than the call, as of parallel work; instruction 0 of Execute (4 of 5)"
+        """.replace("\\\n", ""),
+        around(late),
+        around(late),
+        around(other),
+        around(*both),
+        around(within),
+    )
+    assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", DELEGATED)
+
+
+def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: Warehouse) -> None:
+    """Copies of 9,000 ticks and ops of 8,000 in calls of some 80: of a run of 1,003, neither can be a share."""
+    calls = [
+        event
+        for at in range(6)
+        for event in (
+            delegated("Copy (NC)", 100 * at + 5, 100 * at + 9000, at),
+            delegated("Convolution", 100 * at + 5, 100 * at + 8000, at),
+            delegate_call(100 * at, 100 * at + 81 + at, at),
+        )
+    ]
+    warehouse.ingest(dump(*[run("Execute", *calls, execute(0, 1003)) for _ in range(12)]), name="test")
+    rules = {row[0]: row for row in warehouse.sql("FROM advice('test', unit := 'ns')").fetchall()}
+    assert rules.keys() & {"copies", "dominating op", "coarse clock"} == set()
+    assert rules["detached delegate events"][1] == "medium"
+    assert "72 of 72 calls" in rules["detached delegate events"][2]
+    # Nobody knows what of the calls is overhead: that is not held against them.
+    assert "do not tell what of it is overhead" in rules["small delegate calls"][2]
+    assert rules["small delegate calls"][4:6] == (None, None)
+
+
+def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None:
+    """Five calls that 76 of 80 ticks of each are told of, and one whose event ends late: 20 of 480 are unaccounted."""
+    calls = [
+        event
+        for at in range(6)
+        for event in (
+            delegated("Convolution", 100 * at + 2, 100 * at + (78 if at else 90), at),
+            delegate_call(100 * at, 100 * at + 80, at),
+        )
+    ]
+    warehouse.ingest(dump(*[run("Execute", *calls, execute(0, 600)) for _ in range(12)]), name="test")
+    rules = [row[0] for row in warehouse.sql("FROM advice('test')").fetchall()]
+    assert "detached delegate events" in rules and "small delegate calls" not in rules
+
+
+def test_what_contains_more_than_it_takes_counts_as_a_whole() -> None:
+    """Kernels of 20 and 15 ticks within a call of 30, by another thread; what is within them is within that call."""
+    events = run(
+        "Execute",
+        framework("my scope", 12, 18),
+        kernel("add", 10, 30),
+        kernel("mul", 15, 30),
+        operator_call(5, 35),
+        execute(0, 100),
+    )
+    assert_query(
+        "SELECT op, kind, total, share_percent FROM op_totals('test', unit := 'ns')",
+        """
+        op,kind,total,share_percent
+        (unattributed),framework,70.0,70.0
+        OPERATOR_CALL,operator_call,30.0,30.0
+        add,kernel,20.0,
+        mul,kernel,15.0,
+        my scope,user,6.0,
+        """,
+        events,
+    )
+    assert_query(
+        "SELECT rule, detail FROM findings",
+        """
+        rule,detail
+        detached events,"1 events take less time than what they contain takes together; they count as a whole, and what \
+they contain is in no total: instruction 0 of Execute (1)"
+        """.replace("\\\n", ""),
+        events,
+    )
+
+
+def test_an_execute_counts_whatever_it_is_within() -> None:
+    """The user's scope of 10 ticks around an execute of 100 is wrong, which is no reason to lose the execute."""
+    assert_query(
+        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns')",
+        "op,total,share_percent\nadd,60.0,60.0\n(unattributed),40.0,40.0\n",
+        run("Execute", kernel("add", 20, 80), execute(0, 100), framework("benchmark", 0, 10)),
+    )
+
+
+def test_what_an_impossible_execute_contains_is_in_no_total() -> None:
+    fine = run("Execute", kernel("add", 20, 80), execute(0, 100))
+    broken = run("Execute", kernel("add", FAR + 20, FAR + 80), execute(FAR + 10, FAR))
+    assert_query(
+        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns')",
+        "op,total,share_percent\nadd,60.0,60.0\n(unattributed),40.0,40.0\nadd,60.0,\n",
+        fine,
+        broken,
+    )
+    assert_query(
+        "SELECT execute, kernels, tax FROM framework_tax('test', unit := 'ns')",
+        "execute,kernels,tax\n100.0,60.0,40.0\n,,\n",
+        fine,
+        broken,
+    )
+
+
+def test_delegates_events_that_stand_in_no_call_explain_none() -> None:
+    """Logged behind the only call of its instruction, and begun before it: 70 of 10 ticks would be explained."""
+    assert_query(
+        "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
+        "calls,total,ops,unaccounted,events,other_events\n1,10.0,0.0,10.0,1,1\n",
+        run("Execute", delegate_call(85, 95), delegated("a", 10, 80), execute(0, 100)),
+    )
+
+
+def test_a_call_within_one_of_its_own_instruction_counts_once() -> None:
+    """A delegate that runs a program of its own, whose instructions have the same numbers."""
+    assert_query(
+        "SELECT calls, total, ops, unaccounted, share_percent FROM delegate_totals('test', unit := 'ns')",
+        "calls,total,ops,unaccounted,share_percent\n1,90.0,20.0,70.0,90.0\n",
+        run(
+            "Execute",
+            delegated("a", 30, 50),
+            delegate_call(20, 80),
+            execute(10, 85),
+            delegate_call(5, 95),
+            execute(0, 100),
+        ),
+    )
+
+
+def test_what_is_initialized_outside_of_loading_is_no_share_of_it() -> None:
+    assert_query(
+        "SELECT component, total, share_percent FROM load_breakdown('test', unit := 'ns')",
+        """
+        component,total,share_percent
+        Program::load_method,10.0,100.0
+        Method::init,59.0,90.0
+        delegate init,53.0,30.0
+        """,
+        run(
+            "Default",
+            delegated("a", 2, 5),
+            framework("Method::init", 1, 10),
+            framework("Program::load_method", 0, 10),
+            delegated("b", 20, 70),
+            framework("Method::init", 20, 70),
+        ),
+    )
+
+
+# Times near each other, so that everything overlaps with everything: on the host's clock, near the zero of a counter of
+# 32 bits, and on clocks that are far away.
+BASES = st.sampled_from([0, 0, 0, 1000, TOP - 40, FAR])
+
+
+@st.composite
+def events(draw: st.DrawFn, base: int) -> ProfileEvent:
+    start, length = draw(st.integers(0, 60)), draw(st.integers(-5, 60))
+    offset = base + draw(st.sampled_from([0, 0, 0, 0, 0, 0, 500, -base]))
+    start, end = offset + start, offset + start + length
+    if draw(st.booleans()):
+        start, end = start % TOP if start < 2 * TOP else start, end % TOP if 0 <= end < 2 * TOP else end
+    end = max(end, 0)
+    instruction = draw(st.integers(0, 2))
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        return kernel(draw(st.sampled_from(["add", "mul"])), start, end, instruction)
+    if kind == 1:
+        return operator_call(start, end, instruction)
+    if kind in (2, 3):
+        return delegate_call(start, end, instruction)
+    if kind in (4, 5, 6):
+        label = draw(st.sampled_from(["conv", "Transpose", "Copy", "total (cycles)", "7"]))
+        return delegated(7 if label == "7" else label, 0 if draw(st.integers(0, 9)) == 0 else start, end, instruction)
+    if kind == 7:
+        return framework(draw(st.sampled_from(["scope", "Method::init", "Program::load_method"])), start, end)
+    return execute(start, end)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    base = draw(BASES)
+    inner = draw(st.lists(events(base), max_size=9))
+    last = [execute(base, base + draw(st.integers(1, 120)))] if draw(st.booleans()) else []
+    return run(draw(st.sampled_from(["forward", "decode"])), *inner, *last)
+
+
+RECORD = record(
+    node("aten.convolution.default", tensor("c", 2, 3), handle=1, self=tensor("x", 2, 3)),
+    node("aten.add.Tensor", tensor("d", 2, 3), handle=2, self=tensor("c", 2, 3)),
+    node("aten.mul.Tensor", tensor("y", 2, 3), handle=3, self=tensor("d", 2, 3)),
+    maps=Maps(handles={0: [1], 1: [2], 2: [3]}, delegates={0: {"conv": [1], "7": [1]}}),
+)
+# Views with shares of the executes, and which of their columns are shares.
+SHARES = {
+    "op_totals('test')": "share_percent",
+    "op_totals('test', \"by\" := 'instance')": "share_percent",
+    "execute_breakdown('test')": "share_percent",
+    "delegate_totals('test')": "share_percent",
+    "time_tree('test', \"by\" := 'event')": "share_percent",
+    "time_tree('test', \"by\" := 'module')": "share_percent",
+    "framework_tax('test')": "tax_percent",
+    "load_breakdown('test')": "share_percent",
+    "module_ops('test')": "share_percent",
+    "module_totals('test')": "share_percent",
+    "source_totals('test')": "share_percent",
+    "node_totals('test')": "share_percent",
+    "delegate_coverage('test')": "share_percent",
+    "roofline('test')": "share_percent",
+}
+# Views whose rows, but for those of no share, add up to the executes.
+PARTS = {
+    "op_totals('test')": "total_ticks",
+    "execute_breakdown('test')": "total_ticks",
+    "module_ops('test')": "own_ticks",
+    "source_totals('test')": "total_ticks",
+}
+
+
+def numbers(warehouse: Warehouse, query: str) -> list[Any]:
+    return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(runs(), min_size=1, max_size=4))
+def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(*logged), name="test")
+        warehouse.link("test", warehouse.ingest_record(RECORD, name="record"))
+        [total] = numbers(
+            warehouse,
+            """SELECT coalesce(sum(e.duration_ticks), 0)::BIGINT FROM events AS e
+               WHERE e.event_index = e.execute_index""",
+        )
+        for view, column in SHARES.items():
+            shares = numbers(warehouse, f"SELECT {column} FROM {view}")
+            assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares), view
+        for view, column in PARTS.items():
+            ticks = numbers(warehouse, f"SELECT {column} FROM {view} WHERE share_percent IS NOT NULL")
+            assert sum(ticks) == total and all(tick >= 0 for tick in ticks), view
+        for by in ("event", "module"):
+            tree = nodes_of(warehouse, "test", by=by)
+            check_it_adds_up(tree)
+            assert (tree[0]["total_ticks"] if tree else 0) == total
+        for execute, kernels, delegates, operators, tax, note in warehouse.sql(
+            "SELECT execute, kernels, delegates, operators, tax, note FROM framework_tax('test', unit := 'ns')"
+        ).fetchall():
+            if execute is None:
+                assert (kernels, delegates, operators, tax) == (None,) * 4
+            elif note == "no operators traced":
+                assert (kernels, delegates, operators, tax) == (0, 0, 0, None)
+            else:
+                assert execute == kernels + delegates + operators + tax
+                assert min(kernels, delegates, operators, tax) >= 0
+        for row in warehouse.sql(
+            "SELECT total, ops, copies, layout, unaccounted FROM delegate_totals('test', unit := 'ns')"
+        ).fetchall():
+            assert row[0] is None or min(row) >= 0
+        assert all(own >= 0 for own in numbers(warehouse, "SELECT exclusive FROM event_times('test')"))
+        own = "SELECT total_ticks FROM module_times UNION ALL SELECT total_ticks FROM op_times"
+        assert all(ticks >= 0 for ticks in numbers(warehouse, own))
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(runs(), min_size=4, max_size=8))
+def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(*logged), name="test")
+        shares = numbers(warehouse, "SELECT share_percent FROM advice('test')")
+        assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares)
