@@ -23,9 +23,10 @@ from etq.cli.options import (
     unit_option,
     views_for,
     warehouse_option,
+    without_method,
 )
 from etq.errors import EtqError, printable
-from etq.output import write
+from etq.output import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse import Warehouse
@@ -104,11 +105,13 @@ def roofline(
         check_runs(warehouse, selector, "roofline", given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
-            SELECT r.op, {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
+            SELECT r.op, r.method, {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
                 r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
                 r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
             FROM roofline($capture{arguments}) AS r
         """
+        if (format or format_of(output)) in TO_READ:
+            query = without_method(warehouse, selector, "roofline", query)
         write(warehouse, query, format, output, force=force, capture=selector, **given)
 
 

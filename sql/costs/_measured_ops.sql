@@ -67,6 +67,7 @@ FROM placed AS p;
 -- Times within the executes that belong to no op and no delegate are left out.
 -- Columns:
 --   item: key of the op
+--   method: scope of the runs
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   label: what the first of its events is called
 --   instruction_id: the instruction
@@ -96,6 +97,7 @@ costed AS MATERIALIZED (
 ),
 timed AS (
     SELECT
+        r.scope AS method,
         t.signature_index,
         t.is_added,
         s.block_index,
@@ -113,6 +115,8 @@ timed AS (
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = capture_key AND s.signature_index = t.signature_index
+    JOIN runs AS r
+        ON r.capture_id = capture_key AND r.run_index = t.run_index
     LEFT JOIN _inner_calls(capture_key) AS i
         ON s.kind = 'delegate_call'
         AND i.run_index = t.run_index
@@ -153,6 +157,7 @@ kept AS (
 )
 SELECT
     row_number() OVER (ORDER BY min(k.signature_index)) AS item,
+    k.method,
     k.kind,
     min_by(k.label, k.signature_index) AS label,
     k.instruction_id,
@@ -165,6 +170,7 @@ SELECT
     k.value_unit
 FROM kept AS k
 GROUP BY
+    k.method,
     k.kind,
     k.instruction_id,
     k.graph_id,

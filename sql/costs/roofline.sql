@@ -39,6 +39,7 @@ CREATE MACRO _peak(
 -- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   op: what its nodes call; of a delegate's call the backend; for what has no nodes, the events' label
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   backend: the delegate's backend; NULL for kernels
 --   instruction_id: the instruction; NULL with by := 'op_type'
@@ -121,13 +122,13 @@ executes AS (
     WHERE t.event_index = t.execute_index
 ),
 backends AS (
-    SELECT s.instruction_id, min(o.backend) AS backend
+    SELECT o.method, s.instruction_id, min(o.backend) AS backend
     FROM asked AS a
     JOIN signature_ops AS o ON o.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
     WHERE o.backend IS NOT NULL
-    GROUP BY s.instruction_id
+    GROUP BY o.method, s.instruction_id
 ),
 rows_of_ops AS (
     SELECT
@@ -135,6 +136,7 @@ rows_of_ops AS (
             WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
             ELSE coalesce(c.op_types, m.label)
         END AS op,
+        m.method,
         m.kind,
         CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
         CASE
@@ -169,11 +171,13 @@ rows_of_ops AS (
     FROM asked AS a
     CROSS JOIN measured AS m
     LEFT JOIN costs AS c ON c.item = m.item
-    LEFT JOIN backends AS b ON b.instruction_id = m.instruction_id
+    LEFT JOIN backends AS b
+        ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
 added AS (
     SELECT
         r.op,
+        r.method,
         r.kind,
         r.backend,
         r.instruction_id,
@@ -225,6 +229,7 @@ judged AS (
 )
 SELECT
     r.op,
+    r.method,
     r.kind,
     r.backend,
     r.instruction_id,
@@ -269,4 +274,4 @@ SELECT
     END AS reason
 FROM judged AS r
 ORDER BY
-    r.is_added DESC, r.ticks DESC, r.op, r.kind, r.instruction_id, r.item;
+    r.is_added DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;
