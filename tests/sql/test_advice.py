@@ -258,7 +258,7 @@ def test_unaccounted_time_of_coarse_events_is_no_overhead() -> None:
     rows = advice_on(runs)
     assert rows["small delegate calls"]["time_at_stake"] is None
     coarse = rows["coarse clock"]
-    assert coarse["severity"] == "medium" and coarse["evidence"] == "168 events over all runs, 84 of them 0"
+    assert coarse["severity"] == "medium" and coarse["evidence"] == "180 events over all runs, 90 of them 0"
     assert coarse["finding"] == (
         "The events within delegates are timed in steps of 1,000 ns: 50 % take no time at all."
     )
