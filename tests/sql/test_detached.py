@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from etq.warehouse import Warehouse
 from tests.builders import (
@@ -21,9 +17,6 @@ from tests.builders import (
     operator_call,
     run,
 )
-from tests.empty import empty_warehouse
-from tests.records import Maps, node, record, tensor
-from tests.sql.test_time_tree import check_it_adds_up, nodes_of
 from tests.sql.test_views import DELEGATED, assert_query
 
 FAR = 2**40
@@ -337,125 +330,3 @@ def test_what_is_initialized_outside_of_loading_is_no_share_of_it() -> None:
             framework("Method::init", 20, 70),
         ),
     )
-
-
-# Times near each other, so that everything overlaps with everything: on the host's clock, near the zero of a counter of
-# 32 bits, and on clocks that are far away.
-BASES = st.sampled_from([0, 0, 0, 1000, TOP - 40, FAR])
-
-
-@st.composite
-def events(draw: st.DrawFn, base: int) -> ProfileEvent:
-    start, length = draw(st.integers(0, 60)), draw(st.integers(-5, 60))
-    offset = base + draw(st.sampled_from([0, 0, 0, 0, 0, 0, 500, -base]))
-    start, end = offset + start, offset + start + length
-    if draw(st.booleans()):
-        start, end = start % TOP if start < 2 * TOP else start, end % TOP if 0 <= end < 2 * TOP else end
-    end = max(end, 0)
-    instruction = draw(st.integers(0, 2))
-    kind = draw(st.integers(0, 9))
-    if kind == 0:
-        return kernel(draw(st.sampled_from(["add", "mul"])), start, end, instruction)
-    if kind == 1:
-        return operator_call(start, end, instruction)
-    if kind in (2, 3):
-        return delegate_call(start, end, instruction)
-    if kind in (4, 5, 6):
-        label = draw(st.sampled_from(["conv", "Transpose", "Copy", "total (cycles)", "7"]))
-        return delegated(7 if label == "7" else label, 0 if draw(st.integers(0, 9)) == 0 else start, end, instruction)
-    if kind == 7:
-        return framework(draw(st.sampled_from(["scope", "Method::init", "Program::load_method"])), start, end)
-    return execute(start, end)
-
-
-@st.composite
-def runs(draw: st.DrawFn) -> Run:
-    base = draw(BASES)
-    inner = draw(st.lists(events(base), max_size=9))
-    last = [execute(base, base + draw(st.integers(1, 120)))] if draw(st.booleans()) else []
-    return run(draw(st.sampled_from(["forward", "decode"])), *inner, *last)
-
-
-RECORD = record(
-    node("aten.convolution.default", tensor("c", 2, 3), handle=1, self=tensor("x", 2, 3)),
-    node("aten.add.Tensor", tensor("d", 2, 3), handle=2, self=tensor("c", 2, 3)),
-    node("aten.mul.Tensor", tensor("y", 2, 3), handle=3, self=tensor("d", 2, 3)),
-    maps=Maps(handles={0: [1], 1: [2], 2: [3]}, delegates={0: {"conv": [1], "7": [1]}}),
-)
-# Views with shares of the executes, and which of their columns are shares.
-SHARES = {
-    "op_totals('test')": "share_percent",
-    "op_totals('test', \"by\" := 'instance')": "share_percent",
-    "execute_breakdown('test')": "share_percent",
-    "delegate_totals('test')": "share_percent",
-    "time_tree('test', \"by\" := 'event')": "share_percent",
-    "time_tree('test', \"by\" := 'module')": "share_percent",
-    "framework_tax('test')": "tax_percent",
-    "load_breakdown('test')": "share_percent",
-    "module_ops('test')": "share_percent",
-    "module_totals('test')": "share_percent",
-    "source_totals('test')": "share_percent",
-    "node_totals('test')": "share_percent",
-    "delegate_coverage('test')": "share_percent",
-    "roofline('test')": "share_percent",
-}
-# Views whose rows, but for those of no share, add up to the executes.
-PARTS = {
-    "op_totals('test')": "total_ticks",
-    "execute_breakdown('test')": "total_ticks",
-    "module_ops('test')": "own_ticks",
-    "source_totals('test')": "total_ticks",
-}
-
-
-def numbers(warehouse: Warehouse, query: str) -> list[Any]:
-    return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(runs(), min_size=1, max_size=4))
-def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(*logged), name="test")
-        warehouse.link("test", warehouse.ingest_record(RECORD, name="record"))
-        [total] = numbers(
-            warehouse,
-            """SELECT coalesce(sum(e.duration_ticks), 0)::BIGINT FROM events AS e
-               WHERE e.event_index = e.execute_index""",
-        )
-        for view, column in SHARES.items():
-            shares = numbers(warehouse, f"SELECT {column} FROM {view}")
-            assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares), view
-        for view, column in PARTS.items():
-            ticks = numbers(warehouse, f"SELECT {column} FROM {view} WHERE share_percent IS NOT NULL")
-            assert sum(ticks) == total and all(tick >= 0 for tick in ticks), view
-        for by in ("event", "module"):
-            tree = nodes_of(warehouse, "test", by=by)
-            check_it_adds_up(tree)
-            assert (tree[0]["total_ticks"] if tree else 0) == total
-        for execute, kernels, delegates, operators, tax, note in warehouse.sql(
-            "SELECT execute, kernels, delegates, operators, tax, note FROM framework_tax('test', unit := 'ns')"
-        ).fetchall():
-            if execute is None:
-                assert (kernels, delegates, operators, tax) == (None,) * 4
-            elif note == "no operators traced":
-                assert (kernels, delegates, operators, tax) == (0, 0, 0, None)
-            else:
-                assert execute == kernels + delegates + operators + tax
-                assert min(kernels, delegates, operators, tax) >= 0
-        for row in warehouse.sql(
-            "SELECT total, ops, copies, layout, unaccounted FROM delegate_totals('test', unit := 'ns')"
-        ).fetchall():
-            assert row[0] is None or min(row) >= 0
-        assert all(own >= 0 for own in numbers(warehouse, "SELECT exclusive FROM event_times('test')"))
-        own = "SELECT total_ticks FROM module_times UNION ALL SELECT total_ticks FROM op_times"
-        assert all(ticks >= 0 for ticks in numbers(warehouse, own))
-
-
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(runs(), min_size=4, max_size=8))
-def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(*logged), name="test")
-        shares = numbers(warehouse, "SELECT share_percent FROM advice('test')")
-        assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares)
