@@ -20,6 +20,7 @@ from etq.cli.options import (
     run_options,
     taken_file_options,
     tell_record,
+    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -102,17 +103,18 @@ def roofline(
     given = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
     given = {name: value for name, value in given.items() if value is not None}
     with asked(capture, db, views_for("roofline"), said) as (warehouse, selector):
-        check_runs(warehouse, selector, "roofline", given)
+        check_runs(warehouse, selector, given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
-            SELECT r.op, r.method, {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
-                r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
+            SELECT r.op, r.method,
+                {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"}, r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
                 r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
             FROM roofline($capture{arguments}) AS r
         """
         if (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, "roofline", query)
         write(warehouse, query, format, output, force=force, capture=selector, **given)
+        tell_runs(warehouse, selector, "roofline", given)
 
 
 @main.command()

@@ -16,6 +16,7 @@ from etq.cli.options import (
     percentage,
     run_options,
     taken_file_options,
+    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -130,7 +131,7 @@ def flame(
         by = "module"
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with asked(capture, db, [*views_for("time_tree"), "module_totals"], said) as (warehouse, selector):
-        check_runs(warehouse, selector, "time_tree", given)
+        check_runs(warehouse, selector, given)
         _tell_grouping(warehouse, selector, by)
         chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
@@ -140,6 +141,7 @@ def flame(
             write_text(drawn, output, force=force, is_printable=True)
         else:
             write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
+        tell_runs(warehouse, selector, "time_tree", given)
 
 
 def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: Look) -> str:

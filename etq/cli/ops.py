@@ -14,6 +14,7 @@ from etq.cli.options import (
     output_options,
     run_options,
     taken_file_options,
+    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -88,7 +89,7 @@ def ops(
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
-        check_runs(warehouse, selector, view, given)
+        check_runs(warehouse, selector, given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
         if not is_trace and (format or format_of(output)) in TO_READ:
@@ -100,6 +101,7 @@ def ops(
         if limit is not None:
             query += f" LIMIT {limit:d}"
         write(warehouse, query, format, output, force=force, capture=selector, **given)
+        tell_runs(warehouse, selector, view, given)
 
 
 def _format(warehouse: Warehouse, selector: str) -> str:

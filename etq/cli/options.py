@@ -216,9 +216,10 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
         click.echo(f"Note: no run of {printable(selector)} is of phase {phase}; etq phase says which are", err=True)
 
 
-def tell_runs(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> None:
-    """Tell how many runs are not typical and left out, and what they would change."""
-    text = left_out(warehouse, selector, given) if given.get("runs") != "all" else None
+def tell_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
+    """Tell how many runs a view leaves out as not typical, and what they would change."""
+    takes_typical = given.get("runs") != "all" and _takes_typical(view)
+    text = left_out(warehouse, selector, given) if takes_typical else None
     if text is not None:
         click.echo(f"Note: {text}; --runs all counts all, etq slow shows what slow runs do differently", err=True)
 
@@ -275,7 +276,7 @@ def show_view(
     with asked(capture, db, views_for(view), said) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             given["baseline"] = _beside(warehouse, baseline, capture, said)
-        check_runs(warehouse, selector, view, given)
+        check_runs(warehouse, selector, given)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_read = (output[0] or format_of(output[1])) in TO_READ
@@ -284,10 +285,11 @@ def show_view(
             asked_for = without_method(warehouse, selector, view, asked_for)
         if not write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters):
             _tell_nothing(warehouse, view, capture, selector)
+        tell_runs(warehouse, selector, view, given)
 
 
 def views_for(view: str) -> list[str]:
-    """A view, with what `check_runs` and `without_method` ask about a capture."""
+    """A view, with what `tell_runs` and `without_method` ask about a capture."""
     parameters = _defaults(view)
     asked_of = [] if "method" not in parameters else ["runs", "signatures"]
     return [view, *asked_of, *(["typical_runs"] if _takes_typical(view) else [])]
@@ -303,12 +305,10 @@ def _takes_typical(view: str) -> bool:
     return _defaults(view).get("runs") == "'typical'"
 
 
-def check_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
-    """Refuse a phase or method that no run is of, and tell which runs a view leaves out as not typical."""
+def check_runs(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> None:
+    """Refuse a phase or method that no run is of."""
     check_phase(warehouse, selector, given.get("phase"))
     check_method(warehouse, selector, given.get("method"))
-    if _takes_typical(view):
-        tell_runs(warehouse, selector, given)
 
 
 def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:

@@ -174,7 +174,7 @@ def test_formats(format: str, expected: str, lab: str) -> None:
 def test_parquet_and_files(lab: str, tmp_path: Path) -> None:
     for format, read in (("parquet", "read_parquet"), ("csv", "read_csv"), ("json", "read_json")):
         out = str(tmp_path / f"ops.{format}")
-        assert etq_says("ops", "run", "--db", lab, "--format", format, "-o", out).exit_code == 0
+        assert etq_says("ops", "run", "--runs", "all", "--db", lab, "--format", format, "-o", out).exit_code == 0
         query = f"SELECT count(*), sum(total_ticks)::BIGINT FROM {read}('{out}')"
         counted = duckdb.execute(query).fetchall()
         assert counted == [(7, 1939813)]

@@ -63,7 +63,7 @@ def test_a_chart_by_hand(delegated: str) -> None:
 
 def test_charts_add_up_whatever_is_left_out() -> None:
     for options in ([], ["--min-share", "2%"], ["--depth", "3"], ["--min-share", "5%", "--depth", "4"]):
-        result = invoke("flame", TRANSFORMER, *RECORD, *options)
+        result = invoke("flame", TRANSFORMER, *RECORD, "--runs", "all", *options)
         assert result.exit_code == 0 and result.stderr == ""
         rows = rows_of(result.stdout)
         assert rows[0][1:] == ("total", 24684.7, 100.0)
@@ -81,7 +81,7 @@ def test_charts_add_up_whatever_is_left_out() -> None:
 
 
 def test_small_ones_are_one_row() -> None:
-    rows = rows_of(invoke("flame", TRANSFORMER, "--min-share", "10%").stdout)
+    rows = rows_of(invoke("flame", TRANSFORMER, "--runs", "all", "--min-share", "10%").stdout)
     # By hand from `etq ops`: addmm 39.7 and permute_copy 26.8 %; all others together, without what is apart.
     assert [row[1] for row in rows] == [
         "total", "Execute", "addmm", "permute_copy", "(9 smaller)", "(framework)", "(unattributed)",

@@ -141,7 +141,7 @@ def test_in_python(builds: str, tmp_path: Path) -> None:
         assert data_of((tmp_path / "t.html").read_text())["title"] == "All captures"
         with pytest.raises(EtqError, match="takes no over; it takes unit, quantile"):
             etq.report.page_of(warehouse, ["b1", "b2"], over="build")
-        with pytest.raises(EtqError, match="takes no alpha; one of two sides does"):
+        with pytest.raises(EtqError, match="takes no alpha; it takes method, runs"):
             etq.report.page_of(warehouse, ["b1"], alpha=0.1)
         with pytest.raises(EtqError, match="not of 3"):
             etq.report.page_of(warehouse, ["b1", "b2", "b3"])

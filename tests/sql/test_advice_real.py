@@ -65,12 +65,16 @@ def test_numbers_are_those_of_the_views(linked: Warehouse) -> None:
     assert row["share_percent"] == pytest.approx(sum(op[2] for op in ops if op[0] in copies))
     tax = rows("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', runs := 'typical')")
     assert said(linked, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
-    coverage = rows("SELECT c.total, c.share_percent, c.worst_source FROM delegate_coverage('demo_int', unit := 'ns') AS c")
+    coverage = rows(
+        "SELECT c.total, c.share_percent, c.worst_source FROM delegate_coverage('demo_int', unit := 'ns') AS c"
+    )
     row = said(linked, "demo_int")["fallback kernels"]
     assert row["time_at_stake"] == pytest.approx(sum(each[0] for each in coverage) / 4)
     assert row["share_percent"] == pytest.approx(sum(each[1] for each in coverage))
     assert coverage[0][2] in row["evidence"]
-    [act] = rows("SELECT m.own, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'")
+    [act] = rows(
+        "SELECT m.own, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'"
+    )
     row = said(linked, "demo_int")["dominating module"]
     assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))
 

@@ -121,7 +121,8 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
 def test_tables_are_as_they_are_read(each: SqlObject, warehouse: Warehouse) -> None:
     described = warehouse.connection.execute(f"DESCRIBE {each.name}").fetchall()
     assert [row[:2] for row in described] == [
-        (column.name, (column.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true")) for column in each.columns
+        (column.name, (column.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true"))
+        for column in each.columns
     ]
 
 
