@@ -107,7 +107,8 @@ def roofline(
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
             SELECT r.op, r.method,
-                {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"}, r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
+                {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
+                r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
                 r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
             FROM roofline($capture{arguments}) AS r
         """
