@@ -201,7 +201,8 @@ counted AS (
 decided AS (
     SELECT
         c.*,
-        NOT c.is_kernels AND (c.is_told OR c.place_from_end > c.surplus) AS is_delegated,
+        NOT c.is_kernels
+        AND (c.is_told OR c.place_from_end > c.surplus) AS is_delegated,
         CASE
             WHEN c.is_told THEN 'graph'
             WHEN NOT c.is_left AND NOT coalesce(c.is_one_op, true)

@@ -80,7 +80,7 @@ CREATE TABLE node_arguments (
     position INTEGER NOT NULL,  -- which of the node's arguments, from 0; values of one list have the same, in its order
     argument VARCHAR NOT NULL,  -- its name in the op's signature; empty where it has none
     value_index INTEGER,  -- the value, in `node_values`; NULL for literals
-    literal VARCHAR  -- the number, list, truth value or text as JSON; NULL for values
+    literal VARCHAR  -- the number, list, truth value or text as JSON, infinities and NaN as texts; NULL for values
 );
 
 -- One use of a node's result by another node.
