@@ -69,8 +69,7 @@ kernels AS MATERIALIZED (
     WHERE d.instruction_id IS NULL
     GROUP BY h.method, h.debug_handle, k.op
 ),
--- Nodes by name that are left in a graph of the record as it was lowered, which
--- has the delegates' calls as nodes.
+-- Nodes by name in a graph of the record that has the delegates' calls as nodes.
 left_over AS (
     SELECT g.method, p.name
     FROM graphs AS g
@@ -201,8 +200,9 @@ counted AS (
 decided AS (
     SELECT
         c.*,
-        NOT c.is_kernels
-        AND (c.is_told OR c.place_from_end > c.surplus) AS is_delegated,
+        NOT c.is_kernels AND (
+            c.is_told OR c.place_from_end > c.surplus OR c.guesses > 0 AND NOT c.is_view
+        ) AS is_delegated,
         CASE
             WHEN c.is_told THEN 'graph'
             WHEN NOT c.is_left AND NOT coalesce(c.is_one_op, true)
