@@ -150,7 +150,6 @@ def coverage(
         show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit)
         return
     from etq.looking import look_at_record
-
     from etq.storing_programs import program_tables
 
     warehouse, record = look_at_record(capture, [*program_tables(), "delegation"])

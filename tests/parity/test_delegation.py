@@ -16,7 +16,7 @@ import pytest
 
 import etq
 from etq.warehouse import Warehouse
-from tests.builders import dump, execute, kernel, operator_call, run
+from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
 from tests.records import Maps, node, record, tensor
@@ -167,3 +167,78 @@ def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
         c=kind,
     ).fetchall()
     assert +called == Counter(dict(instructions))
+
+
+# Delegates that took some of the nodes of one op and handle: which of these is told by their order alone.
+BY_ORDER = ("attention_half", "decomposed_half", "lstm")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in BY_ORDER])
+def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
+    """A call's own nodes are those of the delegate's graph, not all that have one of its handles."""
+    rows = linked.sql(
+        """
+        SELECT DISTINCT r.method, s.instruction_id, n.node_name
+        FROM event_nodes($c) AS n
+        JOIN captures AS c ON c.name = $c
+        JOIN signatures AS s USING (capture_id, signature_index)
+        JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = s.block_index
+        WHERE s.kind = 'delegate_call' AND n.is_own
+        """,
+        c=kind,
+    ).fetchall()
+    found: dict[tuple[str, int], list[str]] = {}
+    for method, instruction, name in sorted(rows):
+        found.setdefault((method, instruction), []).append(name)
+    calls = [(method, names) for (method, _), names in found.items()]
+    assert sorted(calls) == sorted(
+        (method, sorted(name for name in names if op_of(name) != "getitem"))
+        for method, told in answer(kind).items()
+        for _, names in told["taken"]
+    )
+
+
+def test_costs_are_counted_once(linked: Warehouse) -> None:
+    """The backend took the views of matmul, and kernels run its bmm: its calls cost no operations."""
+    rows = linked.sql(
+        "SELECT kind, coalesce(sum(flops), 0)::BIGINT FROM roofline('attention_views') GROUP BY ALL"
+    ).fetchall()
+    # By hand: linears of 8 rows of 16 to 48 and to 16; two products of 8 x 8 x 8 of each of 2 heads; a scale of both
+    # heads' 8 x 8 and its softmax of 5 operations each; an addition of 8 x 16.
+    by_hand = 2 * 8 * 16 * (48 + 16) + 2 * (2 * 2 * 8 * 8 * 8) + (1 + 5) * 2 * 8 * 8 + 8 * 16
+    assert dict(rows) == {"kernel": by_hand, "delegate": 0, "delegate_call": 0}
+
+
+def test_kernels_of_no_node(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Coverage has the calls of all kernels, also of those whose handle no node has."""
+    x, y, z = tensor("x", 2), tensor("y", 2), tensor("z", 2)
+    nodes = (node("aten.relu.default", y, handle=1, self=x), node("aten.tanh.default", z, handle=2, self=y))
+    (tmp_path / "net.etrecord").write_bytes(record(*nodes, maps=Maps(handles={0: [1], 1: [2], 2: [1], 3: [9]})))
+    ops = ("relu", "tanh", "relu", "copy_")
+    one = [kernel(op, start=10 * at, end=10 * at + 4, instruction=at) for at, op in enumerate(ops)]
+    (tmp_path / "net.etdp").write_bytes(dump(*(run("Execute", *one, execute(0, 50)) for _ in range(3))))
+    warehouse.link(warehouse.ingest(tmp_path / "net.etdp"), warehouse.ingest_record(tmp_path / "net.etrecord"))
+    rows = warehouse.sql(
+        "SELECT op_type, delegated, not_delegated, calls, total, basis FROM delegate_coverage('net', unit := 'ns')"
+    ).fetchall()
+    assert rows == [
+        ("aten.relu.default", 0, 1, 6, 24, "record"),
+        ("aten.tanh.default", 0, 1, 3, 12, "record"),
+        ("copy_", None, None, 3, 12, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "folder", ["bf16", "convnet", "convnet_xnn", "demo_int", "mlp", "mlp_xnn", "nones", "transformer"]
+)
+def test_all_kernels_have_a_row(warehouse: Warehouse, folder: str) -> None:
+    found = warehouse.ingest_record(CAPTURES / folder / f"{folder}.etrecord")
+    for path in sorted((CAPTURES / folder).glob(f"{folder}*runs.etdp")):
+        warehouse.link(warehouse.ingest(path), found)
+        rows = warehouse.sql("SELECT op_type, not_delegated, calls FROM delegate_coverage($c)", c=path.stem).fetchall()
+        [(kernels,)] = warehouse.sql(
+            "SELECT count(*) FROM events JOIN captures AS c USING (capture_id) WHERE c.name = $c AND kind = 'kernel'",
+            c=path.stem,
+        ).fetchall()
+        assert sum(calls for _, _, calls in rows) == kernels
+        assert [op for op, left, calls in rows if calls and not left] == []
