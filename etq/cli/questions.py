@@ -161,11 +161,10 @@ def coverage(
         for backend, count in calls:
             click.echo(f"{count} calls of {printable(backend)}", err=True)
         program = None if said.pte is None else warehouse.ingest_program(said.pte).sha256
-        asked = {"record": record, "program": program}
-        guesses = warehouse.sql("FROM delegation($record, program := $program) WHERE basis = 'handles'", **asked)
-        if guesses.fetchall():
+        query = "FROM delegation($record, program := $program)"
+        if warehouse.sql(f"{query} WHERE basis = 'handles'", record=record, program=program).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, "FROM delegation($record, program := $program)", format, output, force=force, **asked)
+        write(warehouse, query, format, output, force=force, record=record, program=program)
 
 
 @main.command()

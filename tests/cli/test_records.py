@@ -133,7 +133,9 @@ def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
     told = etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
     assert told.stderr == "2 calls of OtherBackend\n"
     expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
-    run = etq_says("coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json")
+    run = etq_says(
+        "coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json"
+    )
     for result in (told, run):
         rows = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(result.stdout)}
         assert {op: rows[op] for op in expected} == expected

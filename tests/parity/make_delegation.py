@@ -98,7 +98,7 @@ def every_second(node: Any) -> bool:
     return hashlib.sha256(node.name.encode()).digest()[0] % 2 == 0
 
 
-class Attention(nn.Module):
+class Attention(nn.Module):  # type: ignore[misc]
     """matmul is expand_copy, view_copy and bmm, which share a debug handle."""
 
     def __init__(self, size: int = 16, heads: int = 2) -> None:
@@ -125,7 +125,7 @@ class CausalAttention(Attention):
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-class Convolutions(nn.Module):
+class Convolutions(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
@@ -140,7 +140,7 @@ class Convolutions(nn.Module):
         return self.classify(functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-class Lstm(nn.Module):
+class Lstm(nn.Module):  # type: ignore[misc]
     """All nodes of the LSTM share one handle."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Lstm(nn.Module):
         return self.out(self.lstm(x)[0][:, -1])
 
 
-class Mlp(nn.Module):
+class Mlp(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.up, self.down, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
@@ -160,7 +160,7 @@ class Mlp(nn.Module):
         return torch.sigmoid(self.norm(self.down(torch.relu(self.up(x)))))
 
 
-class Decomposed(nn.Module):
+class Decomposed(nn.Module):  # type: ignore[misc]
     """Ops that become several nodes of one handle."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class Decomposed(nn.Module):
         return functional.log_softmax(self.out(z), -1), functional.interpolate(y[:, None], scale_factor=2.0)
 
 
-class Views(nn.Module):
+class Views(nn.Module):  # type: ignore[misc]
     """Views that need no kernel."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ class Views(nn.Module):
         return y.reshape(4, 16).unsqueeze(0), torch.sin(y.flatten())
 
 
-class Weights(nn.Module):
+class Weights(nn.Module):  # type: ignore[misc]
     """Work on weights alone."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class Weights(nn.Module):
         return torch.relu(functional.linear(x.clone(), weight)).expand(2, -1, -1) + 0
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module):  # type: ignore[misc]
     def __init__(self, mlp: Mlp) -> None:
         super().__init__()
         self.mlp = mlp
