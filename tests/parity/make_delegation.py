@@ -267,10 +267,6 @@ def attention() -> tuple[Any, tuple[Any, ...]]:
     return exported(Attention(), torch.randn(1, 8, 16))
 
 
-def image() -> torch.Tensor:
-    return torch.randn(1, 3, 16, 16)
-
-
 def decomposed() -> tuple[Any, tuple[Any, ...]]:
     return exported(Decomposed(), torch.randn(2, 8, 8), torch.tensor([1, 2]))
 
@@ -287,9 +283,13 @@ KINDS: dict[str, Callable[[], Made]] = {
         *exported(CausalAttention(), torch.randn(1, 8, 16)), Other(ops("bmm", "softmax", "addmm"), mapped=False)
     ),
     "conv_two_backends": lambda: at_once(
-        *exported(Convolutions(), image()), XnnpackPartitioner(), Other(ops("sin", "native_group_norm", "hardswish"))
+        *exported(Convolutions(), torch.randn(1, 3, 16, 16)),
+        XnnpackPartitioner(),
+        Other(ops("sin", "native_group_norm", "hardswish")),
     ),
-    "conv_quantized": lambda: at_once(*quantized(Convolutions(), image(), dynamic=False), XnnpackPartitioner()),
+    "conv_quantized": lambda: at_once(
+        *quantized(Convolutions(), torch.randn(1, 3, 16, 16), dynamic=False), XnnpackPartitioner()
+    ),
     "mlp_dynamic": lambda: at_once(*quantized(Mlp(), torch.randn(2, 16), dynamic=True), XnnpackPartitioner()),
     "mlp_four_bits": lambda: at_once(*four_bits(), XnnpackPartitioner()),
     "mlp_nothing": lambda: at_once(*exported(Mlp(), torch.randn(2, 16))),
@@ -307,26 +307,19 @@ KINDS: dict[str, Callable[[], Made]] = {
 }
 
 
+def calls(graph: Any) -> list[str]:
+    return [node.name for node in graph.graph.nodes if node.op == "call_function"]
+
+
 def answered(graph: Any) -> dict[str, Any]:
     """What executorch says of a lowered graph, and which of its nodes are where."""
-    info = get_delegation_info(graph)
-    lowered = [
-        getattr(graph, node.name)
-        for node in graph.graph.nodes
-        if node.op == "get_attr" and node.name.startswith("lowered_module_")
-    ]
+    counts = get_delegation_info(graph).delegation_by_operator
+    names = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
+    lowered = [getattr(graph, name) for name in names if name.startswith("lowered_module_")]
     return {
-        "operators": {
-            op: [each.delegated, each.non_delegated] for op, each in sorted(info.delegation_by_operator.items())
-        },
-        "left": [node.name for node in graph.graph.nodes if node.op == "call_function"],
-        "taken": [
-            [
-                each.backend_id,
-                [node.name for node in each.original_module.graph.nodes if node.op == "call_function"],
-            ]
-            for each in lowered
-        ],
+        "operators": {op: [each.delegated, each.non_delegated] for op, each in sorted(counts.items())},
+        "left": calls(graph),
+        "taken": [[each.backend_id, calls(each.original_module)] for each in lowered],
     }
 
 
