@@ -15,10 +15,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +43,7 @@ from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.utils import unwrap_tensor_subclass
 
+IMAGE = (1, 3, 16, 16)
 CONFIG = EdgeCompileConfig(_check_ir_validity=False)
 Made = tuple[Any, dict[str, tuple[Any, ...]]]  # The lowered program, and inputs by method.
 
@@ -178,8 +179,6 @@ class Decomposed(nn.Module):  # type: ignore[misc]
 
 
 class Views(nn.Module):  # type: ignore[misc]
-    """Views that need no kernel."""
-
     def __init__(self) -> None:
         super().__init__()
         self.out = nn.Linear(16, 8)
@@ -190,8 +189,6 @@ class Views(nn.Module):  # type: ignore[misc]
 
 
 class Weights(nn.Module):  # type: ignore[misc]
-    """Work on weights alone."""
-
     def __init__(self) -> None:
         super().__init__()
         self.weight, self.scale = nn.Parameter(torch.randn(16, 8)), nn.Parameter(torch.randn(8))
@@ -263,8 +260,8 @@ def two_methods() -> Made:
     return made, inputs
 
 
-def attention() -> tuple[Any, tuple[Any, ...]]:
-    return exported(Attention(), torch.randn(1, 8, 16))
+def attention(kind: type[nn.Module] = Attention) -> tuple[Any, tuple[Any, ...]]:
+    return exported(kind(), torch.randn(1, 8, 16))
 
 
 def decomposed() -> tuple[Any, tuple[Any, ...]]:
@@ -278,17 +275,17 @@ KINDS: dict[str, Callable[[], Made]] = {
     "attention_one_left": lambda: in_steps(*attention(), Other(all_but("softmax"))),
     "attention_lowered": lambda: in_steps(*attention(), XnnpackPartitioner(), kept=True),
     "attention_half": lambda: in_steps(*attention(), Other(every_second)),
-    "causal": lambda: at_once(*exported(CausalAttention(), torch.randn(1, 8, 16)), XnnpackPartitioner()),
+    "causal": lambda: at_once(*attention(CausalAttention), XnnpackPartitioner()),
     "causal_unmapped": lambda: in_steps(
-        *exported(CausalAttention(), torch.randn(1, 8, 16)), Other(ops("bmm", "softmax", "addmm"), mapped=False)
+        *attention(CausalAttention), Other(ops("bmm", "softmax", "addmm"), mapped=False)
     ),
     "conv_two_backends": lambda: at_once(
-        *exported(Convolutions(), torch.randn(1, 3, 16, 16)),
+        *exported(Convolutions(), torch.randn(IMAGE)),
         XnnpackPartitioner(),
         Other(ops("sin", "native_group_norm", "hardswish")),
     ),
     "conv_quantized": lambda: at_once(
-        *quantized(Convolutions(), torch.randn(1, 3, 16, 16), dynamic=False), XnnpackPartitioner()
+        *quantized(Convolutions(), torch.randn(IMAGE), dynamic=False), XnnpackPartitioner()
     ),
     "mlp_dynamic": lambda: at_once(*quantized(Mlp(), torch.randn(2, 16), dynamic=True), XnnpackPartitioner()),
     "mlp_four_bits": lambda: at_once(*four_bits(), XnnpackPartitioner()),
@@ -392,8 +389,7 @@ def make(name: str, folder: Path, runtime: Path, library: Path, runs: int) -> No
 
 def main() -> None:
     folder, runtime, names = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
-    scratch = Path(os.environ.get("TMPDIR", "/tmp"))
-    library = compiled(runtime, scratch)
+    library = compiled(runtime, Path(tempfile.mkdtemp()))
     for name in names or KINDS:
         make(name, folder, runtime, library, runs=5)
         print(name, sum(each.stat().st_size for each in (folder / name).iterdir()), flush=True)
