@@ -137,9 +137,9 @@ def stub() -> str:
 def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
     if macro.name == "compare_programs":
         return "str | Program"
-    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
-        return known
     default = parameter.default
+    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
+        return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
     if default is None:
         return "str"
     beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}

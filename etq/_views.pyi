@@ -166,6 +166,7 @@ class Views:
     def delegation(
         self,
         record: str | Record,
+        program: str | Program | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
         self,

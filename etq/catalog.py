@@ -148,7 +148,14 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 def objects_of_linking() -> list[str]:
     """The names of what is needed to link a capture to a record."""
     of_records = list(_parsed("tables/records.sql"))
-    finders = ["_find_methods", "_find_event_nodes", "_find_aligned_nodes", "_find_event_ops", "_link_findings"]
+    finders = [
+        "_find_methods",
+        "_find_kernel_nodes",
+        "_find_delegate_nodes",
+        "_find_aligned_nodes",
+        "_find_event_ops",
+        "_link_findings",
+    ]
     return [*of_records, *finders]
 
 

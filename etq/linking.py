@@ -75,8 +75,10 @@ def _alike(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) ->
 def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Find what a capture's record or program says of it."""
     _find(connection, capture_id, "linked_methods", "_find_methods")
-    _find(connection, capture_id, "signature_nodes", "_find_event_nodes")
-    if _has_unmapped_delegates(connection, capture_id):
+    _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
+    if _has_delegates(connection, capture_id):
+        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes")
+    if _has_delegates(connection, capture_id, "NOT d.is_mapped"):
         _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
     _find(connection, capture_id, "signature_ops", "_find_event_ops")
     connection.execute(
@@ -105,10 +107,10 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
     connection.execute(statement, {"capture": capture_id})
 
 
-def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
-    """Whether there are delegates to align events within; where there are none, that search needn't be planned."""
-    query = """
+def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
+    """Whether there are delegates to find the nodes of; where there are none, that search needn't be planned."""
+    query = f"""
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
-        WHERE k.capture_id = ? AND NOT d.is_mapped LIMIT 1
+        WHERE k.capture_id = ? AND {which} LIMIT 1
     """
     return bool(connection.execute(query, [capture_id]).fetchall())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import io
 import lzma
+import re
 import struct
 import zipfile
 import zlib
@@ -40,6 +41,8 @@ DAMAGES: Final = (
     *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
     *(struct.error, zlib.error, lzma.LZMAError),
 )
+# Python's json writes what JSON lacks: an attention mask's -Infinity. The first group is a text.
+NO_JSON: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(-?Infinity|NaN)', re.DOTALL)
 
 Batch = tuple[str, pa.RecordBatch]
 
@@ -245,7 +248,7 @@ class _Record:
         if name not in self.members:
             return None
         with self._json(name) as content:
-            return msgspec.json.decode(content, type=type)
+            return _decode(content, type)
 
     def _graphs(self, methods: list[str], export_graph_id: str | None) -> tuple[list[StoredGraph], GraphRows]:
         """The programs, in the order of the zip, and their rows."""
@@ -267,7 +270,7 @@ class _Record:
     def _graph(self, rows: GraphRows, number: int, stage: str, method: str, name: str) -> StoredGraph:
         """Add a program to the rows, and let go of it: one is much larger than its rows."""
         with self._json(name) as content:
-            program = msgspec.json.decode(content, type=ExportedProgram)
+            program: ExportedProgram = _decode(content, ExportedProgram)
             graph = StoredGraph(number, stage, method, name, program.dialect)
             rows.add(graph, program.graph_module)
         return graph
@@ -328,6 +331,17 @@ class _Record:
             if lost := sorted(named - rows.handles_of(ids) - {0}):
                 shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
                 self._find("lost handles", f"{len(lost)} debug handles of method {method} are of no node: {shown}")
+
+
+def _decode(content: bytes | memoryview, type: Any) -> Any:
+    """JSON by its type. Numbers that are none, which no JSON has but Python writes, are read as texts."""
+    try:
+        return msgspec.json.decode(content, type=type)
+    except msgspec.DecodeError:
+        standard = NO_JSON.sub(lambda told: told[1] or b'"%b"' % told[2], content)
+        if standard == content:
+            raise
+    return msgspec.json.decode(standard, type=type)
 
 
 def _kind(name: str) -> str:

@@ -144,20 +144,26 @@ _view_command(
 )
 
 
+GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
+
+
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD")
 @run_options("typical")
 @warehouse_option
 @unit_option(None)
 @file_options
+@click.option("--pte", metavar="FILE", help="Of a file: its program, which tells what kernels run.")
 @output_options
 def coverage(
     capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
     """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
 
+    Where a delegate took some of the nodes that an op became, the program of a record tells which.
+
     \b
-    etq coverage model.etrecord
+    etq coverage model.etrecord --pte model.pte
     etq coverage run --db lab.duckdb
     """
     said = taken_file_options(options)
@@ -165,8 +171,9 @@ def coverage(
         show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit, **options)
         return
     from etq.looking import look_at_record
+    from etq.storing_programs import program_tables
 
-    warehouse, record = look_at_record(capture, ["delegation"])
+    warehouse, record = look_at_record(capture, [*program_tables(), "delegation"])
     with warehouse:
         tell_record(warehouse, record)
         calls = warehouse.connection.execute(
@@ -174,7 +181,11 @@ def coverage(
         ).fetchall()
         for backend, count in calls:
             click.echo(f"{count} calls of {printable(backend)}", err=True)
-        write(warehouse, "FROM delegation($record)", format, output, force=force, record=record)
+        program = None if said.pte is None else warehouse.ingest_program(said.pte).sha256
+        query = "FROM delegation($record, program := $program)"
+        if warehouse.sql(f"{query} WHERE basis = 'handles'", record=record, program=program).fetchall():
+            click.echo(GUESSED, err=True)
+        write(warehouse, query, format, output, force=force, record=record, program=program)
 
 
 @main.command()

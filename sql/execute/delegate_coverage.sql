@@ -1,16 +1,18 @@
 -- One op type of the methods that a capture ran: how many of its nodes a
--- delegate runs and how many kernels do, and what those that fell back to
--- kernels cost. Needs a linked record.
+-- delegate runs and how many none does, and what those that fell back to
+-- kernels cost. The calls of all rows together are all kernels of the executes.
+-- Needs a linked record.
 -- Columns:
---   op_type: what the nodes call
---   delegated: number of nodes that a delegate runs
---   not_delegated: number of nodes that kernels run
+--   op_type: what the nodes call; of kernels that run no node of the graphs, or of an unknown method, their own name
+--   delegated: number of nodes that a delegate runs; NULL for what is no node
+--   not_delegated: number of nodes that no delegate runs; NULL for what is no node
 --   calls: number of kernels run for it
 --   total: own time of these kernels
 --   share_percent: total in percent of the executes
 --   unit: unit of total
 --   worst_source: file and line that most of that time comes from; NULL where none is known
 --   worst_module: module that most of that time is spent in; NULL where none is known
+--   basis: what the numbers of nodes are known by, as in `delegation`; NULL for what is no node
 CREATE MACRO delegate_coverage(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -25,8 +27,8 @@ CREATE MACRO delegate_coverage(
     runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
-asked AS (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id
+asked AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
@@ -42,7 +44,14 @@ executes AS (
 ),
 kernels AS (
     SELECT
-        m.first_op_type AS op_type,
+        -- Of a kernel whose op no node of its handles calls, these tell nothing.
+        CASE
+            WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
+                THEN m.first_op_type
+            WHEN m.first_op_type = 'aten.view_copy.default'
+                AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
+            ELSE s.family
+        END AS op_type,
         t.calls,
         t.self_ticks,
         t.source_file || coalesce(':' || t.source_line, '') AS source,
@@ -53,7 +62,7 @@ kernels AS (
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
         AND s.kind = 'kernel'
-    JOIN signature_ops AS m
+    LEFT JOIN signature_ops AS m
         ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
 fallen AS (
@@ -70,13 +79,17 @@ counted AS (
     SELECT
         d.op_type,
         sum(d.delegated)::BIGINT AS delegated,
-        sum(d.not_delegated)::BIGINT AS not_delegated
-    FROM delegation(
-        (
-            SELECT r.sha256
-            FROM records AS r
-            JOIN asked AS a ON a.record_id = r.record_id
-        )
+        sum(d.not_delegated)::BIGINT AS not_delegated,
+        CASE
+            WHEN bool_or(d.basis = 'handles') THEN 'handles'
+            WHEN bool_or(d.basis = 'kernels') THEN 'kernels'
+            WHEN bool_or(d.basis = 'graph') THEN 'graph'
+            ELSE 'record'
+        END AS basis
+    FROM _delegation(
+        (SELECT a.record_id FROM asked AS a),
+        (SELECT a.program_id FROM asked AS a),
+        (SELECT a.capture_id FROM asked AS a)
     ) AS d
     WHERE d.method IN (
         SELECT r.method
@@ -86,7 +99,7 @@ counted AS (
     GROUP BY d.op_type
 )
 SELECT
-    c.op_type,
+    coalesce(c.op_type, f.op_type) AS op_type,
     c.delegated,
     c.not_delegated,
     coalesce(f.calls, 0) AS calls,
@@ -95,9 +108,10 @@ SELECT
     100 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
     f.worst_source,
-    f.worst_module
+    f.worst_module,
+    c.basis
 FROM counted AS c
+FULL JOIN fallen AS f ON f.op_type = c.op_type
 CROSS JOIN asked AS a
 CROSS JOIN executes AS x
-LEFT JOIN fallen AS f ON f.op_type = c.op_type
-ORDER BY coalesce(f.ticks, 0) DESC, c.op_type;
+ORDER BY coalesce(f.ticks, 0) DESC, coalesce(c.op_type, f.op_type);

@@ -13,7 +13,7 @@
 --   module_path: path of its module; NULL where none was kept
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: that line; NULL where none was kept
---   backend: the delegate that runs it; NULL for what kernels run
+--   backend: the delegate that runs it; NULL for what no delegate runs
 --   calls: number of events of its own
 --   own: their own time together
 --   share_percent: own in percent of the executes
@@ -32,8 +32,8 @@ CREATE MACRO node_totals(
     runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
 ) AS TABLE
 WITH
-asked AS (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id
+asked AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
@@ -68,18 +68,12 @@ owned AS (
     GROUP BY f.graph_id, f.node_index
 ),
 backends AS (
-    SELECT n.graph_id, n.node_index, min(d.backend) AS backend
-    FROM asked AS a
-    JOIN delegates AS d ON d.record_id = a.record_id
-    JOIN debug_handles AS h
-        ON h.record_id = d.record_id
-        AND h.method = d.method
-        AND h.instruction_id = d.instruction_id
-    JOIN _handled_nodes AS n
-        ON n.record_id = h.record_id
-        AND n.method = h.method
-        AND n.debug_handle = h.debug_handle
-    GROUP BY n.graph_id, n.node_index
+    SELECT d.graph_id, d.node_index, d.backend
+    FROM _node_delegates(
+        (SELECT a.record_id FROM asked AS a),
+        (SELECT a.program_id FROM asked AS a),
+        (SELECT a.capture_id FROM asked AS a)
+    ) AS d
 )
 SELECT
     p.record_id,

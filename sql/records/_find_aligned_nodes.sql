@@ -43,7 +43,8 @@ CREATE MACRO _operator_class(
 -- node of the delegate that is of its class and in its place among those. A
 -- call counts only if it has as many events of each class as nodes, in one
 -- order, for nearly all of its events. Rows of the table `signature_nodes`, found
--- when a capture is linked to a record that has such delegates.
+-- when a capture is linked to a record that has such delegates, after the nodes of
+-- their calls.
 -- Columns:
 --   signature_index: the event
 --   position: place of the node among the event's: 0
@@ -78,19 +79,21 @@ inner_events AS (
 ),
 call_nodes AS (
     SELECT DISTINCT
-        h.record_id,
-        h.method,
-        h.instruction_id,
+        e.record_id,
+        e.method,
+        e.instruction_id,
         n.graph_id,
         n.node_index,
         n.debug_handle,
-        _operator_class(n.op) AS class
-    FROM debug_handles AS h
-    JOIN _handled_nodes AS n
-        ON n.record_id = h.record_id
-        AND n.method = h.method
-        AND n.debug_handle = h.debug_handle
-    WHERE h.record_id IN (SELECT e.record_id FROM inner_events AS e)
+        _operator_class(p.op) AS class
+    FROM _instruction_events(capture_key) AS e
+    JOIN signature_nodes AS n
+        ON n.capture_id = capture_key AND n.signature_index = e.signature_index
+    JOIN op_nodes AS p
+        ON p.record_id = e.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+    WHERE e.kind = 'delegate_call' AND n.is_own
 ),
 placed_nodes AS (
     SELECT

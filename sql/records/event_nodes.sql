@@ -1,5 +1,38 @@
--- The nodes of the edge graph that the events of a linked capture belong to by
--- the record's maps: rows of the table `signature_nodes`, found when it is linked.
+-- The nodes of the edge graph that the events of a linked capture have debug
+-- handles of.
+-- Columns:
+--   signature_index: the event
+--   kind: as in `_instruction_events`
+--   instruction_id: as there
+--   kernel_op: as there
+--   position: place of the handle in the event's list
+--   debug_handle: the handle
+--   graph_id: the graph
+--   node_index: the node
+--   op: the node's op
+CREATE MACRO _nodes_of_handles(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    e.signature_index,
+    e.kind,
+    e.instruction_id,
+    e.kernel_op,
+    h.position,
+    n.debug_handle,
+    n.graph_id,
+    n.node_index,
+    n.op
+FROM _instruction_events(capture_key) AS e
+JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
+JOIN _handled_nodes AS n
+    ON n.record_id = e.record_id
+    AND n.method = e.method
+    AND n.debug_handle = h.debug_handle;
+
+-- The nodes of the edge graph that the kernels of a linked capture, and the
+-- calls of these, belong to by the record's maps: rows of the table
+-- `signature_nodes`, found when it is linked.
 -- Columns:
 --   signature_index: the event
 --   position: place of the node among the event's, from 0
@@ -9,24 +42,16 @@
 --   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
 --   mapping: exact, by the maps
 --   score: 1, as nothing is guessed
-CREATE MACRO _find_event_nodes(
+CREATE MACRO _find_kernel_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
 found AS (
     SELECT
-        e.signature_index,
-        h.position,
-        n.debug_handle,
-        n.graph_id,
-        n.node_index,
-        coalesce(string_split(n.op, '.')[1] = e.kernel_op, false) AS is_kernels
-    FROM _instruction_events(capture_key) AS e
-    JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
-    JOIN _handled_nodes AS n
-        ON n.record_id = e.record_id
-        AND n.method = e.method
-        AND n.debug_handle = h.debug_handle
+        n.*,
+        coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
+    FROM _nodes_of_handles(capture_key) AS n
+    WHERE n.kind IN ('kernel', 'operator_call')
 )
 SELECT
     f.signature_index,
@@ -38,7 +63,54 @@ SELECT
     f.debug_handle,
     f.graph_id,
     f.node_index,
-    f.is_kernels OR NOT bool_or(f.is_kernels) OVER (
+    f.is_run OR NOT bool_or(f.is_run) OVER (
+        PARTITION BY f.signature_index
+    ) AS is_own,
+    'exact' AS mapping,
+    1.0::DOUBLE AS score
+FROM found AS f;
+
+-- The nodes of the edge graph that the calls of delegates of a linked capture,
+-- and the events within, belong to by the record's and the backends' maps: rows
+-- of the table `signature_nodes`, found when the capture is linked to a record
+-- that has delegates.
+-- Columns:
+--   signature_index: the event
+--   position: place of the node among the event's, from 0
+--   debug_handle: the handle that the event has of the node
+--   graph_id: the graph
+--   node_index: the node
+--   is_own: whether the call of the delegate runs it; true for all nodes of an event of which it runs none
+--   mapping: exact, by the maps
+--   score: 1, as nothing is guessed
+CREATE MACRO _find_delegate_nodes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+found AS (
+    SELECT n.*, d.node_index IS NOT NULL AS is_run
+    FROM _nodes_of_handles(capture_key) AS n
+    LEFT JOIN _node_delegates(
+        (SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
+        (SELECT k.program_id FROM captures AS k WHERE k.capture_id = capture_key),
+        capture_key
+    ) AS d
+        ON d.graph_id = n.graph_id
+        AND d.node_index = n.node_index
+        AND d.instruction_id = n.instruction_id
+    WHERE n.kind IN ('delegate', 'delegate_call')
+)
+SELECT
+    f.signature_index,
+    (
+        row_number() OVER (
+            PARTITION BY f.signature_index ORDER BY f.position, f.node_index
+        ) - 1
+    )::INTEGER AS position,
+    f.debug_handle,
+    f.graph_id,
+    f.node_index,
+    f.is_run OR NOT bool_or(f.is_run) OVER (
         PARTITION BY f.signature_index
     ) AS is_own,
     'exact' AS mapping,
@@ -61,7 +133,7 @@ FROM found AS f;
 --   graph_id: its graph
 --   node_name: the node's name
 --   op_type: what it calls: aten.addmm.default
---   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
+--   is_own: whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event of which it runs none
 --   mapping: exact, by the record's maps; aligned, by order and class within a delegate
 --   score: of an aligned event, the share of its call's events that found their node; 1 for exact
 --   module_path: path of the node's module, innermost; NULL where none was kept

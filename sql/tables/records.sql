@@ -80,7 +80,7 @@ CREATE TABLE node_arguments (
     position INTEGER NOT NULL,  -- which of the node's arguments, from 0; values of one list have the same, in its order
     argument VARCHAR NOT NULL,  -- its name in the op's signature; empty where it has none
     value_index INTEGER,  -- the value, in `node_values`; NULL for literals
-    literal VARCHAR  -- the number, list, truth value or text as JSON; NULL for values
+    literal VARCHAR  -- the number, list, truth value or text as JSON, infinities and NaN as texts; NULL for values
 );
 
 -- One use of a node's result by another node.
@@ -162,7 +162,7 @@ CREATE TABLE signature_nodes (
     debug_handle INTEGER NOT NULL,  -- the handle that the event has of the node
     graph_id INTEGER NOT NULL,  -- the graph of the capture's record
     node_index INTEGER NOT NULL,  -- the node in it
-    is_own BOOLEAN NOT NULL,  -- whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
+    is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event of which it runs none
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
     score DOUBLE NOT NULL  -- of an aligned event, the share of its call's events that found their node; 1 for exact
 );

@@ -112,7 +112,7 @@ TABLES = {
         "calls per_execute total share_percent",
     ),
     "coverage": (
-        "SELECT op_type, delegated, not_delegated, total, share_percent, calls, worst_source, worst_module "
+        "SELECT op_type, delegated, not_delegated, total, share_percent, calls, worst_source, worst_module, basis "
         "FROM delegate_coverage($c)",
         "delegated not_delegated calls total share_percent",
     ),

@@ -123,6 +123,24 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     assert worst["total"] > 0
 
 
+def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
+    """expand_copy, view_copy and bmm are made of one matmul, and share a debug handle; the backend took bmm alone."""
+    path = str(CAPTURES / "delegation/attention_bmm/attention_bmm.")
+    alone = etq_says("coverage", path + "etrecord", "--format", "json")
+    assert alone.stderr.splitlines()[1:] == [
+        "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
+    ]
+    told = etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
+    assert told.stderr == "2 calls of OtherBackend\n"
+    expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
+    run = etq_says(
+        "coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json"
+    )
+    for result in (told, run):
+        rows = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(result.stdout)}
+        assert {op: rows[op] for op in expected} == expected
+
+
 def test_graph_is_one_of_graphviz(lab: str) -> None:
     etq_says("link", "run", RECORD, "--db", lab)
     result = etq_says("graph", "run", "--dot", "--db", lab)

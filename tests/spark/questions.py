@@ -29,7 +29,7 @@ _SIDES = (
 _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
     "compare_programs": ["'mlp', 'convnet_xnn'"],
-    "delegation": ["'convnet_xnn'", "'demo_str'"],
+    "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],
     "event_times": ["'loops'"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from etq.warehouse import Warehouse
@@ -90,6 +91,15 @@ def test_arguments_of_nodes() -> None:
         (0, 10, "tensors", 0, None),
         (0, 11, "", None, "3"),
     ]
+
+
+def test_numbers_that_json_lacks() -> None:
+    """executorch writes them as Python's json does: the mask of attention is filled with minus infinity."""
+    told = [("s", float("-inf")), ("t", float("nan")), ("u", 'a \\"NaN\\" in a text, -Infinity'), ("v", float("inf"))]
+    kinds = {float: "as_float", str: "as_string"}
+    node = {"target": "a", "inputs": [{"name": name, "arg": {kinds[type(value)]: value}} for name, value in told]}
+    found = read(record({EDGE: {"graph_module": {"graph": {"nodes": [node]}}}}))["node_arguments"]
+    assert [json.loads(row["literal"]) for row in found] == ["-Infinity", "NaN", told[2][1], "Infinity"]
 
 
 def test_the_older_layout() -> None:

@@ -101,8 +101,8 @@ etq.section("coverage", (parent, { rows, calls }) => {
 function drawCoverage(parent, rows) {
   const sum = (name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0);
   const [taken, left] = [sum("delegated"), sum("not_delegated")];
-  const bar = etq.element("div", { class: "split", role: "img", "aria-label": `${taken} nodes in delegates, ${left} in kernels` });
-  for (const [count, name, text] of [[taken, "delegate", "in delegates"], [left, "kernel", "left to kernels"]]) {
+  const bar = etq.element("div", { class: "split", role: "img", "aria-label": `${taken} nodes in delegates, ${left} not` });
+  for (const [count, name, text] of [[taken, "delegate", "in delegates"], [left, "kernel", "not in delegates"]]) {
     if (!count) continue;
     const part = etq.element("span", { text: `${etq.number(count)} ${text}` });
     part.style.flexGrow = count;
@@ -120,6 +120,7 @@ function drawCoverage(parent, rows) {
     { name: "calls", title: "kernels run", numeric: true },
     { name: "worst_source", title: "mostly from line" },
     { name: "worst_module", title: "mostly in module" },
+    { name: "basis", title: "nodes known by", meaning: "what tells which nodes delegates run: the record's maps alone, which ops kernels run, the lowered graph, or a guess by debug handles" },
   ], { sort: ["total"], name: "coverage" });
 }
 

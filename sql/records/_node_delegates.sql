@@ -1,0 +1,280 @@
+-- The nodes of a record's edge graphs that have a debug handle of a delegate's
+-- call, and which of them the delegate runs. Nodes of one decomposed op share a
+-- handle, and a delegate may have taken some of them.
+--
+-- Algorithm: a delegate's call has a handle as often as it has nodes of it,
+-- those that take one of several outputs included. Of the nodes of a handle,
+-- those whose op a kernel of that handle runs are left to it: the first where
+-- the kernel comes before the delegates, else the last. Where more are left than
+-- delegates have, the last of the view_copy are in no program: a view needs no
+-- kernel. Where the ops of kernels are not known, they are taken to run the
+-- first and last nodes but those.
+-- Columns:
+--   method: the method
+--   graph_id: the graph
+--   node_index: the node
+--   debug_handle: the handle that it shares with the call
+--   instruction_id: the call of the delegate that runs it; NULL for what no delegate runs
+--   backend: the delegate's backend; NULL for what no delegate runs
+--   basis: graph, record, kernels or handles, as in `delegation`
+CREATE MACRO _node_delegates(
+    record_key,  -- key of a record
+    program_key,  -- as in `_kernel_ops`
+    capture_key  -- as in `_kernel_ops`
+) AS TABLE
+WITH
+-- What stands in delegates, by handle.
+slots AS MATERIALIZED (
+    SELECT
+        h.method,
+        h.debug_handle,
+        h.instruction_id,
+        any_value(d.backend) AS backend,
+        count(*) AS entries
+    FROM delegates AS d
+    JOIN debug_handles AS h
+        ON h.record_id = d.record_id
+        AND h.method = d.method
+        AND h.instruction_id = d.instruction_id
+    WHERE d.record_id = record_key
+    GROUP BY h.method, h.debug_handle, h.instruction_id
+),
+shared AS MATERIALIZED (
+    SELECT
+        s.method,
+        s.debug_handle,
+        min(s.instruction_id) AS first_call,
+        sum(s.entries)::BIGINT AS entries
+    FROM slots AS s
+    GROUP BY s.method, s.debug_handle
+),
+kernels AS MATERIALIZED (
+    SELECT
+        h.method,
+        h.debug_handle,
+        k.op,
+        count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
+        count(*) FILTER (WHERE h.instruction_id > s.first_call) AS after
+    FROM shared AS s
+    JOIN debug_handles AS h
+        ON h.record_id = record_key
+        AND h.method = s.method
+        AND h.debug_handle = s.debug_handle
+    LEFT JOIN delegates AS d
+        ON d.record_id = h.record_id
+        AND d.method = h.method
+        AND d.instruction_id = h.instruction_id
+    LEFT JOIN _kernel_ops(record_key, program_key, capture_key) AS k
+        ON k.method = h.method AND k.instruction_id = h.instruction_id
+    WHERE d.instruction_id IS NULL
+    GROUP BY h.method, h.debug_handle, k.op
+),
+-- Nodes by name in a graph of the record that has the delegates' calls as nodes.
+left_over AS (
+    SELECT g.method, p.name
+    FROM graphs AS g
+    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    WHERE g.record_id = record_key
+        AND p.subgraph = ''
+        AND g.stage <> 'edge_dialect_exported_program'
+    QUALIFY count(*) FILTER (
+        WHERE p.op_type = 'higher_order.executorch_call_delegate'
+    ) OVER (PARTITION BY g.graph_id) = (
+        SELECT count(*)
+        FROM delegates AS d
+        WHERE d.record_id = g.record_id AND d.method = g.method
+    )
+),
+lowered AS (
+    SELECT DISTINCT l.method
+    FROM left_over AS l
+    WHERE l.name = 'executorch_call_delegate'
+),
+nodes AS (
+    SELECT
+        s.method,
+        s.debug_handle,
+        s.entries,
+        g.graph_id,
+        p.node_index,
+        p.name,
+        string_split(p.op, '.')[1] AS op,
+        string_split(p.op, '.')[1] = 'view_copy' AS is_view
+    FROM shared AS s
+    JOIN graphs AS g
+        ON g.record_id = record_key
+        AND g.method = s.method
+        AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_debug_handles AS n
+        ON n.record_id = g.record_id
+        AND n.graph_id = g.graph_id
+        AND n.debug_handle = s.debug_handle
+    JOIN op_nodes AS p
+        ON p.record_id = n.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+    QUALIFY row_number() OVER (
+        PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle
+    ) = 1
+),
+-- A node and those that take one of its outputs, which a record doesn't write.
+weighed AS (
+    SELECT
+        n.*,
+        1 + (
+            SELECT count(*)
+            FROM node_values AS v
+            WHERE v.record_id = record_key
+                AND v.graph_id = n.graph_id
+                AND v.node_index = n.node_index
+                AND v.value_name <> n.name
+                AND NOT starts_with(v.value_name, n.name || '_unused_')
+        ) AS weight,
+        row_number() OVER (
+            PARTITION BY n.graph_id, n.debug_handle, n.op ORDER BY n.node_index
+        ) AS place,
+        count(*) OVER (PARTITION BY n.graph_id, n.debug_handle, n.op) AS places
+    FROM nodes AS n
+),
+named AS (
+    SELECT
+        w.*,
+        l.method IS NOT NULL AS is_told,
+        CASE
+            WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
+            ELSE w.place <= coalesce(k.before, 0)
+                OR w.place > w.places - coalesce(k.after, 0)
+        END AS is_left
+    FROM weighed AS w
+    LEFT JOIN kernels AS k
+        ON k.method = w.method AND k.debug_handle = w.debug_handle AND k.op = w.op
+    LEFT JOIN lowered AS l ON l.method = w.method
+    LEFT JOIN left_over AS o ON o.method = w.method AND o.name = w.name
+),
+unnamed AS (
+    SELECT
+        k.method,
+        k.debug_handle,
+        sum(k.before + k.after)::BIGINT AS kernels,
+        coalesce(sum(k.before) FILTER (WHERE k.op IS NULL), 0) AS before,
+        coalesce(sum(k.after) FILTER (WHERE k.op IS NULL), 0) AS after
+    FROM kernels AS k
+    GROUP BY k.method, k.debug_handle
+),
+guessed AS (
+    SELECT
+        n.*,
+        coalesce(u.kernels, 0) AS kernels,
+        coalesce(u.before + u.after, 0) AS guesses,
+        n.is_left OR NOT n.is_told AND NOT n.is_view AND (
+            row_number() OVER rest <= coalesce(u.before, 0)
+            OR row_number() OVER rest > count(*) OVER (
+                PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
+            ) - coalesce(u.after, 0)
+        ) AS is_kernels
+    FROM named AS n
+    LEFT JOIN unnamed AS u
+        ON u.method = n.method AND u.debug_handle = n.debug_handle
+    WINDOW rest AS (
+        PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
+        ORDER BY n.node_index
+    )
+),
+counted AS (
+    SELECT
+        g.*,
+        -- How many of the rest no delegate has, and which of them are views.
+        coalesce(
+            sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0
+        ) - g.entries AS surplus,
+        count(*) FILTER (WHERE NOT g.is_kernels AND g.is_view) OVER handle AS views,
+        row_number() OVER (
+            PARTITION BY g.graph_id, g.debug_handle, g.is_kernels
+            ORDER BY g.is_view DESC, g.node_index DESC
+        ) AS place_from_end,
+        min(g.op) FILTER (WHERE NOT g.is_left) OVER handle
+        = max(g.op) FILTER (WHERE NOT g.is_left) OVER handle AS is_one_op
+    FROM guessed AS g
+    WINDOW handle AS (PARTITION BY g.graph_id, g.debug_handle)
+),
+decided AS (
+    SELECT
+        c.*,
+        NOT c.is_kernels AND (
+            c.is_told OR c.place_from_end > c.surplus OR c.guesses > 0 AND NOT c.is_view
+        ) AS is_delegated,
+        CASE
+            WHEN c.is_told THEN 'graph'
+            WHEN NOT c.is_left AND NOT coalesce(c.is_one_op, true)
+                AND (c.guesses > 0 OR c.surplus > c.views) THEN 'handles'
+            WHEN c.kernels > c.guesses THEN 'kernels'
+            ELSE 'record'
+        END AS basis
+    FROM counted AS c
+),
+-- The nodes of a handle in the calls that have it, both in their order.
+laid AS (
+    SELECT
+        d.graph_id,
+        d.debug_handle,
+        d.node_index,
+        d.method,
+        d.basis,
+        d.is_delegated,
+        NULL AS instruction_id,
+        coalesce(
+            sum(CASE WHEN d.is_delegated THEN d.weight ELSE 0 END) OVER (
+                PARTITION BY d.graph_id, d.debug_handle
+                ORDER BY d.node_index
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            0
+        ) AS place
+    FROM decided AS d
+    UNION ALL
+    SELECT
+        g.graph_id,
+        s.debug_handle,
+        NULL AS node_index,
+        s.method,
+        NULL AS basis,
+        false AS is_delegated,
+        s.instruction_id,
+        coalesce(
+            sum(s.entries) OVER (
+                PARTITION BY g.graph_id, s.debug_handle
+                ORDER BY s.instruction_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            0
+        ) AS place
+    FROM slots AS s
+    JOIN graphs AS g
+        ON g.record_id = record_key
+        AND g.method = s.method
+        AND g.stage = 'edge_dialect_exported_program'
+),
+called AS (
+    SELECT
+        l.*,
+        max(l.instruction_id) OVER (
+            PARTITION BY l.graph_id, l.debug_handle
+            ORDER BY l.place, l.node_index NULLS FIRST
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS call
+    FROM laid AS l
+)
+SELECT
+    c.method,
+    c.graph_id,
+    c.node_index,
+    c.debug_handle,
+    CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
+    CASE WHEN c.is_delegated THEN s.backend END AS backend,
+    c.basis
+FROM called AS c
+JOIN slots AS s
+    ON s.method = c.method
+    AND s.debug_handle = c.debug_handle
+    AND s.instruction_id = c.call
+WHERE c.node_index IS NOT NULL;

@@ -1,0 +1,244 @@
+"""What executorch's `get_delegation_info` counts in the lowered program of each model of `tests/captures/delegation/`.
+
+But for getitem, which takes one of several outputs and is no node of a record's graph.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+from tests.empty import empty_warehouse
+from tests.records import Maps, node, record, tensor
+
+FOLDER = CAPTURES / "delegation"
+KINDS = sorted(path.name for path in FOLDER.iterdir())
+Counts = dict[tuple[str, str], tuple[int, int]]  # By method and op: nodes delegated, and not.
+
+
+def path_of(kind: str, suffix: str) -> Path:
+    return FOLDER / kind / f"{kind}.{suffix}"
+
+
+def answer(kind: str) -> dict[str, Any]:
+    """By method what executorch counts, and which nodes are where."""
+    found: dict[str, Any] = json.loads(path_of(kind, "delegation.json").read_text())
+    return found
+
+
+def theirs(kind: str) -> Counts:
+    return {
+        (method, op): (delegated, other)
+        for method, told in answer(kind).items()
+        for op, (delegated, other) in told["operators"].items()
+        if op != "getitem"
+    }
+
+
+def op_of(name: str) -> str:
+    """The op by a node's name, as executorch takes it."""
+    return re.sub(r"_\d+$", "", name)
+
+
+def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[Counts, dict[tuple[str, str], str]]:
+    """The counts by executorch's names of ops, and what each is known by."""
+    rows = warehouse.sql(
+        """
+        SELECT d.method, n.name, d.delegated, d.not_delegated, d.basis
+        FROM delegation($record, program := $program) AS d
+        JOIN (
+            SELECT g.method, p.op_type, min(p.name) AS name
+            FROM records AS r
+            JOIN graphs AS g USING (record_id)
+            JOIN op_nodes AS p USING (record_id, graph_id)
+            WHERE r.name = $record AND g.stage = 'edge_dialect_exported_program'
+            GROUP BY ALL
+        ) AS n ON n.method = d.method AND n.op_type = d.op_type
+        """,
+        record=kind,
+        program=program,
+    ).fetchall()
+    counts = {(method, op_of(name)): (delegated, other) for method, name, delegated, other, _ in rows}
+    assert len(counts) == len(rows)
+    return counts, {(method, op_of(name)): basis for method, name, _, _, basis in rows}
+
+
+@pytest.fixture(scope="module")
+def linked() -> Iterator[Warehouse]:
+    """A warehouse of all of them, with their records and programs; not to be written to."""
+    with etq.open() as warehouse:
+        for kind in KINDS:
+            capture = warehouse.ingest(path_of(kind, "etdp"))
+            warehouse.link(capture, warehouse.ingest_record(path_of(kind, "etrecord")))
+            warehouse.link(capture, warehouse.ingest_program(path_of(kind, "pte")))
+        yield warehouse
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_its_program_and_a_capture(linked: Warehouse, kind: str) -> None:
+    counts, basis = ours(linked, kind)
+    assert counts == theirs(kind)
+    assert "handles" not in basis.values()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_by_one_source_alone(kind: str) -> None:
+    """By a program or a capture all are known; by the record alone what isn't is called a guess, which adds up."""
+    with empty_warehouse() as warehouse:
+        found = warehouse.ingest_record(path_of(kind, "etrecord"))
+        counts, basis = ours(warehouse, kind)
+        expected = theirs(kind)
+        assert counts.keys() == expected.keys()
+        for op, known_by in basis.items():
+            assert known_by == "handles" or counts[op] == expected[op], op
+            assert sum(counts[op]) == sum(expected[op]), op
+        for method in answer(kind):
+            assert sum(counts[op][0] for op in counts if op[0] == method) == sum(
+                expected[op][0] for op in counts if op[0] == method
+            )
+        program = warehouse.ingest_program(path_of(kind, "pte"))
+        assert ours(warehouse, kind, program.name) == ours(warehouse, kind, program.sha256[:12])
+        by_program, basis = ours(warehouse, kind, program.name)
+        assert by_program == expected and "handles" not in basis.values()
+        warehouse.link(warehouse.ingest(path_of(kind, "etdp")), found)
+        by_capture, basis = ours(warehouse, kind)
+        assert by_capture == expected and "handles" not in basis.values()
+
+
+def test_records_that_are_enough_alone() -> None:
+    """Handles that delegates and kernels share need names of kernels, if their nodes call several ops; others don't."""
+    known = set()
+    with empty_warehouse() as warehouse:
+        for kind in KINDS:
+            warehouse.ingest_record(path_of(kind, "etrecord"))
+            _, basis = ours(warehouse, kind)
+            known |= set() if "handles" in basis.values() else {kind}
+            if kind == "attention_lowered":
+                # The record has the lowered graph, too.
+                assert set(basis.values()) <= {"graph", "record"} and "graph" in basis.values()
+    # All else have kernels and delegates of one handle, whose nodes call several ops.
+    assert known == {
+        "attention_lowered", "attention_one_left", "conv_quantized", "mlp_all", "mlp_dynamic", "mlp_four_bits",
+        "mlp_nothing",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_backends_of_nodes(linked: Warehouse, kind: str) -> None:
+    rows = linked.sql(
+        "SELECT g.method, n.name, n.backend FROM node_totals($c) AS n JOIN graphs AS g USING (record_id, graph_id)",
+        c=kind,
+    ).fetchall()
+    expected = Counter(
+        (method, op_of(name), backend)
+        for method, told in answer(kind).items()
+        for backend, names in [(None, told["left"]), *told["taken"]]
+        for name in names
+        if op_of(name) not in ("getitem", "executorch_call_delegate")
+    )
+    assert Counter((method, op_of(name), backend) for method, name, backend in rows) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
+    """An op type has as many calls as its instructions have runs, and nodes left to kernels if it has any."""
+    rows = linked.sql("SELECT op_type, not_delegated, calls FROM delegate_coverage($c)", c=kind).fetchall()
+    called: Counter[str] = Counter()
+    for op_type, left, calls in rows:
+        assert calls == 0 or left > 0, op_type
+        called[op_type.split(".")[1]] += calls
+    instructions = linked.sql(
+        """
+        SELECT split_part(i.op, '::', 2), 5 * count(*)
+        FROM programs AS p JOIN instructions AS i USING (program_id)
+        WHERE p.name = $c AND i.kind = 'kernel'
+        GROUP BY ALL
+        """,
+        c=kind,
+    ).fetchall()
+    assert +called == Counter(dict(instructions))
+
+
+# Delegates that took some of the nodes of one op and handle: which of these is told by their order alone.
+BY_ORDER = ("attention_half", "decomposed_half", "lstm")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in BY_ORDER])
+def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
+    """A call's own nodes are those of the delegate's graph, not all that have one of its handles."""
+    rows = linked.sql(
+        """
+        SELECT DISTINCT r.method, s.instruction_id, n.node_name
+        FROM event_nodes($c) AS n
+        JOIN captures AS c ON c.name = $c
+        JOIN signatures AS s USING (capture_id, signature_index)
+        JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = s.block_index
+        WHERE s.kind = 'delegate_call' AND n.is_own
+        """,
+        c=kind,
+    ).fetchall()
+    found: dict[tuple[str, int], list[str]] = {}
+    for method, instruction, name in sorted(rows):
+        found.setdefault((method, instruction), []).append(name)
+    calls = [(method, names) for (method, _), names in found.items()]
+    assert sorted(calls) == sorted(
+        (method, sorted(name for name in names if op_of(name) != "getitem"))
+        for method, told in answer(kind).items()
+        for _, names in told["taken"]
+    )
+
+
+def test_costs_are_counted_once(linked: Warehouse) -> None:
+    """The backend took the views of matmul, and kernels run its bmm: its calls cost no operations."""
+    rows = linked.sql(
+        "SELECT kind, coalesce(sum(flops), 0)::BIGINT FROM roofline('attention_views') GROUP BY ALL"
+    ).fetchall()
+    # By hand: linears of 8 rows of 16 to 48 and to 16; two products of 8 x 8 x 8 of each of 2 heads; a scale of both
+    # heads' 8 x 8 and its softmax of 5 operations each; an addition of 8 x 16.
+    by_hand = 2 * 8 * 16 * (48 + 16) + 2 * (2 * 2 * 8 * 8 * 8) + (1 + 5) * 2 * 8 * 8 + 8 * 16
+    assert dict(rows) == {"kernel": by_hand, "delegate": 0, "delegate_call": 0}
+
+
+def test_kernels_of_no_node(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Coverage has the calls of all kernels, also of those whose handle no node has."""
+    x, y, z = tensor("x", 2), tensor("y", 2), tensor("z", 2)
+    nodes = (node("aten.relu.default", y, handle=1, self=x), node("aten.tanh.default", z, handle=2, self=y))
+    (tmp_path / "net.etrecord").write_bytes(record(*nodes, maps=Maps(handles={0: [1], 1: [2], 2: [1], 3: [9]})))
+    ops = ("relu", "tanh", "relu", "copy_")
+    one = [kernel(op, start=10 * at, end=10 * at + 4, instruction=at) for at, op in enumerate(ops)]
+    (tmp_path / "net.etdp").write_bytes(dump(*(run("Execute", *one, execute(0, 50)) for _ in range(3))))
+    warehouse.link(warehouse.ingest(tmp_path / "net.etdp"), warehouse.ingest_record(tmp_path / "net.etrecord"))
+    rows = warehouse.sql(
+        "SELECT op_type, delegated, not_delegated, calls, total, basis FROM delegate_coverage('net', unit := 'ns')"
+    ).fetchall()
+    assert rows == [
+        ("aten.relu.default", 0, 1, 6, 24, "record"),
+        ("aten.tanh.default", 0, 1, 3, 12, "record"),
+        ("copy_", None, None, 3, 12, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "folder", ["bf16", "convnet", "convnet_xnn", "demo_int", "mlp", "mlp_xnn", "nones", "transformer"]
+)
+def test_all_kernels_have_a_row(warehouse: Warehouse, folder: str) -> None:
+    found = warehouse.ingest_record(CAPTURES / folder / f"{folder}.etrecord")
+    for path in sorted((CAPTURES / folder).glob(f"{folder}*runs.etdp")):
+        warehouse.link(warehouse.ingest(path), found)
+        rows = warehouse.sql("SELECT op_type, not_delegated, calls FROM delegate_coverage($c)", c=path.stem).fetchall()
+        [(kernels,)] = warehouse.sql(
+            "SELECT count(*) FROM events JOIN captures AS c USING (capture_id) WHERE c.name = $c AND kind = 'kernel'",
+            c=path.stem,
+        ).fetchall()
+        assert sum(calls for _, _, calls in rows) == kernels
+        assert [op for op, left, calls in rows if calls and not left] == []
