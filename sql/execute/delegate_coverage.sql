@@ -1,9 +1,10 @@
--- One op type of the methods that a capture ran: how many of its nodes a
+-- One op type of a method that a capture ran: how many of its nodes a
 -- delegate runs and how many none does, and what those that fell back to
 -- kernels cost. The calls of all rows together are all kernels of the executes.
 -- Needs a linked record.
 -- Columns:
 --   op_type: what the nodes call; of kernels that run no node of the graphs, or of an unknown method, their own name
+--   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   delegated: number of nodes that a delegate runs; NULL for what is no node
 --   not_delegated: number of nodes that no delegate runs; NULL for what is no node
 --   calls: number of kernels run for it
@@ -44,6 +45,7 @@ executes AS (
 ),
 kernels AS (
     SELECT
+        t.method,
         -- Of a kernel whose op no node of its handles calls, these tell nothing.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
@@ -67,39 +69,27 @@ kernels AS (
 ),
 fallen AS (
     SELECT
+        k.method,
         k.op_type,
         sum(k.calls)::BIGINT AS calls,
         try_cast(sum(k.self_ticks) AS BIGINT) AS ticks,
         max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
         max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
     FROM kernels AS k
-    GROUP BY k.op_type
+    GROUP BY k.method, k.op_type
 ),
 counted AS (
-    SELECT
-        d.op_type,
-        sum(d.delegated)::BIGINT AS delegated,
-        sum(d.not_delegated)::BIGINT AS not_delegated,
-        CASE
-            WHEN bool_or(d.basis = 'handles') THEN 'handles'
-            WHEN bool_or(d.basis = 'kernels') THEN 'kernels'
-            WHEN bool_or(d.basis = 'graph') THEN 'graph'
-            ELSE 'record'
-        END AS basis
+    SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
     FROM _delegation(
         (SELECT a.record_id FROM asked AS a),
         (SELECT a.program_id FROM asked AS a),
         (SELECT a.capture_id FROM asked AS a)
     ) AS d
-    WHERE d.method IN (
-        SELECT r.method
-        FROM runs AS r
-        JOIN asked AS a ON a.capture_id = r.capture_id
-    )
-    GROUP BY d.op_type
+    WHERE d.method IN (SELECT t.method FROM times AS t)
 )
 SELECT
     coalesce(c.op_type, f.op_type) AS op_type,
+    coalesce(c.method, f.method) AS method,
     c.delegated,
     c.not_delegated,
     coalesce(f.calls, 0) AS calls,
@@ -111,7 +101,10 @@ SELECT
     f.worst_module,
     c.basis
 FROM counted AS c
-FULL JOIN fallen AS f ON f.op_type = c.op_type
+FULL JOIN fallen AS f ON f.method = c.method AND f.op_type = c.op_type
 CROSS JOIN asked AS a
 CROSS JOIN executes AS x
-ORDER BY coalesce(f.ticks, 0) DESC, coalesce(c.op_type, f.op_type);
+ORDER BY
+    coalesce(f.ticks, 0) DESC,
+    coalesce(c.op_type, f.op_type),
+    coalesce(c.method, f.method);
