@@ -1,47 +1,147 @@
--- What each node of `_operator_tree` launched: calls of the runtime that share
--- its external id, the first to have it, and what these ran on a device. An op
--- that only calls another of its name has that one's alone, as torch counts it.
+-- The innermost node of `_operator_tree` that each call of the runtime stands in.
 -- Columns:
---   node_index: the node
---   is_operator: whether it is an op
 --   call_index: the runtime's call
+--   node_index: the node
+CREATE MACRO _calls_in_nodes(
+    capture  -- as everywhere
+) AS TABLE
+WITH RECURSIVE
+nodes AS MATERIALIZED (
+    SELECT t.event_index FROM _operator_tree(capture, 'all') AS t
+),
+calls AS MATERIALIZED (
+    SELECT s.event_index, s.parent_index
+    FROM _trace_slices(capture, 'all') AS s
+    WHERE s.kind = 'Runtime' AND s.parent_index IS NOT NULL
+),
+passed AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index
+    FROM event_ticks AS e
+    ANTI JOIN nodes AS n ON n.event_index = e.event_index
+    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+),
+climbing AS (
+    SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
+    FROM calls AS c
+    UNION ALL
+    SELECT g.from_index, b.parent_index
+    FROM climbing AS g
+    JOIN passed AS b ON b.event_index = g.at_index
+)
+SELECT c.event_index AS call_index, g.at_index AS node_index
+FROM calls AS c
+JOIN climbing AS g ON g.from_index = c.parent_index
+SEMI JOIN nodes AS n ON n.event_index = g.at_index;
+
+-- What each node of `_operator_tree` launched, and the calls of the runtime in it:
+-- work of devices at the op that `_device_owners` finds, or else at the innermost
+-- node that its call stands in; calls at the innermost. An op that only calls
+-- another of its name is one with that. With categories := 'older' as
+-- torch-tb-profiler attributes them: calls that share the node's external id, the
+-- first node to have it, and what these ran; of an op that calls another of its
+-- name that one's alone.
+-- Columns:
+--   node_index: the node, the innermost of its call
+--   is_operator: whether it is an op
+--   call_index: a call of the runtime in the node; NULL in rows of devices
 --   call_ticks: ticks of the call
---   device_index: an event that the call launched; NULL where it launched none
---   kind: Kernel, Memcpy, Memset; NULL where it launched none
---   label: the event's label; NULL where it launched none
---   device_ticks: ticks of the event; 0 where it launched none
+--   device_index: an event that the node launched; NULL in rows of calls
+--   kind: Kernel, Memcpy, Memset; NULL in rows of calls
+--   label: the event's label; NULL in rows of calls
+--   device_ticks: ticks of the event; 0 in rows of calls
 CREATE MACRO _operator_launches(
     capture,  -- as everywhere
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
-owners AS (
+tree AS MATERIALIZED (
     SELECT
-        t.external_id,
         t.event_index,
+        t.call_index,
+        t.external_id,
         t.is_innermost,
+        t.kind,
+        t.start_ticks,
+        t.end_ticks,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator
     FROM _operator_tree(capture, categories) AS t
-    WHERE t.kind <> 'Module' AND t.external_id IS NOT NULL
+),
+older AS (
+    SELECT t.external_id, t.event_index, t.is_innermost, t.is_operator
+    FROM tree AS t
+    WHERE categories = 'older' AND t.kind <> 'Module' AND t.external_id IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY t.external_id
         ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
     ) = 1
+),
+older_calls AS (
+    SELECT
+        o.event_index AS node_index,
+        o.is_operator,
+        r.event_index AS call_index,
+        r.end_ticks - r.start_ticks AS call_ticks
+    FROM older AS o
+    JOIN _trace_slices(capture, categories) AS r
+        ON r.kind = 'Runtime' AND r.external_id = o.external_id
+    WHERE o.is_innermost
+),
+within AS MATERIALIZED (
+    SELECT c.call_index, c.node_index
+    FROM _calls_in_nodes(capture) AS c
+    WHERE categories = 'all'
+),
+placed AS (
+    SELECT
+        w.node_index,
+        w.call_index,
+        s.end_ticks - s.start_ticks AS call_ticks,
+        NULL::BIGINT AS device_index,
+        NULL AS kind,
+        NULL AS label,
+        0 AS device_ticks
+    FROM within AS w
+    JOIN _trace_slices(capture, 'all') AS s ON s.event_index = w.call_index
+    UNION ALL
+    SELECT
+        coalesce(d.op_index, w.node_index, d.owner_index),
+        NULL,
+        0,
+        d.event_index,
+        d.kind,
+        d.label,
+        d.device_ticks
+    FROM _device_owners(_capture_id(capture)) AS d
+    LEFT JOIN within AS w ON w.call_index = d.call_index
+    WHERE categories = 'all'
 )
 SELECT
-    o.event_index AS node_index,
+    i.event_index AS node_index,
+    i.is_operator,
+    p.call_index,
+    p.call_ticks,
+    p.device_index,
+    p.kind,
+    p.label,
+    p.device_ticks
+FROM placed AS p
+JOIN tree AS t ON t.event_index = p.node_index
+JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
+UNION ALL
+SELECT o.node_index, o.is_operator, o.call_index, o.call_ticks, NULL, NULL, NULL, 0
+FROM older_calls AS o
+UNION ALL
+SELECT
+    o.node_index,
     o.is_operator,
-    r.event_index AS call_index,
-    r.end_ticks - r.start_ticks AS call_ticks,
-    l.event_index AS device_index,
+    NULL,
+    0,
+    l.event_index,
     l.kind,
     l.label,
-    coalesce(l.end_ticks - l.start_ticks, 0) AS device_ticks
-FROM owners AS o
-JOIN _trace_slices(capture, categories) AS r
-    ON r.kind = 'Runtime' AND r.external_id = o.external_id
-LEFT JOIN _launches(capture, categories) AS l ON l.call_index = r.event_index
-WHERE o.is_innermost;
+    l.end_ticks - l.start_ticks
+FROM older_calls AS o
+JOIN _launches(_capture_id(capture), categories) AS l ON l.call_index = o.call_index;
 
 -- The calls of ops, modules and steps of a trace, with their times on the host
 -- and on devices as torch-tb-profiler counts them.
@@ -55,7 +155,7 @@ WHERE o.is_innermost;
 --   is_operator: whether it is an op, as `_is_operator`
 --   start_ticks: clock at the start
 --   host_ticks: from start to end
---   host_self_ticks: the same without ops, modules and runtime's calls within it
+--   host_self_ticks: the same without ops, modules and runtime's calls directly within it
 --   device_ticks: of what it and those within it launched
 --   device_self_ticks: of what it launched
 --   tensor_ticks: of kernels among them that use tensor cores
@@ -80,8 +180,10 @@ launched AS (
         sum(l.device_ticks) AS device_ticks,
         sum(CASE WHEN l.kind = 'Kernel' THEN l.device_ticks ELSE 0 END)
             AS kernel_ticks,
-        sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
-            AS tensor_ticks
+        sum(
+            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
+            END
+        ) AS tensor_ticks
     FROM launches AS l
     GROUP BY l.node_index
 ),
@@ -92,12 +194,10 @@ within AS (
     GROUP BY t.parent_index
 ),
 calling AS (
-    SELECT c.node_index, sum(c.call_ticks) AS ticks
-    FROM (
-        SELECT DISTINCT l.node_index, l.call_index, l.call_ticks
-        FROM launches AS l
-    ) AS c
-    GROUP BY c.node_index
+    SELECT l.node_index, sum(l.call_ticks) AS ticks
+    FROM launches AS l
+    WHERE l.call_index IS NOT NULL
+    GROUP BY l.node_index
 ),
 own AS MATERIALIZED (
     SELECT

@@ -87,7 +87,7 @@ summed AS (
 )
 SELECT
     s.label AS kernel,
-    _uses_tensor_cores(s.label) AS tensor_cores_used,
+    _uses_tensor_cores(s.label, categories) AS tensor_cores_used,
     s.is_eligible AS tensor_cores_eligible,
     s.calls,
     s.ticks * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
