@@ -35,9 +35,14 @@ def positive(times: dict[Any, Any]) -> dict[Any, Any]:
 
 def check(warehouse: Warehouse, capture: str, expected: DeviceTimes) -> None:
     """Each view says what is expected, and the views add up to the sum of the devices' events."""
-    averages = "SELECT name, sum({}) FROM key_averages($c, unit := 'ns') WHERE NOT is_device GROUP BY name"
-    own = rows_of(warehouse, averages.format("self_device_time"), c=capture)
-    total = rows_of(warehouse, averages.format("device_time_total"), c=capture)
+    averages = """
+        SELECT name, sum(self_device_time), sum(device_time_total)
+        FROM key_averages($c, unit := 'ns')
+        WHERE NOT is_device
+        GROUP BY name
+    """
+    found = rows_of(warehouse, averages, c=capture)
+    own, total = ({name: times[place] for name, times in found.items()} for place in range(2))
     assert own.pop("(no op)", 0) == expected.without_op
     assert total.pop("(no op)", 0) == expected.without_op
     assert {name: time for name, time in own.items() if time} == positive(expected.own)

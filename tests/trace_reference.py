@@ -141,12 +141,8 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
     within: Counter[Slice] = Counter()
     for each, call in launches(every).items():
         ticks = each.end - each.start
-        if call is not None:
-            around = call.above()
-        elif each.external != each.correlation and each.external in of_ids:
-            around = [of_ids[each.external][0], *of_ids[each.external][0].above()]
-        else:
-            around = []
+        named = of_ids.get(each.external, []) if each.external != each.correlation else []
+        around = call.above() if call is not None else [above for op in named[:1] for above in (op, *op.above())]
         owner = next((one for one in around if one.category in OWNERS), None)
         op = next((one for one in around if one.is_op), None)
         said.device_total += ticks

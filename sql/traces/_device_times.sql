@@ -1,10 +1,11 @@
--- The device time of each event of a trace's CPU, as `_device_owners` attributes
--- it: an op's or annotation's own, and what was launched within any event.
+-- The device time of each event of a trace, as `_device_owners` attributes it: an
+-- op's or annotation's own, and what was launched within any event of the CPU.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
 --   self_ticks: ticks of what it launched itself
 --   total_ticks: the same with what is within it
+--   unowned_ticks: of a device's event, its own ticks where neither op nor annotation launched it
 CREATE MACRO _device_times(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -72,11 +73,16 @@ SELECT
     o.event_index,
     coalesce(w.ticks, 0) AS self_ticks,
     CASE WHEN o.is_call THEN 0 ELSE o.ticks END
-        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
+        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks,
+    0 AS unowned_ticks
 FROM ordered AS o
 LEFT JOIN own AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
-    ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks;
+    ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+UNION ALL
+SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
+FROM owners AS d
+WHERE d.owner_index IS NULL;
 
 -- The innermost nn.Module that each event of a trace stands in, itself for a
 -- module's own call; only where the trace has Python functions.

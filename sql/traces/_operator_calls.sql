@@ -1,38 +1,3 @@
--- The innermost node of `_operator_tree` that each call of the runtime stands in.
--- Columns:
---   call_index: the runtime's call
---   node_index: the node
-CREATE MACRO _calls_in_nodes(
-    capture  -- as everywhere
-) AS TABLE
-WITH RECURSIVE
-nodes AS MATERIALIZED (
-    SELECT t.event_index FROM _operator_tree(capture, 'all') AS t
-),
-calls AS MATERIALIZED (
-    SELECT s.event_index, s.parent_index
-    FROM _trace_slices(capture, 'all') AS s
-    WHERE s.kind = 'Runtime' AND s.parent_index IS NOT NULL
-),
-passed AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index
-    FROM event_ticks AS e
-    ANTI JOIN nodes AS n ON n.event_index = e.event_index
-    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
-),
-climbing AS (
-    SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
-    FROM calls AS c
-    UNION ALL
-    SELECT g.from_index, b.parent_index
-    FROM climbing AS g
-    JOIN passed AS b ON b.event_index = g.at_index
-)
-SELECT c.event_index AS call_index, g.at_index AS node_index
-FROM calls AS c
-JOIN climbing AS g ON g.from_index = c.parent_index
-SEMI JOIN nodes AS n ON n.event_index = g.at_index;
-
 -- What each node of `_operator_tree` launched, and the calls of the runtime in it:
 -- work of devices at the op that `_device_owners` finds, or else at the innermost
 -- node that its call stands in; calls at the innermost. An op that only calls
@@ -53,21 +18,43 @@ CREATE MACRO _operator_launches(
     capture,  -- as everywhere
     categories  -- as in `step_breakdown`
 ) AS TABLE
-WITH
+WITH RECURSIVE
 tree AS MATERIALIZED (
     SELECT
-        t.event_index,
-        t.call_index,
-        t.external_id,
-        t.is_innermost,
-        t.kind,
-        t.start_ticks,
-        t.end_ticks,
+        t.*,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator
     FROM _operator_tree(capture, categories) AS t
 ),
-older AS (
-    SELECT t.external_id, t.event_index, t.is_innermost, t.is_operator
+calls AS MATERIALIZED (
+    SELECT
+        s.event_index,
+        s.parent_index,
+        s.external_id,
+        s.end_ticks - s.start_ticks AS ticks
+    FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind = 'Runtime'
+),
+owners AS MATERIALIZED (
+    SELECT o.* FROM _device_owners(_capture_id(capture)) AS o
+),
+-- From what calls stand in, up to a node.
+passed AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index
+    FROM event_ticks AS e
+    ANTI JOIN tree AS t ON t.event_index = e.event_index
+    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+),
+climbing AS (
+    SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
+    FROM calls AS c
+    WHERE categories = 'all' AND c.parent_index IS NOT NULL
+    UNION ALL
+    SELECT g.from_index, b.parent_index
+    FROM climbing AS g
+    JOIN passed AS b ON b.event_index = g.at_index
+),
+identified AS (
+    SELECT t.external_id, t.event_index, t.is_innermost
     FROM tree AS t
     WHERE categories = 'older' AND t.kind <> 'Module' AND t.external_id IS NOT NULL
     QUALIFY row_number() OVER (
@@ -75,73 +62,56 @@ older AS (
         ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
     ) = 1
 ),
-older_calls AS (
-    SELECT
-        o.event_index AS node_index,
-        o.is_operator,
-        r.event_index AS call_index,
-        r.end_ticks - r.start_ticks AS call_ticks
-    FROM older AS o
-    JOIN _trace_slices(capture, categories) AS r
-        ON r.kind = 'Runtime' AND r.external_id = o.external_id
-    WHERE o.is_innermost
-),
-within AS MATERIALIZED (
-    SELECT c.call_index, c.node_index
-    FROM _calls_in_nodes(capture) AS c
-    WHERE categories = 'all'
-),
-placed AS (
-    SELECT
-        w.node_index,
-        w.call_index,
-        s.end_ticks - s.start_ticks AS call_ticks,
-        NULL::BIGINT AS device_index,
-        NULL AS kind,
-        NULL AS label,
-        0 AS device_ticks
-    FROM within AS w
-    JOIN _trace_slices(capture, 'all') AS s ON s.event_index = w.call_index
+placed AS MATERIALIZED (
+    SELECT t.event_index AS node_index, c.event_index AS call_index, c.ticks
+    FROM calls AS c
+    JOIN climbing AS g ON g.from_index = c.parent_index
+    JOIN tree AS t ON t.event_index = g.at_index
     UNION ALL
+    SELECT i.event_index, c.event_index, c.ticks
+    FROM calls AS c
+    JOIN identified AS i ON i.external_id = c.external_id
+    WHERE i.is_innermost
+),
+launched AS (
     SELECT
-        coalesce(d.op_index, w.node_index, d.owner_index),
-        NULL,
-        0,
-        d.event_index,
-        d.kind,
-        d.label,
-        d.device_ticks
-    FROM _device_owners(_capture_id(capture)) AS d
-    LEFT JOIN within AS w ON w.call_index = d.call_index
-    WHERE categories = 'all'
+        CASE
+            WHEN categories = 'all'
+                THEN coalesce(o.op_index, p.node_index, o.owner_index)
+            ELSE p.node_index
+        END AS node_index,
+        o.event_index AS device_index,
+        o.kind,
+        o.label,
+        o.device_ticks
+    FROM owners AS o
+    LEFT JOIN placed AS p ON p.call_index = o.call_index
 )
 SELECT
     i.event_index AS node_index,
     i.is_operator,
     p.call_index,
-    p.call_ticks,
-    p.device_index,
-    p.kind,
-    p.label,
-    p.device_ticks
+    p.ticks AS call_ticks,
+    NULL::INTEGER AS device_index,
+    NULL AS kind,
+    NULL AS label,
+    0 AS device_ticks
 FROM placed AS p
 JOIN tree AS t ON t.event_index = p.node_index
 JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
 UNION ALL
-SELECT o.node_index, o.is_operator, o.call_index, o.call_ticks, NULL, NULL, NULL, 0
-FROM older_calls AS o
-UNION ALL
 SELECT
-    o.node_index,
-    o.is_operator,
+    i.event_index,
+    i.is_operator,
     NULL,
     0,
-    l.event_index,
+    l.device_index,
     l.kind,
     l.label,
-    l.end_ticks - l.start_ticks
-FROM older_calls AS o
-JOIN _launches(_capture_id(capture), categories) AS l ON l.call_index = o.call_index;
+    l.device_ticks
+FROM launched AS l
+JOIN tree AS t ON t.event_index = l.node_index
+JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
 
 -- The calls of ops, modules and steps of a trace, with their times on the host
 -- and on devices as torch-tb-profiler counts them.
@@ -161,6 +131,7 @@ JOIN _launches(_capture_id(capture), categories) AS l ON l.call_index = o.call_i
 --   tensor_ticks: of kernels among them that use tensor cores
 --   tensor_self_ticks: of such kernels that it launched
 --   kernel_self_ticks: of all kernels that it launched
+--   kernels: these, by their events; NULL where it launched none
 --   is_eligible: whether tensor cores could do it, or one within it
 --   is_lowest_eligible: whether they could do it, and none within it
 CREATE MACRO _operator_calls(
@@ -180,6 +151,7 @@ launched AS (
         sum(l.device_ticks) AS device_ticks,
         sum(CASE WHEN l.kind = 'Kernel' THEN l.device_ticks ELSE 0 END)
             AS kernel_ticks,
+        list(l.device_index) FILTER (WHERE l.kind = 'Kernel') AS kernels,
         sum(
             CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
             END
@@ -208,6 +180,7 @@ own AS MATERIALIZED (
         coalesce(l.device_ticks, 0) AS device_self_ticks,
         coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
         coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,
+        l.kernels,
         _could_use_tensor_cores(o.label)
             OR o.kind = 'Operator' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
     FROM tree AS i
@@ -267,6 +240,7 @@ SELECT
     o.tensor_self_ticks + o.tensor_within AS tensor_ticks,
     o.tensor_self_ticks,
     o.kernel_self_ticks,
+    o.kernels,
     o.is_named OR o.kind = 'Operator' AND o.named_within > 0 AS is_eligible,
     o.is_named AND o.named_within = 0 AS is_lowest_eligible
 FROM totalled AS o;

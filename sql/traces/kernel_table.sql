@@ -41,11 +41,9 @@ told AS (
     JOIN device_events AS d ON d.capture_id = a.capture_id
 ),
 eligible AS (
-    SELECT DISTINCT l.device_index
-    FROM _operator_launches(capture, categories) AS l
-    JOIN _operator_calls(capture, categories) AS c
-        ON c.innermost_index = l.node_index
-    WHERE c.is_eligible AND l.kind = 'Kernel'
+    SELECT unnest(c.kernels) AS device_index
+    FROM _operator_calls(capture, categories) AS c
+    WHERE c.is_eligible
 ),
 ran AS (
     SELECT

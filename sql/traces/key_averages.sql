@@ -65,6 +65,9 @@ calls AS MATERIALIZED (
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase
     ) AS c
 ),
+device_times AS MATERIALIZED (
+    SELECT v.* FROM _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+),
 memory AS (
     SELECT
         m.run_index,
@@ -126,7 +129,7 @@ by_signature AS (
     ) AS n
         ON n.run_index = c.call_run_index
         AND n.event_index = c.call_index
-    LEFT JOIN _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+    LEFT JOIN device_times AS v
         ON v.run_index = c.run_index AND v.event_index = c.event_index
     LEFT JOIN memory AS m
         ON m.run_index = c.run_index AND m.event_index = c.event_index
@@ -181,14 +184,18 @@ unowned AS (
     SELECT
         '(no op)' AS name,
         0 AS calls,
-        sum(o.device_ticks)::DOUBLE AS device_ticks,
+        sum(o.ticks)::DOUBLE AS device_ticks,
         NULL::BIGINT AS memory,
         NULL::BIGINT AS device_memory
-    FROM _device_owners((SELECT w.capture_id FROM wanted AS w)) AS o
-    JOIN calls AS d ON d.run_index = o.run_index AND d.event_index = o.event_index
-    LEFT JOIN calls AS c ON c.event_index = o.owner_index
-    WHERE o.owner_index IS NULL
-        OR (c.event_index IS NOT NULL AND c.call_index IS NULL)
+    FROM (
+        SELECT
+            v.unowned_ticks
+            + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS ticks
+        FROM device_times AS v
+        JOIN calls AS c
+            ON c.run_index = v.run_index AND c.event_index = v.event_index
+    ) AS o
+    WHERE o.ticks > 0
     HAVING count(*) > 0
     UNION ALL
     SELECT '[memory]', count(*), 0, sum(m.cpu_bytes), sum(m.device_bytes)
