@@ -4,7 +4,8 @@
 -- judged by its name.
 -- Where it answers otherwise than the plug-in: whether tensor cores could do the
 -- ops that launch a kernel is told in the same row, for any of its calls, and of
--- newer traces, too (categories := 'older' has no op for theirs, as the plug-in).
+-- newer traces, too (categories := 'older' has no op for theirs, as the plug-in);
+-- names of newer kernels with tensor cores are known (categories := 'older': not).
 -- Columns:
 --   kernel: its name
 --   tensor_cores_used: whether it uses tensor cores

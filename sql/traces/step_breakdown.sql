@@ -130,7 +130,8 @@ LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 -- end of a trace whose kernels were not all recorded are left out.
 -- Where it answers otherwise than the plug-in: runtime calls, DataLoaders and
 -- communication are known as torch writes them since 2021, too (categories :=
--- 'older' for only those that the plug-in knows); a step that a device shows
+-- 'older' for only those that the plug-in knows); kernels of communication are
+-- those that it launched, not those of its external id; a step that a device shows
 -- again is no step of its own; where what stands first fills all steps, what
 -- comes later is not counted again.
 -- Columns:
