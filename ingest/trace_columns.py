@@ -129,10 +129,19 @@ class TraceColumns:
 
     def finish(self) -> None:
         """Say what was left out."""
+        self._join_threads()
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         told = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
         if told:
             self.find("events left out", f"what is no whole slice is not read: {', '.join(told)}")
+
+    def _join_threads(self) -> None:
+        """A thread that the file writes as a number here and as a text there is one."""
+        first: dict[tuple[str, str], int] = {}
+        joined = [first.setdefault((spelled(pid), spelled(tid)), number) for (pid, tid), number in self.threads.items()]
+        if len(first) < len(joined):
+            self.thread = array("q", [joined[number] for number in self.thread])
+            self.memory = [(at, joined[number], moment) for at, number, moment in self.memory]
 
 
 def spelled(value: Written) -> str:

@@ -11,12 +11,18 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# Categories of what runs on a device, the older layout's among them.
+# Categories of what runs on a device, or tells of one, the older layout's among them; as `_is_of_device` in SQL.
 DEVICE_CATEGORIES: Final = frozenset(
-    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "Kernel", "Memcpy", "Memset")
+    (
+        *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),
+        *("cuda_profiler_range", "xpu_scope_profiler"),
+        *("mtia_ccp_events", "mtia_workloadd", "mtia_insight", "mtia_counters", "hpu_op"),
+        *("Kernel", "Memcpy", "Memset"),
+    )
 )
-# Categories of calls that launch it.
-RUNTIME_CATEGORIES: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"))
+# How categories of calls that launch it end: any vendor's runtime and driver; and the older layout's.
+LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
+LAUNCH_CATEGORY: Final = "Runtime"
 STEP: Final = "ProfilerStep#"
 
 # What stands for an id and for a time that aren't there.

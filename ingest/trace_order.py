@@ -38,6 +38,28 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
     return found
 
 
+def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
+    """For each wanted id, at its moment, the last call of that id that starts by then, or else the first; -1 for none.
+
+    As `_launches` in SQL, which also tells processes apart.
+    """
+    order = np.lexsort((starts, ids))
+    count = len(order)
+    every = np.concatenate([ids[order], wanted])
+    # Of one id and moment calls come before what they launch.
+    merged = np.lexsort((np.arange(len(every)) >= count, np.concatenate([starts[order], moments]), every))
+    is_call = merged < count
+    last = np.maximum.accumulate(np.where(is_call, merged, NONE))
+    place = np.empty(len(wanted), np.int64)
+    place[merged[~is_call] - count] = last[~is_call]
+    if not count:
+        return place
+    # What starts before all calls of its id has one of another id there, or none.
+    first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
+    place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
+    return np.where(ids[order][place] == wanted, order[place], NONE)
+
+
 def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
     """The slice of the same thread that each stands in, as torch nests them (`_populate_cpu_children`); -1 for none.
 

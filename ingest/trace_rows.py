@@ -15,8 +15,8 @@ from etq.ingest.trace_columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace_details import BEYOND, device_events, memory_events, nanoseconds
 from etq.ingest.trace_entries import Entries
 from etq.ingest.trace_inputs import inputs_of
-from etq.ingest.trace_json import DEVICE_CATEGORIES, NONE, RUNTIME_CATEGORIES, STEP
-from etq.ingest.trace_order import first_places, occurrences, order_of, parents
+from etq.ingest.trace_json import DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
+from etq.ingest.trace_order import first_places, launches, occurrences, order_of, parents
 
 Whole = npt.NDArray[np.int64]
 _OF_NO_THREAD: Final = "Trace"
@@ -81,14 +81,14 @@ class Slices:
         starts = self.start[self.steps]
         ends = starts + self.elapsed[self.steps]
         moment = self.start.copy()
-        runtime = np.flatnonzero(self._is_of(RUNTIME_CATEGORIES) & (self.correlation > 0))
-        order = runtime[np.argsort(self.correlation[runtime], kind="stable")]
+        launching = {
+            category for category, _ in self.kinds if category == LAUNCH_CATEGORY or category.endswith(LAUNCH_ENDINGS)
+        }
+        calls = np.flatnonzero(self._is_of(frozenset(launching)) & (self.correlation > 0))
         launched = np.flatnonzero(self.is_device & (self.correlation > 0))
-        if len(order):
-            places = np.searchsorted(self.correlation[order], self.correlation[launched])
-            places = np.minimum(places, len(order) - 1)
-            is_found = self.correlation[order][places] == self.correlation[launched]
-            moment[launched[is_found]] = self.start[order[places[is_found]]]
+        found = launches(self.correlation[calls], self.start[calls], self.correlation[launched], self.start[launched])
+        is_found = found != NONE
+        moment[launched[is_found]] = self.start[calls[found[is_found]]]
         step = np.searchsorted(starts, moment, side="right") - 1
         is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
         return np.where(is_within, step, len(self.steps))

@@ -12,6 +12,8 @@ import etq
 from etq.warehouse import Warehouse
 from tests.empty import copy_warehouses, empty_warehouse
 
+pytest.register_assert_rewrite("tests.device_times")
+
 CAPTURES = Path(__file__).parent / "captures"
 
 

@@ -14,7 +14,7 @@ CREATE TABLE trace_events (
     run_index INTEGER NOT NULL,  -- the run: a profiler step
     event_index INTEGER NOT NULL,  -- the event: its position in the file's list
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
-    external_id BIGINT,  -- id that an op shares with the kernels it launched; NULL where it has none
+    external_id BIGINT,  -- id of an op, and of what it launched; of the latter often the correlation id, 0 or an older op's; NULL where it has none
     correlation_id BIGINT,  -- id that a runtime's call shares with what it launched; NULL where it has none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL where it has none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL where it has none

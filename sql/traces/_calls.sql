@@ -10,16 +10,6 @@ CREATE MACRO _is_profilers_own(
     )
 );
 
--- Whether a device ran an event of that category.
-CREATE MACRO _is_of_device(
-    category  -- the event's category; NULL for formats without any
-) AS (
-    coalesce(category, '') IN (
-        'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync',
-        'Kernel', 'Memcpy', 'Memset'
-    )
-);
-
 -- The events of the recorded runs as torch counts calls: one that only calls
 -- another of its own name is one call with that, and helpers of the profiler's
 -- own are none. Own time and own memory of what is no call go to the call that
@@ -124,6 +114,23 @@ FROM timed AS t
 LEFT JOIN placed AS p
     ON p.run_index = t.run_index AND p.event_index = t.event_index;
 
+-- Bytes of an allocation or release on the CPU; 0 on devices.
+CREATE MACRO _cpu_bytes(
+    device_type,  -- what kind of device: as c10's DeviceType
+    bytes  -- how much; negative for a release
+) AS (
+    CASE WHEN device_type IN (0, 2, 5) THEN bytes ELSE 0 END
+);
+
+-- Bytes of an allocation or release on CUDA, HIP, XPU or PrivateUse1, which are
+-- the devices that torch counts; 0 on others.
+CREATE MACRO _device_bytes(
+    device_type,  -- what kind of device: as c10's DeviceType
+    bytes  -- how much; negative for a release
+) AS (
+    CASE WHEN device_type IN (1, 6, 12, 20) THEN bytes ELSE 0 END
+);
+
 -- What was allocated and released within each event, by any thread, as torch
 -- counts it: what happened from its start to its end. Of a trace that records
 -- memory; empty for all others.
@@ -139,10 +146,8 @@ WITH
 moments AS (
     SELECT
         m.at_ticks,
-        sum(CASE WHEN m.device_type IN (0, 2, 5) THEN m.bytes ELSE 0 END) AS cpu,
-        sum(
-            CASE WHEN m.device_type IN (1, 6, 12, 20) THEN m.bytes ELSE 0 END
-        ) AS device
+        sum(_cpu_bytes(m.device_type, m.bytes)) AS cpu,
+        sum(_device_bytes(m.device_type, m.bytes)) AS device
     FROM trace_memory AS m
     WHERE m.capture_id = capture_key
     GROUP BY m.at_ticks
@@ -176,3 +181,45 @@ SELECT
 FROM asked AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
+
+-- Allocations and releases within no event of the CPU of any thread, which torch
+-- shows as events of their own.
+-- Columns:
+--   capture_id: the capture
+--   event_index: position in the file's list of events
+--   cpu_bytes: bytes allocated, below 0 where released, on the CPU
+--   device_bytes: the same on devices
+CREATE MACRO _memory_outside(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+spans AS (
+    SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
+    -- Of what is known to record no memory nothing else is planned.
+    FROM (
+        SELECT DISTINCT m.capture_id
+        FROM trace_memory AS m
+        WHERE m.capture_id = capture_key
+    ) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND NOT _is_of_device(s.category)
+        AND NOT _is_profilers_own(s.label, s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    GROUP BY e.start_ticks
+),
+covered AS (
+    SELECT
+        s.start_ticks,
+        max(s.end_ticks) OVER (ORDER BY s.start_ticks) AS until_ticks
+    FROM spans AS s
+)
+SELECT
+    m.capture_id,
+    m.event_index,
+    coalesce(_cpu_bytes(m.device_type, m.bytes), 0) AS cpu_bytes,
+    coalesce(_device_bytes(m.device_type, m.bytes), 0) AS device_bytes
+FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
+ASOF LEFT JOIN covered AS c ON m.at_ticks >= c.start_ticks
+WHERE c.until_ticks IS NULL OR c.until_ticks < m.at_ticks;

@@ -17,7 +17,8 @@ slices AS MATERIALIZED (
     SELECT s.* FROM _trace_slices(capture, categories) AS s
 ),
 launches AS MATERIALIZED (
-    SELECT l.* FROM _launches(capture, categories) AS l
+    SELECT l.* FROM _launches(_capture_id(capture), categories) AS l
+    WHERE l.call_index IS NOT NULL
 ),
 written AS (
     SELECT

@@ -1,81 +1,88 @@
--- The device time of each event of a trace's CPU: of the kernels that share its
--- external id, and of those of what is within it.
+-- The device time of each event of a trace, as `_device_owners` attributes it: an
+-- op's or annotation's own, and what was launched within any event of the CPU.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   self_ticks: ticks of the kernels that it launched itself
+--   self_ticks: ticks of what it launched itself
 --   total_ticks: the same with what is within it
+--   unowned_ticks: of a device's event, its own ticks where neither op nor annotation launched it
 CREATE MACRO _device_times(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-kernels AS MATERIALIZED (
-    SELECT t.external_id, sum(coalesce(e.duration_ticks, 0)) AS ticks
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN device_events AS d ON d.capture_id = a.capture_id
-    JOIN trace_events AS t
-        ON t.capture_id = d.capture_id
-        AND t.run_index = d.run_index
-        AND t.event_index = d.event_index
-    JOIN events AS e
-        ON e.capture_id = t.capture_id
-        AND e.run_index = t.run_index
-        AND e.event_index = t.event_index
-    WHERE e.category <> 'gpu_user_annotation'
-        AND t.external_id > 0
-    GROUP BY t.external_id
+owners AS MATERIALIZED (
+    SELECT o.* FROM _device_owners(capture_key) AS o
 ),
--- Nothing is read where no kernel tells its op, and nothing is planned of what is
--- known to have no device.
+own AS (
+    SELECT o.owner_index, sum(o.device_ticks) AS ticks
+    FROM owners AS o
+    WHERE o.owner_index IS NOT NULL
+    GROUP BY o.owner_index
+),
+-- At the call that launched it, or at the op where the trace has no call.
+launched AS (
+    SELECT
+        coalesce(o.call_index, o.owner_index) AS event_index,
+        sum(o.device_ticks) AS ticks
+    FROM owners AS o
+    GROUP BY coalesce(o.call_index, o.owner_index)
+),
+-- Nothing is read where no device worked.
 traced AS (
     SELECT
         e.run_index,
         e.event_index,
         e.start_ticks,
-        e.start_ticks + coalesce(e.duration_ticks, 0) AS end_ticks,
-        e.category,
+        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index,
-        t.external_id
+        _slice_kind(s.category, s.label, 'all') = 'Runtime' AS is_call
     FROM (
         SELECT DISTINCT d.capture_id
         FROM device_events AS d
-        WHERE d.capture_id = capture_key AND EXISTS (FROM kernels)
+        WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
-    JOIN trace_events AS t ON t.capture_id = a.capture_id
-    JOIN events AS e
-        ON e.capture_id = a.capture_id
-        AND e.run_index = t.run_index
-        AND e.event_index = t.event_index
-    WHERE NOT _is_of_device(e.category)
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id
+        AND t.run_index = e.run_index
+        AND t.event_index = e.event_index
 ),
 -- With what the events before it in its thread launched: those that it stands in
 -- come before it, what is within it behind it.
-launched AS (
+ordered AS (
     SELECT
         t.*,
-        coalesce(k.ticks, 0) AS ticks,
-        sum(coalesce(k.ticks, 0)) OVER (
+        coalesce(l.ticks, 0) AS ticks,
+        sum(coalesce(l.ticks, 0)) OVER (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
         ) AS so_far
     FROM traced AS t
-    LEFT JOIN kernels AS k
-        ON k.external_id = t.external_id
-        AND t.category IN ('cpu_op', 'Operator', 'user_annotation')
+    LEFT JOIN launched AS l ON l.event_index = t.event_index
 ),
 running AS (
-    SELECT l.thread_index, l.start_ticks, max(l.so_far) AS so_far
-    FROM launched AS l
-    GROUP BY l.thread_index, l.start_ticks
+    SELECT o.thread_index, o.start_ticks, max(o.so_far) AS so_far
+    FROM ordered AS o
+    GROUP BY o.thread_index, o.start_ticks
 )
 SELECT
-    l.run_index,
-    l.event_index,
-    l.ticks AS self_ticks,
-    greatest(coalesce(u.so_far, 0) - l.so_far, 0) + l.ticks AS total_ticks
-FROM launched AS l
+    o.run_index,
+    o.event_index,
+    coalesce(w.ticks, 0) AS self_ticks,
+    CASE WHEN o.is_call THEN 0 ELSE o.ticks END
+        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks,
+    0 AS unowned_ticks
+FROM ordered AS o
+LEFT JOIN own AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
-    ON u.thread_index = l.thread_index AND l.end_ticks > u.start_ticks;
+    ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+UNION ALL
+SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
+FROM owners AS d
+WHERE d.owner_index IS NULL;
 
 -- The innermost nn.Module that each event of a trace stands in, itself for a
 -- module's own call; only where the trace has Python functions.

@@ -1,47 +1,117 @@
--- What each node of `_operator_tree` launched: calls of the runtime that share
--- its external id, the first to have it, and what these ran on a device. An op
--- that only calls another of its name has that one's alone, as torch counts it.
+-- What each node of `_operator_tree` launched, and the calls of the runtime in it:
+-- work of devices at the op that `_device_owners` finds, or else at the innermost
+-- node that its call stands in; calls at the innermost. An op that only calls
+-- another of its name is one with that. With categories := 'older' as
+-- torch-tb-profiler attributes them: calls that share the node's external id, the
+-- first node to have it, and what these ran; of an op that calls another of its
+-- name that one's alone.
 -- Columns:
---   node_index: the node
+--   node_index: the node, the innermost of its call
 --   is_operator: whether it is an op
---   call_index: the runtime's call
+--   call_index: a call of the runtime in the node; NULL in rows of devices
 --   call_ticks: ticks of the call
---   device_index: an event that the call launched; NULL where it launched none
---   kind: Kernel, Memcpy, Memset; NULL where it launched none
---   label: the event's label; NULL where it launched none
---   device_ticks: ticks of the event; 0 where it launched none
+--   device_index: an event that the node launched; NULL in rows of calls
+--   kind: Kernel, Memcpy, Memset; NULL in rows of calls
+--   label: the event's label; NULL in rows of calls
+--   device_ticks: ticks of the event; 0 in rows of calls
 CREATE MACRO _operator_launches(
     capture,  -- as everywhere
     categories  -- as in `step_breakdown`
 ) AS TABLE
-WITH
-owners AS (
+WITH RECURSIVE
+tree AS MATERIALIZED (
     SELECT
-        t.external_id,
-        t.event_index,
-        t.is_innermost,
+        t.*,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator
     FROM _operator_tree(capture, categories) AS t
-    WHERE t.kind <> 'Module' AND t.external_id IS NOT NULL
+),
+calls AS MATERIALIZED (
+    SELECT
+        s.event_index,
+        s.parent_index,
+        s.external_id,
+        s.end_ticks - s.start_ticks AS ticks
+    FROM _trace_slices(capture, categories) AS s
+    WHERE s.kind = 'Runtime'
+),
+owners AS MATERIALIZED (
+    SELECT o.* FROM _device_owners(_capture_id(capture)) AS o
+),
+-- From what calls stand in, up to a node.
+passed AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index
+    FROM event_ticks AS e
+    ANTI JOIN tree AS t ON t.event_index = e.event_index
+    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+),
+climbing AS (
+    SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
+    FROM calls AS c
+    WHERE categories = 'all' AND c.parent_index IS NOT NULL
+    UNION ALL
+    SELECT g.from_index, b.parent_index
+    FROM climbing AS g
+    JOIN passed AS b ON b.event_index = g.at_index
+),
+identified AS (
+    SELECT t.external_id, t.event_index, t.is_innermost
+    FROM tree AS t
+    WHERE categories = 'older' AND t.kind <> 'Module' AND t.external_id IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY t.external_id
         ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
     ) = 1
+),
+placed AS MATERIALIZED (
+    SELECT t.event_index AS node_index, c.event_index AS call_index, c.ticks
+    FROM calls AS c
+    JOIN climbing AS g ON g.from_index = c.parent_index
+    JOIN tree AS t ON t.event_index = g.at_index
+    UNION ALL
+    SELECT i.event_index, c.event_index, c.ticks
+    FROM calls AS c
+    JOIN identified AS i ON i.external_id = c.external_id
+    WHERE i.is_innermost
+),
+launched AS (
+    SELECT
+        CASE
+            WHEN categories = 'all'
+                THEN coalesce(o.op_index, p.node_index, o.owner_index)
+            ELSE p.node_index
+        END AS node_index,
+        o.event_index AS device_index,
+        o.kind,
+        o.label,
+        o.device_ticks
+    FROM owners AS o
+    LEFT JOIN placed AS p ON p.call_index = o.call_index
 )
 SELECT
-    o.event_index AS node_index,
-    o.is_operator,
-    r.event_index AS call_index,
-    r.end_ticks - r.start_ticks AS call_ticks,
-    l.event_index AS device_index,
+    i.event_index AS node_index,
+    i.is_operator,
+    p.call_index,
+    p.ticks AS call_ticks,
+    NULL::INTEGER AS device_index,
+    NULL AS kind,
+    NULL AS label,
+    0 AS device_ticks
+FROM placed AS p
+JOIN tree AS t ON t.event_index = p.node_index
+JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
+UNION ALL
+SELECT
+    i.event_index,
+    i.is_operator,
+    NULL,
+    0,
+    l.device_index,
     l.kind,
     l.label,
-    coalesce(l.end_ticks - l.start_ticks, 0) AS device_ticks
-FROM owners AS o
-JOIN _trace_slices(capture, categories) AS r
-    ON r.kind = 'Runtime' AND r.external_id = o.external_id
-LEFT JOIN _launches(capture, categories) AS l ON l.call_index = r.event_index
-WHERE o.is_innermost;
+    l.device_ticks
+FROM launched AS l
+JOIN tree AS t ON t.event_index = l.node_index
+JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
 
 -- The calls of ops, modules and steps of a trace, with their times on the host
 -- and on devices as torch-tb-profiler counts them.
@@ -55,12 +125,13 @@ WHERE o.is_innermost;
 --   is_operator: whether it is an op, as `_is_operator`
 --   start_ticks: clock at the start
 --   host_ticks: from start to end
---   host_self_ticks: the same without ops, modules and runtime's calls within it
+--   host_self_ticks: the same without ops, modules and runtime's calls directly within it
 --   device_ticks: of what it and those within it launched
 --   device_self_ticks: of what it launched
 --   tensor_ticks: of kernels among them that use tensor cores
 --   tensor_self_ticks: of such kernels that it launched
 --   kernel_self_ticks: of all kernels that it launched
+--   kernels: these, by their events; NULL where it launched none
 --   is_eligible: whether tensor cores could do it, or one within it
 --   is_lowest_eligible: whether they could do it, and none within it
 CREATE MACRO _operator_calls(
@@ -80,8 +151,11 @@ launched AS (
         sum(l.device_ticks) AS device_ticks,
         sum(CASE WHEN l.kind = 'Kernel' THEN l.device_ticks ELSE 0 END)
             AS kernel_ticks,
-        sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
-            AS tensor_ticks
+        list(l.device_index) FILTER (WHERE l.kind = 'Kernel') AS kernels,
+        sum(
+            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
+            END
+        ) AS tensor_ticks
     FROM launches AS l
     GROUP BY l.node_index
 ),
@@ -92,12 +166,10 @@ within AS (
     GROUP BY t.parent_index
 ),
 calling AS (
-    SELECT c.node_index, sum(c.call_ticks) AS ticks
-    FROM (
-        SELECT DISTINCT l.node_index, l.call_index, l.call_ticks
-        FROM launches AS l
-    ) AS c
-    GROUP BY c.node_index
+    SELECT l.node_index, sum(l.call_ticks) AS ticks
+    FROM launches AS l
+    WHERE l.call_index IS NOT NULL
+    GROUP BY l.node_index
 ),
 own AS MATERIALIZED (
     SELECT
@@ -108,6 +180,7 @@ own AS MATERIALIZED (
         coalesce(l.device_ticks, 0) AS device_self_ticks,
         coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
         coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,
+        l.kernels,
         _could_use_tensor_cores(o.label)
             OR o.kind = 'Operator' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
     FROM tree AS i
@@ -167,6 +240,7 @@ SELECT
     o.tensor_self_ticks + o.tensor_within AS tensor_ticks,
     o.tensor_self_ticks,
     o.kernel_self_ticks,
+    o.kernels,
     o.is_named OR o.kind = 'Operator' AND o.named_within > 0 AS is_eligible,
     o.is_named AND o.named_within = 0 AS is_lowest_eligible
 FROM totalled AS o;

@@ -1,7 +1,9 @@
--- Whether a kernel uses tensor cores, by what the names of such kernels contain;
--- the list of torch-tb-profiler, which is that of NVIDIA's PyProf.
+-- Whether a kernel uses tensor cores, by what the names of such kernels contain:
+-- the list of torch-tb-profiler, which is that of NVIDIA's PyProf, and what cuDNN
+-- and CUTLASS have written since (`tensor16x8x8`, `tensorop`).
 CREATE MACRO _uses_tensor_cores(
-    label  -- the kernel's name
+    label,  -- the kernel's name
+    categories  -- all, or older, the plug-in's list alone, as in `step_breakdown`
 ) AS (
     regexp_matches(
         label,
@@ -9,6 +11,9 @@ CREATE MACRO _uses_tensor_cores(
         '|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group'
         '|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm'
         '|xmma_gemm|xmma_sparse_gemm|c1688'
+    ) OR (
+        categories = 'all'
+        AND regexp_matches(label, 'tensorop|tensor[0-9]+x[0-9]+x[0-9]+')
     )
 );
 

@@ -13,11 +13,14 @@ CREATE MACRO _slice_kind(
                 THEN 'Step'
         END
         WHEN lower(category) = 'kernel' THEN 'Kernel'
+        WHEN categories = 'all'
+            AND category IN ('mtia_ccp_events', 'mtia_workloadd', 'hpu_op')
+            THEN 'Kernel'
         WHEN lower(category) IN ('memcpy', 'gpu_memcpy') THEN 'Memcpy'
         WHEN lower(category) IN ('memset', 'gpu_memset') THEN 'Memset'
         WHEN lower(category) = 'runtime' THEN 'Runtime'
         WHEN categories = 'all'
-            AND category IN ('cuda_runtime', 'cuda_driver', 'privateuse1_runtime')
+            AND (ends_with(category, '_runtime') OR ends_with(category, '_driver'))
             THEN 'Runtime'
         WHEN lower(category) IN ('cpu_op', 'operator') THEN 'Operator'
         WHEN lower(category) = 'python' THEN 'Python'
@@ -124,50 +127,6 @@ JOIN trace_events AS t
     AND t.run_index = e.run_index
     AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
-
--- What a device ran, with the runtime's call that launched it.
--- Columns:
---   run_index: run of the device's event
---   event_index: the device's event
---   label: its label
---   kind: Kernel, Memcpy, Memset
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   call_index: the call
---   call_external_id: id that the call shares with its op; NULL where it has none
---   call_start_ticks: clock at the call's start
---   call_end_ticks: clock at its end
-CREATE MACRO _launches(
-    capture,  -- as everywhere
-    categories  -- as in `step_breakdown`
-) AS TABLE
-WITH
-slices AS MATERIALIZED (
-    SELECT s.* FROM _trace_slices(capture, categories) AS s
-    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset', 'Runtime') AND s.correlation_id > 0
-),
-calls AS (
-    SELECT r.*
-    FROM slices AS r
-    WHERE r.kind = 'Runtime'
-    QUALIFY row_number() OVER (
-        PARTITION BY r.correlation_id ORDER BY r.start_ticks DESC, r.event_index
-    ) = 1
-)
-SELECT
-    d.run_index,
-    d.event_index,
-    d.label,
-    d.kind,
-    d.start_ticks,
-    d.end_ticks,
-    c.event_index AS call_index,
-    c.external_id AS call_external_id,
-    c.start_ticks AS call_start_ticks,
-    c.end_ticks AS call_end_ticks
-FROM slices AS d
-JOIN calls AS c ON c.correlation_id = d.correlation_id
-WHERE d.kind <> 'Runtime';
 
 -- When the recording of a trace began and ended, by its events; annotations
 -- count where they are steps or communication.

@@ -177,8 +177,10 @@ launched AS MATERIALIZED (
     SELECT
         d.device,
         sum(l.device_ticks) AS ticks,
-        sum(CASE WHEN _uses_tensor_cores(l.label) THEN l.device_ticks ELSE 0 END)
-            AS tensor_ticks
+        sum(
+            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
+            END
+        ) AS tensor_ticks
     FROM _operator_launches(capture, categories) AS l
     JOIN device_events AS d
         ON d.capture_id = _capture_id(capture) AND d.event_index = l.device_index

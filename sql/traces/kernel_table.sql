@@ -4,7 +4,8 @@
 -- judged by its name.
 -- Where it answers otherwise than the plug-in: whether tensor cores could do the
 -- ops that launch a kernel is told in the same row, for any of its calls, and of
--- newer traces, too (categories := 'older' has no op for theirs, as the plug-in).
+-- newer traces, too (categories := 'older' has no op for theirs, as the plug-in);
+-- names of newer kernels with tensor cores are known (categories := 'older': not).
 -- Columns:
 --   kernel: its name
 --   tensor_cores_used: whether it uses tensor cores
@@ -41,11 +42,9 @@ told AS (
     JOIN device_events AS d ON d.capture_id = a.capture_id
 ),
 eligible AS (
-    SELECT DISTINCT l.device_index
-    FROM _operator_launches(capture, categories) AS l
-    JOIN _operator_calls(capture, categories) AS c
-        ON c.innermost_index = l.node_index
-    WHERE c.is_eligible AND l.kind = 'Kernel'
+    SELECT unnest(c.kernels) AS device_index
+    FROM _operator_calls(capture, categories) AS c
+    WHERE c.is_eligible
 ),
 ran AS (
     SELECT
@@ -87,7 +86,7 @@ summed AS (
 )
 SELECT
     s.label AS kernel,
-    _uses_tensor_cores(s.label) AS tensor_cores_used,
+    _uses_tensor_cores(s.label, categories) AS tensor_cores_used,
     s.is_eligible AS tensor_cores_eligible,
     s.calls,
     s.ticks * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)

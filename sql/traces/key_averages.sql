@@ -2,21 +2,27 @@
 -- PyTorch's profiler tells it: of its traces equal to it, of ETDumps the same
 -- arithmetic. An op's total is with what is within it, so that totals of ops
 -- that call each other overlap; its own time (self) isn't, and adds up. Device
--- time is that of the kernels that an op, or one within it, launched. What a
--- trace's file doesn't hold is NULL: FLOPs never are in it.
+-- time is that of kernels, copies and fills, at the op or annotation that launched
+-- them as `_device_owners` finds it: own device times of rows that are no device's
+-- add up to all that devices worked. What a trace's file doesn't hold is NULL:
+-- FLOPs never are in it.
+-- Where it answers otherwise than torch: torch goes by the ids that it has in
+-- memory, and loses an op's own kernels where it merges an op of the same name
+-- within it; here these are kept, waits of a device (Stream Sync) and annotations
+-- that it shows again are no time of an op, and what no op launched is a row.
 -- Columns:
---   name: the op; ProfilerStep* for all steps
+--   name: the op; ProfilerStep* for all steps; (no op) for work of devices that neither op nor annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
 --   stack: the innermost lines of Python that called it; NULL unless by is stack
 --   module: the innermost nn.Module that it stands in; NULL unless by is module
 --   is_device: whether a device ran it
---   calls: number of calls
+--   calls: number of calls; 0 of (no op)
 --   self_cpu_time: time on the CPU without what is within it
 --   self_cpu_percent: its share of all of that
 --   cpu_time_total: time on the CPU with what is within it
 --   cpu_time_percent: the same as a share of all own times
 --   cpu_time_avg: the same by call
---   self_device_time: time of the kernels that it launched, or of itself on a device
+--   self_device_time: time on devices of what it launched, or of itself on a device
 --   device_time_total: the same with what is within it
 --   device_time_avg: the same by call
 --   self_cpu_memory: bytes allocated less bytes released, without what is within it; NULL where memory was not recorded
@@ -62,6 +68,9 @@ calls AS MATERIALIZED (
         method, runs
     ) AS c
 ),
+device_times AS MATERIALIZED (
+    SELECT v.* FROM _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+),
 memory AS (
     SELECT
         m.run_index,
@@ -100,7 +109,7 @@ by_signature AS (
         count(*) FILTER (WHERE c.is_call) AS calls,
         sum(c.self_ticks) AS self_ticks,
         sum(c.duration_ticks) FILTER (WHERE c.is_call) AS total_ticks,
-        sum(v.self_ticks) FILTER (WHERE c.is_call) AS self_device_ticks,
+        sum(v.self_ticks) AS self_device_ticks,
         sum(v.total_ticks) FILTER (WHERE c.is_call) AS device_ticks,
         sum(i.cpu_bytes) AS self_memory,
         sum(m.cpu_bytes) FILTER (WHERE c.is_call) AS memory,
@@ -123,7 +132,7 @@ by_signature AS (
     ) AS n
         ON n.run_index = c.call_run_index
         AND n.event_index = c.call_index
-    LEFT JOIN _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+    LEFT JOIN device_times AS v
         ON v.run_index = c.run_index AND v.event_index = c.event_index
     LEFT JOIN memory AS m
         ON m.run_index = c.run_index AND m.event_index = c.event_index
@@ -172,6 +181,58 @@ summed AS (
     JOIN named AS n ON n.signature_index = d.call_signature
     GROUP BY
         n.family, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.written
+),
+-- What belongs to no call: device time, and memory.
+unowned AS (
+    SELECT
+        '(no op)' AS name,
+        0 AS calls,
+        sum(o.ticks)::DOUBLE AS device_ticks,
+        NULL::BIGINT AS memory,
+        NULL::BIGINT AS device_memory
+    FROM (
+        SELECT
+            v.unowned_ticks
+            + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS ticks
+        FROM device_times AS v
+        JOIN calls AS c
+            ON c.run_index = v.run_index AND c.event_index = v.event_index
+    ) AS o
+    WHERE o.ticks > 0
+    HAVING count(*) > 0
+    UNION ALL
+    SELECT '[memory]', count(*), 0, sum(m.cpu_bytes), sum(m.device_bytes)
+    FROM _memory_outside((SELECT w.capture_id FROM wanted AS w)) AS m
+    LEFT JOIN runs AS r
+        ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
+    WHERE _is_recorded(
+        0, r.phase,
+        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
+    )
+    HAVING count(*) > 0
+),
+told AS (
+    SELECT s.* FROM summed AS s
+    UNION ALL
+    SELECT
+        u.name,
+        CASE WHEN w.parted_by = 'shape' THEN '[]' END,
+        NULL,
+        NULL,
+        false,
+        false,
+        _written_unit('ticks', w.time_scale),
+        u.calls,
+        0,
+        0,
+        u.device_ticks,
+        u.device_ticks,
+        u.memory,
+        u.memory,
+        u.device_memory,
+        u.device_memory
+    FROM unowned AS u
+    CROSS JOIN wanted AS w
 )
 SELECT
     s.name,
@@ -189,20 +250,20 @@ SELECT
     100 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS cpu_time_percent,
     s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        / s.calls AS cpu_time_avg,
+        / nullif(s.calls, 0) AS cpu_time_avg,
     s.self_device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS self_device_time,
     s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS device_time_total,
     s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        / s.calls AS device_time_avg,
+        / nullif(s.calls, 0) AS device_time_avg,
     s.self_memory AS self_cpu_memory,
     s.memory AS cpu_memory,
     s.self_device_memory,
     s.device_memory,
     NULL::BIGINT AS flops,
     _shown_unit(s.written, w.unit) AS unit
-FROM summed AS s
+FROM told AS s
 CROSS JOIN wanted AS w
 ORDER BY
     s.self_ticks DESC,

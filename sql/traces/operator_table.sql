@@ -1,10 +1,13 @@
 -- Where time goes, op by op, as the operator view of torch-tb-profiler tells it.
 -- What sets it apart from `key_averages`: only ops are in it, so no annotations,
--- steps or Python; own times leave out the runtime's calls; a device's time goes
--- to the op that has the call which launched it; and it tells of tensor cores.
+-- steps or Python; own times leave out the runtime's calls; and it tells of
+-- tensor cores. A device's time goes to the op around its launch, as there.
 -- Where it answers otherwise than the plug-in: ops of newer traces have times on
--- devices (categories := 'older' has none there, as the plug-in); an op is
--- eligible for tensor cores where any of its calls is, not only the first.
+-- devices (categories := 'older' has none there, as the plug-in); the plug-in goes
+-- by external ids, which name other ops in many traces, and loses what an op
+-- launches beside another of its name within it (categories := 'older' does so,
+-- too); an op is eligible for tensor cores where any of its calls is, not only the
+-- first.
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -19,10 +19,32 @@ slices AS MATERIALIZED (
 steps AS MATERIALIZED (
     SELECT d.* FROM _device_steps(capture, categories) AS d
 ),
+owners AS MATERIALIZED (
+    SELECT o.event_index, o.op_index, o.owner_index
+    FROM _device_owners(_capture_id(capture)) AS o
+    WHERE categories = 'all'
+),
+-- Kernels of communication: by their names, and by what launched them; to the
+-- plug-in by the ids that they share with it alone.
 communicating AS (
-    SELECT DISTINCT s.external_id
+    SELECT s.event_index
     FROM slices AS s
-    WHERE s.is_communication AND s.external_id IS NOT NULL
+    WHERE s.kind = 'Kernel'
+        AND CASE
+            WHEN categories = 'all' THEN starts_with(s.label, 'nccl')
+            ELSE s.external_id IN (
+                SELECT c.external_id FROM slices AS c
+                WHERE c.is_communication AND c.external_id IS NOT NULL
+            )
+        END
+    UNION
+    SELECT o.event_index
+    FROM owners AS o
+    JOIN slices AS c ON c.event_index = o.op_index AND c.is_communication
+    UNION
+    SELECT o.event_index
+    FROM owners AS o
+    JOIN slices AS c ON c.event_index = o.owner_index AND c.is_communication
 ),
 placed AS (
     SELECT
@@ -30,8 +52,7 @@ placed AS (
         s.end_ticks,
         CASE
             WHEN s.kind = 'Kernel' THEN CASE
-                WHEN s.external_id IN (SELECT c.external_id FROM communicating AS c)
-                    OR categories = 'all' AND starts_with(s.label, 'nccl')
+                WHEN s.event_index IN (SELECT c.event_index FROM communicating AS c)
                     THEN 4
                 ELSE 1
             END
@@ -109,7 +130,8 @@ LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 -- end of a trace whose kernels were not all recorded are left out.
 -- Where it answers otherwise than the plug-in: runtime calls, DataLoaders and
 -- communication are known as torch writes them since 2021, too (categories :=
--- 'older' for only those that the plug-in knows); a step that a device shows
+-- 'older' for only those that the plug-in knows); kernels of communication are
+-- those that it launched, not those of its external id; a step that a device shows
 -- again is no step of its own; where what stands first fills all steps, what
 -- comes later is not counted again.
 -- Columns:

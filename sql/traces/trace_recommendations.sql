@@ -148,7 +148,8 @@ told AS (
             FROM devices AS d
         )
         AND NOT EXISTS (
-            FROM slices AS s WHERE s.kind = 'Kernel' AND _uses_tensor_cores(s.label)
+            FROM slices AS s
+            WHERE s.kind = 'Kernel' AND _uses_tensor_cores(s.label, categories)
         )
     UNION ALL
     SELECT

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from etq.warehouse import Warehouse
+from tests import trace_reference
 from tests.conftest import CAPTURES
 
 TRACES = CAPTURES / "torch"
@@ -111,3 +112,17 @@ def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
     """
     calls, own, all_of_it = rows["Method::execute"]
     assert calls == 5 and own == all_of_it - warehouse.sql(within).fetchall()[0][0]
+
+
+def test_memory_outside_of_all_events_is_a_row(warehouse: Warehouse) -> None:
+    """What no event of any thread holds; by hand from the file, whose `[memory]` instants are beside its slices."""
+    events = trace_reference.load(TRACES / "memory_outside.pt.trace.json.gz")
+    spans = [(each["ts"], each["ts"] + each["dur"]) for each in events if each["ph"] == "X" and each["cat"] != "Trace"]
+    outside = [
+        each["args"]["Bytes"]
+        for each in events
+        if each["name"] == "[memory]" and not any(start <= each["ts"] <= end for start, end in spans)
+    ]
+    [row] = [row for row in etq_says(warehouse, "memory_outside", "name") if row["name"] == "[memory]"]
+    assert (row["calls"], row["self_cpu_memory"], row["cpu_memory"]) == (len(outside), sum(outside), sum(outside))
+    assert len(outside) > 40 and row["self_cpu_time"] == 0

@@ -13,33 +13,12 @@ import pytest
 
 from etq.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.trace_builders import event, memory, trace, two_steps
+from tests.trace_builders import event, memory, two_steps
+from tests.traces import Traces
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
 A100 = {"name": "NVIDIA A100", "totalGlobalMem": 1000, "computeMajor": 8, "computeMinor": 0, "numSms": 108}
 TWO_DEVICES = [{"id": 0, **A100}, {"id": 1, **A100}]
-
-
-class Traces:
-    """Ingests traces and asks of the last one."""
-
-    def __init__(self, warehouse: Warehouse, folder: Path) -> None:
-        self.warehouse, self.path = warehouse, folder / "small.pt.trace.json"
-
-    def take(self, *events: dict[str, Any], **top: Any) -> None:
-        self.path.write_bytes(trace(*events, **top))
-        self.warehouse.ingest(self.path, name="t")
-
-    def ask(self, view: str, columns: str = "*", **arguments: Any) -> list[tuple[Any, ...]]:
-        given = "".join(f", {name} := {value!r}" for name, value in arguments.items())
-        return self.warehouse.sql(f"SELECT {columns} FROM {view}('t'{given})").fetchall()
-
-    def steps(self, **arguments: Any) -> list[dict[str, float]]:
-        """The times of each step that aren't 0, by category."""
-        found: dict[int, dict[str, float]] = {}
-        for step, category, time in self.ask("step_breakdown", "step, category, time", **arguments):
-            found.setdefault(step, {}).update({category: time} if time else {})
-        return list(found.values())
 
 
 PLAIN = [

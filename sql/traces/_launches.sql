@@ -1,0 +1,234 @@
+-- Whether a device ran an event of that category, or it tells of one: kernels,
+-- copies and fills of any vendor, ops of MTIA and HPU, waits, annotations that a
+-- device shows again, ranges of counters.
+CREATE MACRO _is_of_device(
+    category  -- the event's category; NULL for formats without any
+) AS (
+    coalesce(category, '') IN (
+        'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync',
+        'cuda_event', 'cuda_profiler_range', 'xpu_scope_profiler', 'mtia_ccp_events',
+        'mtia_workloadd', 'mtia_insight', 'mtia_counters', 'hpu_op',
+        'Kernel', 'Memcpy', 'Memset'
+    )
+);
+
+-- What the devices of a trace worked on, with the call that launched it: the
+-- runtime's or driver's call of the same correlation id, of the same process
+-- where the device's events name a process that launches, else of any. Of several
+-- calls of one id it is the last that starts before the device does, or the
+-- first where none does. One call may launch many, as that of a CUDA graph.
+-- Waits and annotations of a device are no work.
+-- Columns:
+--   run_index: run of the device's event
+--   event_index: the device's event
+--   label: its label
+--   kind: Kernel, Memcpy, Memset
+--   external_id: id that it shares with an op; NULL where it has none
+--   correlation_id: id that it shares with its call; NULL where it has none
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   call_index: the call; NULL where the trace has none
+--   call_parent_index: what the call stands in; NULL where in nothing
+--   call_external_id: id that the call shares with its op; NULL where it has none
+--   call_start_ticks: clock at the call's start
+--   call_end_ticks: clock at its end
+CREATE MACRO _launches(
+    capture_key,  -- key of a capture
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+-- Nothing is planned of what is known to have no device.
+slices AS MATERIALIZED (
+    SELECT
+        s.label,
+        _slice_kind(s.category, s.label, categories) AS kind,
+        h.process,
+        t.run_index,
+        t.event_index,
+        t.external_id,
+        t.correlation_id,
+        e.parent_index,
+        e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM (
+        SELECT DISTINCT d.capture_id
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key
+    ) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND _slice_kind(s.category, s.label, categories)
+            IN ('Kernel', 'Memcpy', 'Memset', 'Runtime')
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id
+        AND t.run_index = e.run_index
+        AND t.event_index = e.event_index
+    JOIN threads AS h
+        ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index
+    WHERE e.elapsed_ticks >= 0
+),
+launching AS (
+    SELECT DISTINCT r.process
+    FROM slices AS r
+    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
+),
+work AS (
+    SELECT
+        d.*,
+        -- '' is any process.
+        coalesce(p.process, '') AS launched_by
+    FROM slices AS d
+    LEFT JOIN launching AS p ON p.process = d.process
+    WHERE d.kind <> 'Runtime'
+),
+reached AS (
+    SELECT r.process AS launched_by, r.correlation_id, r.start_ticks, r.event_index
+    FROM slices AS r
+    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
+    UNION ALL
+    SELECT '', r.correlation_id, r.start_ticks, r.event_index
+    FROM slices AS r
+    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
+),
+calls AS MATERIALIZED (
+    SELECT
+        r.launched_by,
+        r.correlation_id,
+        r.start_ticks,
+        min(r.event_index) AS event_index
+    FROM reached AS r
+    GROUP BY r.launched_by, r.correlation_id, r.start_ticks
+),
+earliest AS (
+    SELECT
+        c.launched_by,
+        c.correlation_id,
+        arg_min(c.event_index, c.start_ticks) AS event_index
+    FROM calls AS c
+    GROUP BY c.launched_by, c.correlation_id
+),
+paired AS (
+    SELECT d.*, coalesce(c.event_index, f.event_index) AS call_index
+    FROM work AS d
+    ASOF LEFT JOIN calls AS c
+        ON c.launched_by = d.launched_by
+        AND c.correlation_id = d.correlation_id
+        AND d.start_ticks >= c.start_ticks
+    LEFT JOIN earliest AS f
+        ON f.launched_by = d.launched_by AND f.correlation_id = d.correlation_id
+)
+SELECT
+    p.run_index,
+    p.event_index,
+    p.label,
+    p.kind,
+    p.external_id,
+    p.correlation_id,
+    p.start_ticks,
+    p.end_ticks,
+    p.call_index,
+    r.parent_index AS call_parent_index,
+    r.external_id AS call_external_id,
+    r.start_ticks AS call_start_ticks,
+    r.end_ticks AS call_end_ticks
+FROM paired AS p
+LEFT JOIN slices AS r ON r.event_index = p.call_index;
+
+-- Which op has the device time of what the devices of a trace worked on: the
+-- innermost that encloses its launch on the launch's thread. Where the trace has
+-- no launch, the op of its external id, if that is an op's: an id that is the
+-- event's own correlation id is none. An external id counts for nothing else: in
+-- traces of many versions it is the correlation id, 0, or that of an older op.
+-- All views of device time go by this.
+-- Columns:
+--   run_index: run of the device's event
+--   event_index: the device's event
+--   kind: as in `_launches`
+--   label: its label
+--   device_ticks: from its start to its end
+--   call_index: the call that launched it; NULL where the trace has none
+--   op_index: the op; NULL where none encloses the launch
+--   owner_index: the op or annotation (a step is one), whichever is nearer; NULL where there is neither
+CREATE MACRO _device_owners(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH RECURSIVE
+launches AS MATERIALIZED (
+    SELECT l.* FROM _launches(capture_key, 'all') AS l
+),
+-- Nothing is read where no device worked.
+hosts AS MATERIALIZED (
+    SELECT
+        e.event_index,
+        e.parent_index,
+        s.category IN ('cpu_op', 'Operator')
+            AND NOT starts_with(s.label, 'ProfilerStep#') AS is_op,
+        s.category IN ('cpu_op', 'Operator', 'user_annotation') AS is_owner
+    FROM (
+        SELECT DISTINCT d.capture_id
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key AND EXISTS (FROM launches)
+    ) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+),
+-- What launches stand in, with each event above it up to an op.
+climbing AS (
+    SELECT
+        h.event_index AS from_index,
+        h.event_index,
+        h.parent_index,
+        h.is_op,
+        CASE WHEN h.is_owner THEN h.event_index END AS owner_index
+    FROM hosts AS h
+    SEMI JOIN launches AS l ON l.call_parent_index = h.event_index
+    UNION ALL
+    SELECT
+        c.from_index,
+        h.event_index,
+        h.parent_index,
+        h.is_op,
+        coalesce(c.owner_index, CASE WHEN h.is_owner THEN h.event_index END)
+    FROM climbing AS c
+    JOIN hosts AS h ON h.event_index = c.parent_index
+    WHERE NOT c.is_op
+),
+enclosing AS (
+    SELECT
+        c.from_index,
+        max(CASE WHEN c.is_op THEN c.event_index END) AS op_index,
+        max(c.owner_index) AS owner_index
+    FROM climbing AS c
+    GROUP BY c.from_index
+),
+-- The ops of external ids: the first of each, as they are told apart.
+named AS (
+    SELECT
+        t.external_id,
+        min(t.event_index) AS owner_index,
+        min(CASE WHEN h.is_op THEN t.event_index END) AS op_index
+    FROM hosts AS h
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key AND t.event_index = h.event_index
+    WHERE h.is_owner AND t.external_id > 0
+    GROUP BY t.external_id
+)
+SELECT
+    l.run_index,
+    l.event_index,
+    l.kind,
+    l.label,
+    l.end_ticks - l.start_ticks AS device_ticks,
+    l.call_index,
+    CASE WHEN l.call_index IS NULL THEN n.op_index ELSE c.op_index END AS op_index,
+    CASE WHEN l.call_index IS NULL THEN n.owner_index ELSE c.owner_index END
+        AS owner_index
+FROM launches AS l
+LEFT JOIN enclosing AS c ON c.from_index = l.call_parent_index
+LEFT JOIN named AS n
+    ON n.external_id = l.external_id
+    AND n.external_id IS DISTINCT FROM l.correlation_id;

@@ -1,0 +1,172 @@
+"""Which op has the time of a device: small traces, numbers by hand.
+
+Where torch or the plug-in (torch-tb-profiler 0.4.3) answers otherwise, a test states its answer on the same trace, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.warehouse import Warehouse
+from tests.trace_builders import event
+from tests.traces import Traces
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    return Traces(warehouse, tmp_path)
+
+
+def asked_of_ops(traces: Traces, **arguments: Any) -> dict[str, float]:
+    return {name: time for name, time in traces.ask("operator_table", "name, device_self_time", **arguments) if time}
+
+
+def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
+    """The plug-in goes by ids alone: the kernel to aten::to, whose id is that of the correlation, the copy to no op."""
+    traces.take(
+        event("cpu_op", "aten::to", 0, 10, external=31),
+        event("cpu_op", "aten::mm", 20, 40, external=32),
+        event("cuda_runtime", "cudaLaunchKernel", 25, 30, external=31, correlation=31),
+        event("kernel", "gemm", 50, 90, 7, device=0, external=31, correlation=31),
+        event("cpu_op", "aten::copy_", 50, 70, external=33),
+        event("cuda_runtime", "cudaMemcpyAsync", 55, 60, external=0, correlation=40),
+        event("gpu_memcpy", "Memcpy DtoH", 95, 100, 7, device=0, external=0, correlation=40),
+        is_older=True,
+    )
+    assert asked_of_ops(traces, categories="older") == {"aten::to": 40.0}
+    assert asked_of_ops(traces) == {"aten::mm": 40.0, "aten::copy_": 5.0}
+
+
+def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) -> None:
+    """The plug-in has the inner op's 10 alone."""
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 50, external=1),
+        event("cpu_op", "aten::mm", 5, 25, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
+        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
+        event("cuda_runtime", "cudaLaunchKernel", 30, 35, external=1, correlation=2),
+        event("kernel", "k", 60, 65, 7, device=0, correlation=2),
+        is_older=True,
+    )
+    assert asked_of_ops(traces, categories="older") == {"aten::mm": 10.0}
+    assert asked_of_ops(traces) == {"aten::mm": 15.0}
+    # Two things are within it: to torch's table two calls.
+    columns = "name, calls, self_device_time, device_time_total"
+    assert traces.ask("key_averages", columns)[0] == ("aten::mm", 2, 15.0, 25.0)
+
+
+def test_merged_ops_have_all_that_they_launched(traces: Traces) -> None:
+    """What torch's table shows as one call has the inner op's device time as its own."""
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 50, external=1),
+        event("cpu_op", "aten::mm", 5, 25, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
+        event("kernel", "k", 40, 50, 7, device=0, external=2, correlation=1),
+    )
+    columns = "name, calls, self_device_time, device_time_total"
+    assert traces.ask("key_averages", columns)[0] == ("aten::mm", 1, 10.0, 10.0)
+
+
+def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
+    """A launch in a step alone is the step's; one in nothing, or that the trace doesn't have, is of no op."""
+    traces.take(
+        event("cuda_runtime", "cudaLaunchKernel", 0, 2, external=9, correlation=1),
+        event("kernel", "alone", 3, 10, 7, device=0, external=9, correlation=1),
+        event("user_annotation", "ProfilerStep#1", 10, 50),
+        event("cuda_runtime", "cudaLaunchKernel", 15, 20, correlation=2),
+        event("kernel", "of_step", 30, 50, 7, device=0, correlation=2),
+        event("cpu_op", "aten::mm", 25, 30, external=9),
+        event("kernel", "of_id", 60, 63, 7, device=0, external=9, correlation=77),
+        event("kernel", "of_nothing", 70, 71, 7, device=0, external=9, correlation=9),
+    )
+    rows = traces.ask("key_averages", "name, calls, self_device_time, device_time_total, is_device")
+    times = {name: (calls, own, total) for name, calls, own, total, is_device in rows if not is_device and total}
+    assert times == {"(no op)": (0, 8.0, 8.0), "ProfilerStep*": (1, 20.0, 23.0), "aten::mm": (1, 3.0, 3.0)}
+    assert sum(own for _, own, _ in times.values()) == sum(own for *_, own, _, is_device in rows if is_device) == 31
+
+
+def test_waits_and_annotations_of_a_device_are_no_time_of_an_op(traces: Traces) -> None:
+    """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which has the copy's 5 already."""
+    traces.take(
+        event("user_annotation", "region", 0, 40, external=1),
+        event("cpu_op", "aten::item", 5, 35, external=2),
+        event("cuda_runtime", "cudaMemcpyAsync", 10, 15, external=2, correlation=1),
+        event("gpu_memcpy", "Memcpy DtoH", 20, 25, 7, device=0, external=2, correlation=1),
+        event("cuda_runtime", "cudaStreamSynchronize", 18, 30, external=2, correlation=2),
+        event("cuda_sync", "Stream Sync", 20, 28, 7, device=0, external=2, correlation=2),
+        event("gpu_user_annotation", "region", 10, 40, 7, external=1),
+    )
+    rows = traces.ask("key_averages", "name, self_device_time, device_time_total, is_device")
+    assert [row[:3] for row in rows if row[2] and not row[3]] == [("aten::item", 5.0, 5.0), ("region", 0.0, 5.0)]
+
+
+def test_a_kernel_of_communication_is_one_that_it_launched(traces: Traces) -> None:
+    """The plug-in takes the ids' word: the first kernel for communication, which is that of aten::mm, and not the other."""
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cpu_op", "nccl:all_reduce", 0, 20, external=1),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 10, external=3, correlation=8),
+        event("cpu_op", "aten::mm", 20, 30, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 22, 25, external=1, correlation=9),
+        event("kernel", "gemm", 40, 60, 7, device=0, external=1, correlation=9),
+        event("kernel", "reduce", 70, 77, 7, device=0, external=3, correlation=8),
+    ]
+    traces.take(*events, is_older=True)
+    [older], [ours] = traces.steps(categories="older"), traces.steps()
+    assert (older["Kernel"], older["Communication"]) == (7.0, 20.0 + 20.0)
+    assert (ours["Kernel"], ours["Communication"]) == (20.0, 20.0 + 7.0)
+
+
+def test_newer_kernels_with_tensor_cores_are_known(traces: Traces) -> None:
+    kernel = "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tensor16x8x8_kernel"
+    traces.take(
+        event("cuda_runtime", "cudaLaunchKernel", 5, 15, correlation=3),
+        event("kernel", kernel, 20, 90, 7, correlation=3, device=0),
+    )
+    assert traces.ask("kernel_table", "tensor_cores_used") == [(True,)]
+    assert traces.ask("kernel_table", "tensor_cores_used", categories="older") == [(False,)]
+
+
+def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
+    """Correlation ids come again: the later kernel is of the later launch; one that is shown too early, of the first."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 20, correlation=1),
+        event("user_annotation", "ProfilerStep#2", 100, 200),
+        event("cuda_runtime", "cudaLaunchKernel", 110, 120, correlation=1),
+        event("kernel", "early", 5, 8, 7, device=0, correlation=1),
+        event("kernel", "of_one", 105, 108, 7, device=0, correlation=1),
+        event("kernel", "of_two", 210, 215, 7, device=0, correlation=1),
+    )
+    runs = "SELECT label, run_index FROM events WHERE category = 'kernel' ORDER BY event_index"
+    assert traces.warehouse.sql(runs).fetchall() == [("early", 0), ("of_one", 0), ("of_two", 1)]
+    assert traces.ask("kernel_table", "kernel", skip_first=1) == [("of_two",)]
+    [(time,)] = traces.warehouse.sql(
+        "SELECT self_device_time FROM key_averages('t', skip_first := 1) WHERE name = 'ProfilerStep*'"
+    ).fetchall()
+    assert time == 5
+
+
+def test_a_thread_is_one_however_it_is_written(traces: Traces) -> None:
+    written = [
+        event("cpu_op", "aten::mm", 0, 50, external=1),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, correlation=1) | {"tid": "1", "pid": "100"},
+        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
+    ]
+    traces.take(*written)
+    assert asked_of_ops(traces) == {"aten::mm": 10.0}
+
+
+@pytest.mark.parametrize(
+    "category", ["cuda_event", "mtia_insight", "cuda_profiler_range", "gpu_user_annotation", "xpu_scope_profiler"]
+)
+def test_what_only_tells_of_a_device_stands_in_no_op(traces: Traces, category: str) -> None:
+    """Its row is a device's, and none of its time an op's."""
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 50), event(category, "shown", 10, 20, correlation=1, external=1, device=0)
+    )
+    rows = traces.ask("key_averages", "name, is_device, self_cpu_time, self_device_time")
+    assert rows == [("aten::mm", False, 50.0, None), ("shown", True, 0.0, 10.0)]

@@ -1,0 +1,196 @@
+"""Device times of a trace by plain Python over its JSON: slow, and without anything of etq, to compare etq's with.
+
+A device's event belongs to the call of its correlation id, this to the innermost op or annotation around it on its thread.
+"""
+
+from __future__ import annotations
+
+import bisect
+import gzip
+import json
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.device_times import DeviceTimes
+
+WORK: Final = {
+    **dict.fromkeys(("kernel", "Kernel", "mtia_ccp_events", "mtia_workloadd", "hpu_op"), "Kernel"),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), "Memcpy"),
+    **dict.fromkeys(("gpu_memset", "Memset"), "Memset"),
+}
+OF_DEVICES: Final = {
+    *WORK,
+    *("gpu_user_annotation", "cuda_sync", "cuda_event", "cuda_profiler_range", "xpu_scope_profiler"),
+    *("mtia_insight", "mtia_counters"),
+}
+OPS: Final = {"cpu_op", "Operator"}
+OWNERS: Final = {*OPS, "user_annotation"}
+WRAPPERS: Final = {"DataParallel.forward", "DistributedDataParallel.forward"}
+
+
+@dataclass(eq=False)
+class Slice:
+    """An event with a duration, in nanoseconds."""
+
+    place: int
+    name: str
+    category: str
+    process: str
+    thread: str
+    start: int
+    end: int
+    arguments: dict[str, Any]
+    parent: Slice | None = None
+    children: list[Slice] = field(default_factory=list)
+
+    @property
+    def is_op(self) -> bool:
+        return self.category in OPS and not self.name.startswith("ProfilerStep#")
+
+    @property
+    def is_call(self) -> bool:
+        return self.category == "Runtime" or self.category.endswith(("_runtime", "_driver"))
+
+    @property
+    def external(self) -> int:
+        return int(self.arguments.get("External id", self.arguments.get("external id", 0)))
+
+    @property
+    def correlation(self) -> int:
+        return int(self.arguments.get("correlation", 0))
+
+    def above(self) -> list[Slice]:
+        """What it stands in, innermost first."""
+        found: list[Slice] = []
+        at = self.parent
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        return found
+
+
+def nanoseconds(microseconds: float) -> int:
+    whole = math.floor(microseconds)
+    return whole * 1000 + round((microseconds - whole) * 1000)
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    content = path.read_bytes()
+    read = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    events: list[dict[str, Any]] = read if isinstance(read, list) else read["traceEvents"]
+    return events
+
+
+def slices(events: list[dict[str, Any]]) -> list[Slice]:
+    found = []
+    for place, each in enumerate(events):
+        if each.get("ph") == "X" and each.get("cat") != "Trace":
+            start = nanoseconds(each["ts"])
+            end = start + nanoseconds(each.get("dur", 0))
+            thread = str(each["pid"]), str(each["tid"])
+            found.append(Slice(place, each["name"], each["cat"], *thread, start, end, each.get("args") or {}))
+    nest(found)
+    return found
+
+
+def nest(every: list[Slice]) -> None:
+    """By a stack for each thread: what ends before a slice does, or where it begins, doesn't hold it."""
+    threads: dict[tuple[str, str], list[Slice]] = defaultdict(list)
+    for each in every:
+        if each.category not in OF_DEVICES:
+            threads[each.process, each.thread].append(each)
+    for held in threads.values():
+        stack: list[Slice] = []
+        for each in sorted(held, key=lambda one: (one.start, -one.end)):
+            while stack and (each.start >= stack[-1].end or each.end > stack[-1].end):
+                stack.pop()
+            if stack:
+                each.parent = stack[-1]
+                stack[-1].children.append(each)
+            stack.append(each)
+
+
+def launches(every: list[Slice]) -> dict[Slice, Slice | None]:
+    """The call that launched each event of a device."""
+    calls: dict[tuple[str, int], list[Slice]] = defaultdict(list)
+    launching = {each.process for each in every if each.is_call and each.correlation > 0}
+    for each in every:
+        if each.is_call and each.correlation > 0:
+            calls["", each.correlation].append(each)
+            calls[each.process, each.correlation].append(each)
+    found: dict[Slice, Slice | None] = {}
+    for each in every:
+        if each.category in WORK:
+            key = each.process if each.process in launching else "", each.correlation
+            candidates = sorted(calls.get(key, []), key=lambda call: call.start)
+            behind = bisect.bisect_right([call.start for call in candidates], each.start)
+            found[each] = candidates[max(behind - 1, 0)] if candidates else None
+    return found
+
+
+def reference(events: list[dict[str, Any]]) -> DeviceTimes:
+    every = slices(events)
+    of_ids: dict[int, list[Slice]] = defaultdict(list)
+    for each in every:
+        if each.category in OWNERS and each.external > 0:
+            of_ids[each.external].append(each)
+    said = DeviceTimes()
+    within: Counter[Slice] = Counter()
+    for each, call in launches(every).items():
+        ticks = each.end - each.start
+        named = of_ids.get(each.external, []) if each.external != each.correlation else []
+        around = call.above() if call is not None else [above for op in named[:1] for above in (op, *op.above())]
+        owner = next((one for one in around if one.category in OWNERS), None)
+        op = next((one for one in around if one.is_op), None)
+        said.device_total += ticks
+        if WORK[each.category] == "Kernel":
+            said.kernels[each.name].append(ticks)
+        said.streams[each.arguments.get("device"), each.arguments.get("stream")] += ticks
+        if owner is None:
+            said.without_op += ticks
+        else:
+            said.own[shown(owner)] += ticks
+        if op is not None and is_listed(op):
+            said.own_of_ops[op.name] += ticks
+        within.update(dict.fromkeys(around, ticks))
+    for each, ticks in within.items():
+        if not is_merged(each):
+            said.total[shown(each)] += ticks
+        if each.is_op and is_listed(each) and not is_merged_op(each):
+            said.total_of_ops[each.name] += ticks
+    return said
+
+
+def shown(one: Slice) -> str:
+    return "ProfilerStep*" if one.name.startswith("ProfilerStep#") else one.name
+
+
+def is_listed(op: Slice) -> bool:
+    """Whether it has a row among ops: not what wraps others."""
+    loads = op.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#"))
+    return not (loads or op.name.startswith("Optimizer.") or op.name in WRAPPERS)
+
+
+def is_merged(one: Slice) -> bool:
+    """Whether it is one call with what it stands in, which calls nothing but one of its own name."""
+    return one.parent is not None and shown(one.parent) == shown(one) and len(one.parent.children) == 1
+
+
+def is_node(one: Slice) -> bool:
+    """Whether the plug-in's trees of ops hold it."""
+    is_step = one.name.startswith("ProfilerStep#") and one.category in OWNERS
+    is_module = one.category == "python_function" and one.name.startswith("nn.Module: ")
+    is_talk = one.category == "user_annotation" and one.name.startswith(("nccl:", "gloo:"))
+    return one.is_op or is_step or is_module or is_talk
+
+
+def nodes_within(one: Slice) -> list[Slice]:
+    return [node for child in one.children for node in ([child] if is_node(child) else nodes_within(child))]
+
+
+def is_merged_op(op: Slice) -> bool:
+    around = next((one for one in op.above() if is_node(one)), None)
+    return around is not None and around.is_op and around.name == op.name and len(nodes_within(around)) == 1

@@ -1,0 +1,31 @@
+"""Small traces in a warehouse, for tests of views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from etq.warehouse import Warehouse
+from tests.trace_builders import trace
+
+
+class Traces:
+    """Ingests traces and asks of the last one."""
+
+    def __init__(self, warehouse: Warehouse, folder: Path) -> None:
+        self.warehouse, self.path = warehouse, folder / "small.pt.trace.json"
+
+    def take(self, *events: dict[str, Any], **top: Any) -> None:
+        self.path.write_bytes(trace(*events, **top))
+        self.warehouse.ingest(self.path, name="t")
+
+    def ask(self, view: str, columns: str = "*", **arguments: Any) -> list[tuple[Any, ...]]:
+        given = "".join(f", {name} := {value!r}" for name, value in arguments.items())
+        return self.warehouse.sql(f"SELECT {columns} FROM {view}('t'{given})").fetchall()
+
+    def steps(self, **arguments: Any) -> list[dict[str, float]]:
+        """The times of each step that aren't 0, by category."""
+        found: dict[int, dict[str, float]] = {}
+        for step, category, time in self.ask("step_breakdown", "step, category, time", **arguments):
+            found.setdefault(step, {}).update({category: time} if time else {})
+        return list(found.values())
