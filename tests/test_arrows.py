@@ -27,7 +27,15 @@ ROOMS = {
         *("etq.said", "etq.ingesting", "etq.house", "etq.exporting", "etq.warehouse"),
         *("etq.merging", "etq.lake", "etq.looking", "etq.torch_handler"),
     ),
-    "asking": ("etq.comparing", "etq.comparators", "etq.reference", "etq.inspector", "etq.plan", "etq.spark"),
+    "asking": (
+        "etq.comparing",
+        "etq.comparators",
+        "etq.reference",
+        "etq.inspector",
+        "etq.plan",
+        "etq.runs",
+        "etq.spark",
+    ),
     "showing": (
         *("etq.terminal", "etq.paragraphs", "etq.output", "etq.notebook", "etq.flame", "etq.graph", "etq.demo"),
         *("etq.plot", "etq.report", "etq.export"),

@@ -23,6 +23,7 @@ from tests.builders import AllocationEvent, ProfileEvent, Run
 from tests.conftest import CAPTURES
 from tests.reference_reader import read
 from tests.slower import slower
+from tests.typical import are_typical
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -67,6 +68,17 @@ def executes(path: Path) -> list[Run]:
     return [each for each in read(path.read_bytes()) if each.name == "Execute"]
 
 
+@cache
+def typical(path: Path) -> list[Run]:
+    """Those of them that are typical: what totals are of."""
+    return typical_of(executes(path))
+
+
+def typical_of(runs: Sequence[Run]) -> list[Run]:
+    took = [sum(times(run, "Method::execute")) for run in runs]
+    return [run for run, is_typical in zip(runs, are_typical(took), strict=True) if is_typical]
+
+
 def timed(run: Run) -> list[tuple[ProfileEvent, int]]:
     return [(each, each.end_time - each.start_time) for each in run.events if isinstance(each, ProfileEvent)]
 
@@ -86,9 +98,9 @@ def kernels(run: Run) -> list[tuple[str, int, int]]:
 
 
 def total_times(path: Path) -> dict[str, int]:
-    """What kernels took in all runs, by their op."""
+    """What kernels took in typical runs, by their op."""
     found: dict[str, int] = defaultdict(int)
-    for run in executes(path):
+    for run in typical(path):
         for op, _, took in kernels(run):
             found[op] += took
     return found
@@ -132,7 +144,7 @@ def by_node(key: Callable[[dict[str, str]], str | None]) -> list[tuple[str, Any]
         if "stack_trace" in each["metadata"]
     }
     found: dict[str, float] = defaultdict(float)
-    for run in executes(RUN):
+    for run in typical(RUN):
         for op, instruction, took in kernels(run):
             if (place := told.get((str(handles[str(instruction)]), op))) is not None:
                 found[place] += took / 1000
@@ -186,8 +198,8 @@ def check_comparison(rows: Rows) -> None:
 def check_builds(rows: Rows) -> None:
     averages: dict[str, list[float]] = defaultdict(list)
     for number in range(len(FLEET)):
-        runs = read(content_of(number))
-        took = [took for run in runs if run.name == "Execute" for op, _, took in kernels(run) if op == "addmm"]
+        runs = typical_of([run for run in read(content_of(number)) if run.name == "Execute"])
+        took = [took for run in runs for op, _, took in kernels(run) if op == "addmm"]
         averages[build_of(number)].append(float(np.mean(took)) / 1000)
     expected = [(build, len(each), pytest.approx(np.median(each)), "us") for build, each in sorted(averages.items())]
     assert rows == expected

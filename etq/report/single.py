@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from etq.report.columns import Table, ask
+from etq.report.asked import Asked, asked_of, basis_of
 from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
-from etq.runs import check_method, left_out
 
 if TYPE_CHECKING:
     from etq.warehouse import Capture, Warehouse
@@ -24,36 +22,6 @@ VIEWS: Final = (
     "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",
     "timeline", "trace_recommendations", "typical_runs",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
-
-    warehouse: Warehouse
-    capture: str
-    unit: str | None
-    method: str | None
-    runs: str
-    name: str
-    format: str
-    record: str | None
-    has_record: bool
-    has_program: bool
-    has_executes: bool
-    has_devices: bool
-
-    @property
-    def is_trace(self) -> bool:
-        return self.format == "torch_trace"
-
-    def table(self, query: str, **parameters: Any) -> Table:
-        """The answer to a query about $capture; `$unit`, `$method` and `$basis` (of runs) are those asked for."""
-        given: dict[str, Any] = {"capture": self.capture, **parameters}
-        for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
-            if f"${name}" in query:
-                given[name] = value
-        return ask(self.warehouse, query, **given)
 
 
 # What `report_of` takes beside the unit.
@@ -71,31 +39,9 @@ def report_of(
 
     Raises `QueryError` where there is no such capture or unit, and `EtqError` for a method that no run is of.
     """
-    asked = _asked(warehouse, capture, unit, method, runs)
+    asked = asked_of(warehouse, capture, unit, method, runs)
     sections = [section for make in SECTIONS if (section := make(asked)) is not None]
     return Report("capture", asked.name, sections)
-
-
-def _asked(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Asked:
-    found = warehouse.capture(capture) if isinstance(capture, str) else capture
-    query = """
-        SELECT
-            c.name,
-            c.format,
-            r.name AS record,
-            coalesce(r.is_complete, false) AS has_record,
-            c.program_id IS NOT NULL AS has_program,
-            EXISTS (
-                FROM event_ticks AS t WHERE t.capture_id = c.capture_id AND t.execute_index IS NOT NULL
-            ) AS has_executes,
-            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices
-        FROM captures AS c
-        LEFT JOIN records AS r ON r.record_id = c.record_id
-        WHERE c.capture_id = $capture_id
-    """
-    [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
-    check_method(warehouse, found.sha256, method)
-    return Asked(warehouse, found.sha256, unit, method, runs, *row)
 
 
 def _headline(asked: Asked) -> Section:
@@ -121,19 +67,7 @@ def _headline(asked: Asked) -> Section:
     if asked.has_devices:
         tables["devices"] = asked.table("FROM gpu_utilization($capture)")
     facts = {"name": asked.name, "is_trace": asked.is_trace, "runs": asked.runs}
-    return Section("headline", "Overview", tables, facts, _basis(asked))
-
-
-def _basis(asked: Asked) -> str | None:
-    """Which runs the page is of."""
-    texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
-    if asked.runs == "typical":
-        text = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
-        if text is not None:
-            texts.append(f"All times and shares on this page are of typical runs: {text}.")
-    elif asked.has_executes:
-        texts.append("All times and shares on this page are of all runs.")
-    return " ".join(texts) or None
+    return Section("headline", "Overview", tables, facts, basis_of(asked))
 
 
 def _advice(asked: Asked) -> Section:

@@ -12,6 +12,7 @@ from etq.warehouse import Warehouse
 from tests.builders import Run, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.test_views import assert_error, assert_query
+from tests.typical import are_typical
 
 
 def long_run(length: int) -> Run:
@@ -162,10 +163,7 @@ def test_headline_of_real_runs_is_the_medians(all_captures: Warehouse) -> None:
         ticks = [row[1] for row in all_captures.sql(query, c=capture.capture_id).fetchall()]
         numbers = {row[0]: row[2] for row in all_captures.sql("FROM headline($c, unit := 'ns')", c=stem).fetchall()}
         # Of these captures, 1 and 3 of the runs lie beyond the fences.
-        logs = np.log(ticks)
-        lower, upper = np.quantile(logs[1:], [0.25, 0.75])
-        room = max(3 * (upper - lower), np.log(1.1))
-        typical = [each for each, log in zip(ticks, logs, strict=True) if lower - room <= log <= upper + room]
+        typical = [each for each, is_typical in zip(ticks, are_typical(ticks), strict=True) if is_typical]
         assert len(ticks) - len(typical) == {"convnet_100runs": 1, "mlp_method_only": 3}[stem]
         assert numbers["execute"] == statistics.median(typical)
         assert numbers["first run excess"] == ticks[0] - statistics.median(ticks[1:])

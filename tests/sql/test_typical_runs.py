@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from etq.warehouse import Warehouse
 from tests.builders import Run, dump, execute, kernel, run
 from tests.empty import empty_warehouse
 from tests.sql.test_views import assert_query
+from tests.typical import are_typical, fences
 
 
 def timed(ticks: int, share: float = 0.5) -> Run:
@@ -31,34 +31,17 @@ def timed(ticks: int, share: float = 0.5) -> Run:
     )
 
 
-def typical_by_hand(ticks: list[int]) -> list[bool]:
-    """The rule again, in numpy: Tukey's outer fences of the logarithms, of all runs but the first, at least 10 %."""
-    if len(ticks) < 4:
-        return [True] * len(ticks)
-    logs = np.log(np.maximum(ticks, 1))
-    lower, upper = np.quantile(logs[1:], [0.25, 0.75])
-    room = max(3 * (upper - lower), math.log(1.1))
-    return [bool(lower - room <= each <= upper + room) for each in logs]
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
 def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*map(timed, ticks)), name="test")
         found = [each for (each,) in warehouse.rows("SELECT r.is_typical FROM runs AS r ORDER BY r.run_index")[1]]
-    # On the very fence, the last digit of a logarithm decides.
-    logs = np.log(np.maximum(ticks, 1))
-    expected = typical_by_hand(ticks)
-    if len(ticks) >= 4:
-        lower, upper = np.quantile(logs[1:], [0.25, 0.75])
-        room = max(3 * (upper - lower), math.log(1.1))
-        near = [min(abs(each - lower + room), abs(each - upper - room)) < 1e-12 for each in logs]
-        assert [a for a, on in zip(found, near, strict=True) if not on] == [
-            a for a, on in zip(expected, near, strict=True) if not on
-        ]
-    else:
-        assert found == expected
+    low, high = fences(ticks)
+    for each, is_typical, expected in zip(ticks, found, are_typical(ticks), strict=True):
+        # On the very fence, the last digit of a logarithm decides.
+        is_on_fence = min(abs(math.log(max(each, 1)) - fence) for fence in (low, high)) < 1e-12
+        assert is_typical == expected or is_on_fence
 
 
 def test_blocks_and_phases_are_judged_apart() -> None:

@@ -1,0 +1,77 @@
+"""What a report of one capture is asked of: the capture, what of it is known, and which of its runs count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from etq.report.columns import Table, ask
+from etq.runs import check_method, left_out
+
+if TYPE_CHECKING:
+    from etq.warehouse import Capture, Warehouse
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
+
+    warehouse: Warehouse
+    capture: str
+    unit: str | None
+    method: str | None
+    runs: str
+    name: str
+    format: str
+    record: str | None
+    has_record: bool
+    has_program: bool
+    has_executes: bool
+    has_devices: bool
+
+    @property
+    def is_trace(self) -> bool:
+        return self.format == "torch_trace"
+
+    def table(self, query: str, **parameters: Any) -> Table:
+        """The answer to a query about $capture; `$unit`, `$method` and `$basis` (of runs) are those asked for."""
+        given: dict[str, Any] = {"capture": self.capture, **parameters}
+        for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
+            if f"${name}" in query:
+                given[name] = value
+        return ask(self.warehouse, query, **given)
+
+
+def asked_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Asked:
+    """A capture, of which a report is asked. Errors are those of `report_of`."""
+    found = warehouse.capture(capture) if isinstance(capture, str) else capture
+    query = """
+        SELECT
+            c.name,
+            c.format,
+            r.name AS record,
+            coalesce(r.is_complete, false) AS has_record,
+            c.program_id IS NOT NULL AS has_program,
+            EXISTS (
+                FROM event_ticks AS t WHERE t.capture_id = c.capture_id AND t.execute_index IS NOT NULL
+            ) AS has_executes,
+            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices
+        FROM captures AS c
+        LEFT JOIN records AS r ON r.record_id = c.record_id
+        WHERE c.capture_id = $capture_id
+    """
+    [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
+    check_method(warehouse, found.sha256, method)
+    return Asked(warehouse, found.sha256, unit, method, runs, *row)
+
+
+def basis_of(asked: Asked) -> str | None:
+    """Which runs the page is of."""
+    texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
+    if asked.runs == "typical":
+        text = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
+        if text is not None:
+            texts.append(f"All times and shares on this page are of typical runs: {text}.")
+    elif asked.has_executes:
+        texts.append("All times and shares on this page are of all runs.")
+    return " ".join(texts) or None
