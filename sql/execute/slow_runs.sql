@@ -34,35 +34,22 @@ WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
--- Per block: runs of another block of the method take other events.
-executed AS (
-    SELECT
-        r.scope,
-        r.block_index,
-        x.run_index,
-        r.is_typical,
-        x.execute_ticks,
-        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
-            OVER (PARTITION BY r.block_index) AS middle
-    FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
-    ) AS x
-    CROSS JOIN asked AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
-),
+-- By event block, as the runs of another one take other events.
 chosen AS (
     SELECT
         x.scope,
         x.block_index,
         x.run_index,
         x.is_typical,
-        count(*) FILTER (WHERE NOT x.is_typical)
+        count(*) FILTER (WHERE x.is_slower)
             OVER (PARTITION BY x.block_index) AS slow_runs,
         count(*) FILTER (WHERE x.is_typical)
             OVER (PARTITION BY x.block_index) AS typical_runs
-    FROM executed AS x
-    WHERE x.is_typical OR x.execute_ticks >= x.middle
+    FROM _compared_executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method
+    ) AS x
+    WHERE x.is_typical OR x.is_slower
 ),
 owned AS (
     SELECT

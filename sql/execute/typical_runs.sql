@@ -1,3 +1,51 @@
+-- The executes of each run, compared with those of the typical runs of its event
+-- block.
+-- Columns:
+--   scope: scope of the run
+--   block_index: its event block
+--   run_index: the run
+--   execute_ticks: all its executes together; NULL where the times of one are impossible
+--   is_typical: whether it is typical
+--   is_slower: whether it is not, and took longer than the median of the typical runs
+--   is_faster: whether it is not, and took less
+CREATE MACRO _compared_executes(
+    capture,  -- as everywhere
+    skip_first,  -- as in `schedule`
+    wait,  -- as in `schedule`
+    warmup,  -- as in `schedule`
+    active,  -- as in `schedule`
+    repeat,  -- as in `schedule`
+    skip_first_wait,  -- as in `schedule`
+    phase,  -- as everywhere
+    method  -- as everywhere
+) AS TABLE
+WITH
+executed AS (
+    SELECT
+        r.scope,
+        r.block_index,
+        x.run_index,
+        x.execute_ticks,
+        r.is_typical,
+        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
+            OVER (PARTITION BY r.block_index) AS middle
+    FROM _executes(
+        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        method, 'all'
+    ) AS x
+    JOIN runs AS r
+        ON r.capture_id = _capture_id(capture) AND r.run_index = x.run_index
+)
+SELECT
+    x.scope,
+    x.block_index,
+    x.run_index,
+    x.execute_ticks,
+    x.is_typical,
+    NOT x.is_typical AND coalesce(x.execute_ticks >= x.middle, false) AS is_slower,
+    NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
+FROM executed AS x;
+
 -- What leaving out runs that are not typical changes: one row for each method
 -- and event block with an execute. A run is typical if the logarithm of its execute time
 -- lies within Tukey's outer fences: three times the distance between the quartiles
@@ -31,29 +79,14 @@ CREATE MACRO typical_runs(
 WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-executed AS (
-    SELECT
-        r.scope,
-        r.block_index,
-        r.is_typical,
-        x.execute_ticks,
-        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
-            OVER (PARTITION BY r.block_index) AS middle
-    FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
-    ) AS x
-    CROSS JOIN asked AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
 )
 SELECT
     x.scope AS method,
     x.block_index,
     count(*) AS all_runs,
     count(*) FILTER (WHERE x.is_typical) AS typical,
-    count(*) FILTER (WHERE NOT x.is_typical AND x.execute_ticks >= x.middle) AS slower,
-    count(*) FILTER (WHERE NOT x.is_typical AND x.execute_ticks < x.middle) AS faster,
+    count(*) FILTER (WHERE x.is_slower) AS slower,
+    count(*) FILTER (WHERE x.is_faster) AS faster,
     sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
     / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0)
     * any_value(_multiplier(a.time_scale, a.unit))
@@ -64,7 +97,9 @@ SELECT
     100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
-FROM executed AS x
+FROM _compared_executes(
+    capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase, method
+) AS x
 CROSS JOIN asked AS a
 GROUP BY x.scope, x.block_index
 ORDER BY x.block_index, x.scope;
