@@ -42,7 +42,7 @@ etq.section("events", (parent, { events, bars }) => {
   const percentiles = ["p5", "p25", "p50", "p75", "p95", "p99"].map((name) => ({ name, unit, numeric: true }));
   etq.table(parent, events, [
     { name: "event_name", title: "event" },
-    ...etq.methodOf(events),
+    ...(isOfSeveral(events) ? [{ name: "method" }] : []),
     { name: "instruction_id", title: "instruction", numeric: true },
     ...percentiles,
     { name: "runs", numeric: true },
@@ -91,4 +91,10 @@ function histogram(bars, rows, unit) {
   const counts = new Array(last + 2).fill(0);
   for (const row of inside) counts[bars.get(row, "bin")] = bars.get(row, "runs");
   return { data: [counts.map((_, bin) => low + bin * width), counts], note: notes.join(", ") };
+}
+
+// Whether instructions are of several methods: what loads a method belongs to none.
+function isOfSeveral(events) {
+  const methods = events.rows().filter((row) => events.get(row, "instruction_id") !== null).map((row) => events.get(row, "method"));
+  return new Set(methods).size > 1;
 }
