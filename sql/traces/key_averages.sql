@@ -201,7 +201,12 @@ unowned AS (
     WHERE o.ticks > 0
     HAVING count(*) > 0
     UNION ALL
-    SELECT '[memory]', count(*), 0, sum(m.cpu_bytes), sum(m.device_bytes)
+    SELECT
+        '[memory]',
+        count(*),
+        0,
+        sum(m.cpu_bytes)::BIGINT,
+        sum(m.device_bytes)::BIGINT
     FROM _memory_outside((SELECT w.capture_id FROM wanted AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'

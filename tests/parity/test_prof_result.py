@@ -242,4 +242,4 @@ def test_other_views_answer_for_what_overlaps(opened: Warehouse) -> None:
         "framework_tax": [36.0],
     }
     rows = opened.framework_tax("@latest", unit="ns").fetchall()
-    assert [row[1:5] for row in rows] == [(100.0, 38.0, 30.0, 0.0)]
+    assert [row[2:6] for row in rows] == [(100.0, 38.0, 30.0, 0.0)]

@@ -260,7 +260,7 @@ def test_ops_by_type_and_shape_add_up(lab: Warehouse) -> None:
         assert totals["op_type"] == totals["shape"] == totals["family"] > 0
     # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. A call that stands for many ops
     # is of none of them. There are 5 runs.
-    rows = lab.sql("""SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape')""").fetchall()
+    rows = lab.sql("""SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape', runs := 'all')""").fetchall()
     assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
         ("DELEGATE_CALL", "delegate_call"): 1,
         ("aten.linear.default [4, 10]", "delegate_call"): 1,
@@ -364,7 +364,7 @@ def test_a_record_is_asked_about_by_itself_or_its_name(lab: Warehouse) -> None:
 
 def test_delegate_coverage(lab: Warehouse) -> None:
     rows = lab.sql(
-        "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn')"
+        "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn', runs := 'all')"
     ).fetchall()
     # By eye: of the model's operators only the head's LayerNorm is left to a portable kernel, in line 32.
     assert rows[0] == ("aten.native_layer_norm.default", 0, 1, 5, "models/export_models.py:32", "head.0")
