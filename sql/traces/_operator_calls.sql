@@ -93,8 +93,8 @@ SELECT
     p.call_index,
     p.ticks AS call_ticks,
     NULL::INTEGER AS device_index,
-    NULL AS kind,
-    NULL AS label,
+    NULL::VARCHAR AS kind,
+    NULL::VARCHAR AS label,
     0 AS device_ticks
 FROM placed AS p
 JOIN tree AS t ON t.event_index = p.node_index
@@ -103,7 +103,7 @@ UNION ALL
 SELECT
     i.event_index,
     i.is_operator,
-    NULL,
+    NULL::INTEGER,
     0,
     l.device_index,
     l.kind,
