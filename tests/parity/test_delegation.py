@@ -152,7 +152,9 @@ def test_backends_of_nodes(linked: Warehouse, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
     """An op type has as many calls as its instructions have runs, and nodes left to kernels if it has any."""
-    rows = linked.sql("SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=kind).fetchall()
+    rows = linked.sql(
+        "SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=kind
+    ).fetchall()
     called: Counter[str] = Counter()
     for op_type, left, calls in rows:
         assert calls == 0 or left > 0, op_type
@@ -235,7 +237,9 @@ def test_all_kernels_have_a_row(warehouse: Warehouse, folder: str) -> None:
     found = warehouse.ingest_record(CAPTURES / folder / f"{folder}.etrecord")
     for path in sorted((CAPTURES / folder).glob(f"{folder}*runs.etdp")):
         warehouse.link(warehouse.ingest(path), found)
-        rows = warehouse.sql("SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=path.stem).fetchall()
+        rows = warehouse.sql(
+            "SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=path.stem
+        ).fetchall()
         [(kernels,)] = warehouse.sql(
             "SELECT count(*) FROM events JOIN captures AS c USING (capture_id) WHERE c.name = $c AND kind = 'kernel'",
             c=path.stem,

@@ -36,7 +36,7 @@ def raw_events(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:
     """The events within executes, with the scope of their run."""
     columns, rows = warehouse.rows(
         """
-        SELECT e.*, coalesce(r.method, r.name) AS scope, r.phase
+        SELECT e.*, r.scope, r.phase
         FROM events AS e
         JOIN captures AS c ON c.capture_id = e.capture_id AND c.name = $name
         JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
@@ -167,11 +167,13 @@ def test_modules_of_real_captures(linked: Warehouse, name: str) -> None:
     ).fetchall()
     if record is None or not is_complete:
         return
-    totals = linked.sql("SELECT module_path, total FROM module_totals($name, unit := 'ns')", name=name).fetchall()
+    totals = linked.sql(
+        "SELECT (method, module_path), total FROM module_totals($name, unit := 'ns', runs := 'all')", name=name
+    ).fetchall()
     ours = linked.sql(
-        """SELECT m.module_path, sum(m.total_ticks)::BIGINT FROM module_times AS m
+        """SELECT (m.scope, m.module_path), m.total_ticks FROM module_times AS m
            JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
-           WHERE m.phase IS NULL GROUP BY m.module_path""",
+           WHERE m.phase IS NULL""",
         name=name,
     ).fetchall()
     # Modules that took nothing are in the one alone, as is what belongs to none: in parentheses; in the other those
@@ -179,8 +181,8 @@ def test_modules_of_real_captures(linked: Warehouse, name: str) -> None:
     assert {path: ticks for path, ticks in ours if path in dict(totals)} == {
         path: ticks for path, ticks in totals if path in dict(ours)
     }
-    assert {path for path, _ in ours} - {path for path, _ in totals} <= {"layers", "m"}
-    assert [path for path, ticks in totals if ticks > 0 and not path.startswith("(") and path not in dict(ours)] == []
+    assert {path for (_, path), _ in ours} - {path for (_, path), _ in totals} <= {"layers", "m"}
+    assert [key for key, ticks in totals if ticks > 0 and not key[1].startswith("(") and key not in dict(ours)] == []
 
 
 def test_modules_are_many(linked: Warehouse) -> None:
@@ -198,7 +200,7 @@ def test_ops_agree_with_percentiles(linked: Warehouse, name: str) -> None:
         SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
         FROM op_times AS o
         JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
-        JOIN runs AS r ON r.capture_id = c.capture_id AND coalesce(r.method, r.name) = o.scope AND r.block_run = 0
+        JOIN runs AS r ON r.capture_id = c.capture_id AND r.scope = o.scope AND r.block_run = 0
         JOIN percentiles($name, quantiles := [0.25, 0.5, 0.9], unit := 'ns') AS p
             ON p.block_index = r.block_index AND p.event_name = o.label
             AND p.instruction_id IS NOT DISTINCT FROM o.instruction_id
@@ -224,7 +226,7 @@ def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
     totals = all_captures.sql(
         """SELECT coalesce(sum(t.total_ticks), 0)::BIGINT,
                coalesce(sum(t.calls) FILTER (WHERE t.kind <> 'delegate'), 0)::BIGINT
-           FROM op_totals($name) AS t
+           FROM op_totals($name, runs := 'all') AS t
            WHERE t.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call') AND t.share_percent IS NOT NULL""",
         name=name,
     ).fetchall()
@@ -234,7 +236,8 @@ def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
 def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
     """Twice a delegate that counts cycles itself, and a kernel that one run of three lacks."""
     cycles = ProfileEvent(None, 0, 1, delegate_debug_id_str="mul (cycles)", start_time=0, end_time=900)
-    first = [operator_call(10, 30), kernel("add", 12, 28), cycles, delegate_call(30, 60, 1), execute(0, 100)]
+    jump = ProfileEvent("JF_CALL", 0, 2, start_time=60, end_time=61)
+    first = [operator_call(10, 30), kernel("add", 12, 28), cycles, delegate_call(30, 60, 1), jump, execute(0, 100)]
     runs = [run("Execute", *first), run("Execute", *first), run("Execute", *first[2:])]
     warehouse.ingest(dump(run("Default", framework("Program::load_method", 0, 5)), *runs), name="run")
     rows = warehouse.sql(
@@ -316,6 +319,7 @@ def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
                DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
                ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                ALTER TABLE event_ticks DROP COLUMN is_detached;
+               ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical;
                UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
         )
     with etq.open(path) as warehouse:
@@ -377,6 +381,7 @@ def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
                ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
                DELETE FROM event_ticks; ALTER TABLE event_ticks DROP COLUMN is_detached;
+               ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )
     with etq.open(path) as warehouse:

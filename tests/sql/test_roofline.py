@@ -190,13 +190,13 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
         capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
         kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
-        work = f"SELECT sum(o.total_ticks) FROM op_totals('it') AS o WHERE {kinds}"
+        work = f"SELECT sum(o.total_ticks) FROM op_totals('it', runs := 'all') AS o WHERE {kinds}"
         for by in ("op", "instruction", "op_type"):
-            told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns') AS r"
+            told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
             assert warehouse.rows(told)[1] == warehouse.rows(work)[1]
         # What the runtime leaves out has no operations: views.
         measured = """
-            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction') AS r
+            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction', runs := 'all') AS r
         """
         counted = """
             SELECT sum(c.flops) FROM node_costs('net') AS c WHERE c.stage = 'edge_dialect_exported_program'
