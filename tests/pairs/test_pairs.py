@@ -1,0 +1,66 @@
+"""Each number by two ways, on captures of all kinds: see `table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+import etq
+from etq import catalog
+from tests.pairs import subjects, table
+from tests.pairs.asking import Asked, Pair, differences
+from tests.pairs.subjects import Shelf, Subject
+
+
+@pytest.fixture(scope="session")
+def shelf() -> Iterator[Shelf]:
+    with etq.open() as warehouse:
+        yield Shelf(warehouse)
+
+
+def check(pair: Pair, asked: Asked) -> None:
+    found = list(islice(differences(*pair.ask(asked)), 5))
+    assert not found, f"{asked.name}, {pair}:\n" + "\n".join(found)
+
+
+def cases(kind: str, *, is_long: bool) -> list[object]:
+    """Each pair with each of the captures that it is asked of."""
+    chosen = list(subjects.chosen("dump" if kind == "recorded" else kind, is_long=is_long))
+    return [
+        pytest.param(pair, subject, id=f"{subject}-{pair}")
+        for subject in chosen
+        for pair in table.of(kind)
+        if kind != "recorded" or subject.record is not None
+    ]
+
+
+KINDS = ("dump", "recorded", "trace", "prof_result")
+
+
+@pytest.mark.parametrize(("pair", "subject"), [case for kind in KINDS for case in cases(kind, is_long=False)])
+def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
+    _check_subject(shelf, pair, subject)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("pair", "subject"), [case for kind in KINDS for case in cases(kind, is_long=True)])
+def test_both_ways_agree_on_all_captures(shelf: Shelf, pair: Pair, subject: Subject) -> None:
+    _check_subject(shelf, pair, subject)
+
+
+def _check_subject(shelf: Shelf, pair: Pair, subject: Subject) -> None:
+    asked = shelf.ask(subject)
+    if pair.of == "recorded" and not asked.is_linked:
+        return
+    check(pair, asked)
+
+
+def test_every_view_has_a_pair() -> None:
+    views = {each.name for each in catalog.public_objects() if each.kind in ("view", "table macro")}
+    paired = {pair.view for pair in table.PAIRS}
+    assert sorted(paired - views) == [], "pairs of what is no public view"
+    assert sorted(paired & set(table.WITHOUT)) == [], "has a pair, and a reason for having none"
+    missing = sorted(views - paired - set(table.WITHOUT))
+    assert missing == [], "views without a pair: put another way to their numbers into a module of tests/pairs/table.py"
