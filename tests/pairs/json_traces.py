@@ -48,6 +48,11 @@ class Slice:
         return self.category in DEVICE
 
     @property
+    def correlation(self) -> int:
+        """The id that a call of the runtime shares with what it launched; 0 where it has none."""
+        return int(self.arguments.get("correlation", 0))
+
+    @property
     def family(self) -> str:
         return "ProfilerStep*" if self.name.startswith("ProfilerStep#") else self.name
 
@@ -126,6 +131,12 @@ class Trace:
     @property
     def kernels(self) -> list[Slice]:
         return [each for each in self.slices if each.category in KERNELS]
+
+    @cached_property
+    def launches(self) -> dict[int, Slice]:
+        """The runtime's calls by correlation: where several have one, the latest."""
+        calls = [each for each in self.slices if each.category in RUNTIME and each.correlation]
+        return {each.correlation: each for each in sorted(calls, key=lambda each: each.start)}
 
     @cached_property
     def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[Any, Any]]]:

@@ -93,15 +93,12 @@ def device_time(asked: Asked) -> Sides:
 def launched(asked: Asked) -> int:
     """Time of what a device ran that stands in an op, by its launch on a thread, or else by the op's id."""
     trace = asked.trace
-    calls: dict[int, Slice] = {}
-    for each in trace.slices:
-        if each.category in RUNTIME and (number := each.arguments.get("correlation")):
-            calls[number] = each
+    calls = trace.launches
     total = 0
     for each in trace.device:
         if each.category not in KERNELS | COPIES:
             continue
-        call = calls.get(each.arguments.get("correlation", 0))
+        call = calls.get(each.correlation)
         above = call.parent if call is not None else None
         while above is not None and above.category not in ("cpu_op", "Operator", "user_annotation"):
             above = above.parent
@@ -116,7 +113,11 @@ def kernel_table(asked: Asked) -> Sides:
     by_name: defaultdict[str, list[Slice]] = defaultdict(list)
     for each in asked.trace.kernels:
         by_name[each.name].append(each)
-    told = {key: any(_said(each, key) for each in asked.trace.kernels) for key in ("blocks", "occupancy")}
+    said = {key: [_said(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
+    told = {
+        "blocks": any(each is not None and each > 0 for each in said["blocks"]),
+        "occupancy": any(each is not None and each >= 0 for each in said["occupancy"]),
+    }
     expected = {}
     for name, ran in by_name.items():
         lengths = [each.length for each in ran]
@@ -255,21 +256,48 @@ def average_step(asked: Asked) -> Sides:
 def gpu_utilization(asked: Asked) -> Sides:
     found = keyed(asked.view("gpu_utilization", "device, kernels, utilization_percent"), 1)
     trace = asked.trace
-    length = sum(row[0] for row in asked.view("step_breakdown", "time", unit="ns"))
-    steps = [each.start for each in trace.host if each.name.startswith("ProfilerStep#")]
-    ops = [each.start for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
-    if not length or not (steps or ops):
+    steps = steps_of(asked)
+    if not steps:
         return found, {}
-    start = min(steps) if steps else min(ops)
+    start, end = steps[0][0], steps[-1][1]
     by_device: defaultdict[int, list[Slice]] = defaultdict(list)
     for each in trace.kernels:
         by_device[each.arguments["device"]].append(each)
-    expected = {
-        (device,): [len(ran), 100 * union(ran, start, start + length) / length] for device, ran in by_device.items()
+    return found, {
+        (device,): [len(ran), 100 * union(ran, start, end) / (end - start)] for device, ran in by_device.items()
     }
-    # What still ran of an earlier launch as the first step began moves its start.
-    early = any(each.start < start < each.end for each in trace.kernels)
-    return (found, expected) if not early else ({key: row[0] for key, row in found.items()}, {k: r[0] for k, r in expected.items()})
+
+
+@pair("step_breakdown", "steps last until what they launched has ended, and the next begins there", of="trace")
+def step_lengths(asked: Asked) -> Sides:
+    found: defaultdict[int, float] = defaultdict(float)
+    for run, time in asked.view("step_breakdown", "run_index, time", unit="ns"):
+        found[run] += time
+    return list(found.values()), [end - start for start, end in steps_of(asked)]
+
+
+def steps_of(asked: Asked) -> list[tuple[int, int]]:
+    """Begin and end of the steps that are shown, from when each is free of the one before to when all it launched ended."""
+    trace = asked.trace
+    shown = len({row[0] for row in asked.view("step_breakdown", "run_index")})
+    written = sorted((each.start, each.end) for each in trace.host if each.name.startswith("ProfilerStep#"))
+    ops = [each for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
+    steps = written or ([(min(each.start for each in ops), max(each.end for each in ops))] if ops else [])
+    launched: dict[Slice, tuple[int, int]] = {}
+    ran = [each for each in trace.device if each.category in KERNELS | COPIES]
+    for each in ran:
+        call = trace.launches.get(each.correlation)
+        step = max((step for step in steps if call is not None and step[0] <= call.start), default=None)
+        if call is not None and step is not None and call.end <= step[1]:
+            launched[each] = step
+    first = min((each.start for each, step in launched.items() if step == steps[0]), default=0)
+    reached = max((each.end for each in ran if each not in launched and each.end < first), default=0)
+    found = []
+    for step in steps[:shown]:
+        begin = max(step[0], reached)
+        reached = max(step[1], reached, *(each.end for each, of in launched.items() if of == step))
+        found.append((begin, reached))
+    return found
 
 
 @pair("gpu_metrics", "each device's buckets add up to the time in which it runs any kernel", of="trace")
