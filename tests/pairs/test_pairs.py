@@ -11,6 +11,8 @@ import etq
 from etq import catalog
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
+from tests.pairs.fleet import Fleet, built
+from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
 
 
@@ -84,9 +86,21 @@ def _check_subject(shelf: Shelf, pair: Pair, subject: Subject) -> None:
     check(pair, asked)
 
 
+@pytest.fixture(scope="session")
+def fleet() -> Iterator[Fleet]:
+    with built() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("pair", "ask"), FLEET_PAIRS, ids=lambda value: str(value) if isinstance(value, Pair) else "")
+def test_both_ways_agree_on_many_captures(fleet: Fleet, pair: Pair, ask: Question) -> None:
+    found = list(islice(differences(*ask(fleet)), 8))
+    assert not found, f"{pair}:\n" + "\n".join(found)
+
+
 def test_every_view_has_a_pair() -> None:
     views = {each.name for each in catalog.public_objects() if each.kind in ("view", "table macro")}
-    paired = {pair.view for pair in table.PAIRS}
+    paired = {pair.view for pair in table.PAIRS} | {pair.view for pair, _ in FLEET_PAIRS}
     assert sorted(paired - views) == [], "pairs of what is no public view"
     assert sorted(paired & set(table.WITHOUT)) == [], "has a pair, and a reason for having none"
     missing = sorted(views - paired - set(table.WITHOUT))
