@@ -112,7 +112,7 @@ def execute_in_all(asked: Asked) -> Sides:
 def framework_tax(asked: Asked) -> Sides:
     columns = "run_index, execute, kernels, delegates, operators, tracing, tax, tax_percent, note"
     found = keyed(asked.view("framework_tax", columns, unit="ns"), 1)
-    return found, {(run,): _taxed(asked.dump, run) for run in asked.dump.executing}
+    return found, {(run,): taxes(asked.dump, run) for run in asked.dump.executing}
 
 
 def works(dump: Dump, run: int) -> tuple[int, int, int]:
@@ -134,7 +134,8 @@ def _has_values(dump: Dump) -> bool:
     return any(type(raw).__name__ == "DebugEvent" for run in dump.runs for raw in run.events)
 
 
-def _taxed(dump: Dump, run: int) -> list[Any]:
+def taxes(dump: Dump, run: int) -> list[Any]:
+    """What framework_tax is to say of a run, in ticks."""
     execute, work = dump.executing[run], works(dump, run)
     note = "no operators traced" if is_untraced(dump) else "includes tracing"
     tax = None if note == "no operators traced" or execute is None else execute - sum(work)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.pairs import of_events, of_execute, of_records, of_traces
+from tests.pairs import of_events, of_execute, of_files, of_records, of_traces
 from tests.pairs.asking import PAIRS, Pair
 
 __all__ = ["PAIRS", "TOPICS", "WITHOUT", "of"]
 
-TOPICS: Final = (of_events, of_execute, of_records, of_traces)
+TOPICS: Final = (of_events, of_execute, of_files, of_records, of_traces)
 
 # Views that have no second way, and why.
 WITHOUT: Final[dict[str, str]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ import etq
 from etq import catalog
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
+from tests.conftest import CAPTURES
 from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
@@ -53,6 +55,29 @@ KINDS = ("dump", "recorded", "trace", "prof_result")
 @pytest.mark.parametrize(("pair", "subject"), [case for kind in KINDS for case in cases(kind, is_long=False)])
 def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
     _check_subject(shelf, pair, subject)
+
+
+PROGRAMS = sorted(path.stem for path in CAPTURES.glob("*/*.pte"))
+RECORDS = sorted(path.stem for path in CAPTURES.glob("*/*.etrecord"))
+
+
+@pytest.mark.parametrize("pair", table.of("program"), ids=str)
+def test_both_ways_agree_on_programs(pair: Pair) -> None:
+    with etq.open() as warehouse:
+        for name in PROGRAMS:
+            path = CAPTURES / name / f"{name}.pte"
+            # `mlp_bundled` is another's copy.
+            if warehouse.ingest_program(path).name == name:
+                check(pair, Asked(warehouse, name, path.read_bytes(), program=path))
+
+
+@pytest.mark.parametrize("pair", table.of("record"), ids=str)
+def test_both_ways_agree_on_records(pair: Pair) -> None:
+    with etq.open() as warehouse:
+        for name in RECORDS:
+            path = CAPTURES / name / f"{name}.etrecord"
+            warehouse.ingest_record(path)
+            check(pair, Asked(warehouse, name, path.read_bytes(), record=path))
 
 
 @pytest.mark.long
@@ -98,9 +123,34 @@ def test_both_ways_agree_on_many_captures(fleet: Fleet, pair: Pair, ask: Questio
     assert not found, f"{pair}:\n" + "\n".join(found)
 
 
+def test_sizes_of_captures_are_parts_of_the_file(tmp_path: Path) -> None:
+    """What captures take together is the blocks that their tables lie in, but for the begin of the first."""
+    path = tmp_path / "w.duckdb"
+    with etq.open(path) as warehouse:
+        for name in ("mlp_100runs", "mlp"):
+            warehouse.ingest(CAPTURES / f"mlp/{name}.etdp")
+    with etq.open(path, read_only=True) as warehouse:
+        sizes = dict(warehouse.sql("SELECT name, stored_bytes FROM capture_sizes").fetchall())
+        query = "SELECT used_blocks * block_size, block_size FROM pragma_database_size() WHERE database_name = 'w'"
+        [(used, block)] = warehouse.sql(query).fetchall()
+        blocks = set()
+        for (table,) in warehouse.sql("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
+            query = f"SELECT block_id, additional_block_ids FROM pragma_storage_info('{table}') WHERE block_id >= 0"
+            for each, more in warehouse.sql(query).fetchall():
+                blocks |= {each, *(more or ())}
+        events = dict(warehouse.sql("SELECT name, events FROM capture_summary").fetchall())
+    assert (len(blocks) - 1) * block < sum(sizes.values()) <= len(blocks) * block <= used
+    # Most of a capture are its events.
+    assert sizes["mlp_100runs"] > sizes["mlp"] * events["mlp_100runs"] / events["mlp"] / 4
+
+
+# Views of the file that a warehouse is, and what asks them.
+OF_THE_FILE = {"capture_sizes": test_sizes_of_captures_are_parts_of_the_file}
+
+
 def test_every_view_has_a_pair() -> None:
     views = {each.name for each in catalog.public_objects() if each.kind in ("view", "table macro")}
-    paired = {pair.view for pair in table.PAIRS} | {pair.view for pair, _ in FLEET_PAIRS}
+    paired = {pair.view for pair in table.PAIRS} | {pair.view for pair, _ in FLEET_PAIRS} | {*OF_THE_FILE}
     assert sorted(paired - views) == [], "pairs of what is no public view"
     assert sorted(paired & set(table.WITHOUT)) == [], "has a pair, and a reason for having none"
     missing = sorted(views - paired - set(table.WITHOUT))
