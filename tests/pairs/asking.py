@@ -1,0 +1,142 @@
+"""A pair: a public view, and another way to its numbers; both answers are compared value by value."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from etq import catalog
+from etq.warehouse import Warehouse
+from tests.pairs import dumps, json_traces
+
+TOLERANCE: Final = 1e-9
+
+Row = tuple[Any, ...]
+Sides = tuple[Any, Any]  # what the view says, and what the other way says
+
+
+@dataclass
+class Asked:
+    """A capture in a warehouse, and its file read in plain Python."""
+
+    warehouse: Warehouse
+    name: str
+    data: bytes
+    path: Path | None = None
+    record: Path | None = None  # the record it is linked to
+    program: Path | None = None
+
+    def rows(self, query: str, **parameters: Any) -> list[Row]:
+        return self.warehouse.sql(query, **parameters).fetchall()
+
+    def view(self, view: str, columns: str, **arguments: Any) -> list[Row]:
+        """These columns of a view's answer about the capture."""
+        given = {**all_runs(view), **arguments}
+        written = "".join(f', "{name}" := ${name}' for name in given)
+        return self.rows(f"SELECT {columns} FROM {view}($capture{written})", capture=self.name, **given)
+
+    @property
+    def is_linked(self) -> bool:
+        return self.record is not None
+
+    @cached_property
+    def dump(self) -> dumps.Dump:
+        return dumps.read(self.data)
+
+    @cached_property
+    def trace(self) -> json_traces.Trace:
+        data = gzip.decompress(self.data) if self.data[:2] == b"\x1f\x8b" else self.data
+        return json_traces.Trace(json.loads(data))
+
+    @cached_property
+    def methods(self) -> dict[int, str | None]:
+        """The method of each run, as it was found by linking: there is a way to that of its own, `block_methods`."""
+        return dict(self.rows("""
+            SELECT r.run_index, r.method FROM runs AS r JOIN captures AS c ON c.capture_id = r.capture_id
+            WHERE c.name = $name""", name=self.name))  # fmt: skip
+
+
+def all_runs(view: str) -> dict[str, Any]:
+    """What lets a view put all runs together, where it would leave untypical ones out."""
+    parameters = {each.name: each.default for each in catalog.objects()[view].parameters}
+    return {"runs": "all"} if parameters.get("runs") == "'typical'" else {}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A view, the other way to it in words, and what asks both."""
+
+    view: str
+    of: str  # dump, recorded (a dump with a record), trace, prof_result, program, record, warehouse
+    way: str
+    ask: Callable[[Asked], Sides]
+
+    def __str__(self) -> str:
+        return f"{self.view}: {self.way}"
+
+
+PAIRS: Final[list[Pair]] = []
+
+
+def pair(view: str, way: str, *, of: str = "dump") -> Callable[[Callable[[Asked], Sides]], Callable[[Asked], Sides]]:
+    """Put a question, asked in two ways, into the table of pairs."""
+
+    def put(ask: Callable[[Asked], Sides]) -> Callable[[Asked], Sides]:
+        PAIRS.append(Pair(view, of, way, ask))
+        return ask
+
+    return put
+
+
+def keyed(rows: Iterable[Sequence[Any]], keys: int) -> dict[Any, list[Any]]:
+    """Rows by their first columns, which are of one row each."""
+    found: dict[Any, list[Any]] = {}
+    for row in rows:
+        key = tuple(row[:keys])
+        assert key not in found, f"{key} has two rows"
+        found[key] = list(row[keys:])
+    return found
+
+
+def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
+    """What differs, in words: whole numbers and texts exactly, others beyond the tolerance."""
+    found, expected = _plain(found), _plain(expected)
+    if isinstance(found, Mapping) and isinstance(expected, Mapping):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            if key not in found or key not in expected:
+                yield f"{where}{key}: only {'expected' if key in expected else 'found'}"
+            else:
+                yield from differences(found[key], expected[key], f"{where}{key}: ")
+    elif isinstance(found, list) and isinstance(expected, list):
+        if len(found) != len(expected):
+            yield f"{where}{len(found)} values, {len(expected)} expected: {found!r:.200}, {expected!r:.200}"
+        else:
+            for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+                yield from differences(one, other, f"{where}[{number}] ")
+    elif not _is_alike(found, expected):
+        yield f"{where}{found!r} found, {expected!r} expected"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _is_alike(found: Any, expected: Any) -> bool:
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    if isinstance(found, int) and isinstance(expected, int):
+        return found == expected
+    if isinstance(found, int | float) and isinstance(expected, int | float):
+        return math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(found == expected)

@@ -1,0 +1,129 @@
+"""A warehouse of many captures of one program on two sides, with labels, metrics and a record; and their files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+import etq
+from etq.warehouse import Warehouse
+from tests.builders import dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.pairs import dumps
+from tests.pairs.dumps import Dump, Timed
+from tests.pairs.etrecords import Record, kernels
+from tests.sql.method import Sides
+
+COUNT: Final = 12
+SELECTOR: Final = "device=desk"
+BASE, NEW = "side=base,device=desk", "side=new,device=desk"
+# A program whose third op is half as slow again from the eighth build on.
+STEP, BUILDS = 8, 24
+OPS: Final = {"mm": 40_000, "add": 9_000, "relu": 20_000, "sum": 5_000, "exp": 30_000}
+
+Key = tuple[str, str, int]
+
+
+@dataclass
+class Fleet:
+    """The warehouse, and each capture's dump by name in the order of time."""
+
+    warehouse: Warehouse
+    dumps: dict[str, Dump]
+    metrics: dict[str, list[float]]
+
+    @property
+    def sides(self) -> list[str]:
+        return ["new" if number % 2 else "base" for number in range(len(self.dumps))]
+
+    def quantiles(self, quantile: float) -> tuple[list[Key], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The ops, and a quantile of each capture's runs of each op and of the executes."""
+        ops = [_by_op(dump) for dump in self.dumps.values()]
+        keys = list(ops[0])
+        values = np.array([[np.quantile(of[key], quantile) for key in keys] for of in ops])
+        totals = np.array([np.quantile(list(dump.executing.values()), quantile) for dump in self.dumps.values()])
+        return keys, values, totals
+
+    def compared(self) -> tuple[list[Key], Sides]:
+        keys, values, totals = self.quantiles(0.25)
+        return keys, Sides(self.sides, values, totals, np.zeros(len(keys), bool))
+
+
+def _by_op(dump: Dump) -> dict[Key, list[int]]:
+    """Of each op what it took, run by run."""
+
+    def key(event: Timed) -> Key | None:
+        is_op = event.kind in ("kernel", "delegate_call", "delegate", "user")
+        return (event.family, event.kind, event.raw.instruction_id) if is_op else None
+
+    return {key: list(by_run.values()) for key, by_run in by_run_of(dump, key, lambda event: event.ticks).items()}
+
+
+def by_run_of(
+    dump: Dump, key: Callable[[Timed], Any], value: Callable[[Timed], int]
+) -> dict[Any, dict[int, int]]:
+    """Sums of the events within executes by a key and run; what has no key is left out."""
+    found: defaultdict[Any, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for event in dump.within:
+        if (of := key(event)) is not None:
+            found[of][event.run] += value(event)
+    return {key: dict(of) for key, of in found.items()}
+
+
+def by_module(dump: Dump, record: Record) -> dict[str, list[int]]:
+    """Of each module what it took with those within it, run by run."""
+    ops = kernels(dump)
+    found: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for event in dump.within:
+        if event.kind == "operator_call" and event.children:
+            continue
+        own = record.own_nodes("forward", event, ops.get((dump.blocks[event.run], event.raw.instruction_id)))
+        place = record.place("forward", event, ops.get((dump.blocks[event.run], event.raw.instruction_id)))
+        if own and place.module is not None:
+            levels = place.module.split(".") if place.module else []
+            for depth in range(len(levels) + 1):
+                found[".".join(levels[:depth])][event.run] += event.own
+    return {module: list(of.values()) for module, of in found.items()}
+
+
+@contextmanager
+def built() -> Iterator[Fleet]:
+    """The fleet."""
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        read: dict[str, Dump] = {}
+        metrics: dict[str, list[float]] = {}
+        for number in range(COUNT):
+            path = CAPTURES / f"fleet/mlp/{number:02d}.etdp"
+            labels = {"side": "new" if number % 2 else "base", "device": "desk", "build": str(number), "model": "mlp"}
+            moment = datetime(2026, 1, 1) + timedelta(hours=number)
+            capture = warehouse.ingest(path, name=f"fleet_{number:02d}", labels=labels, captured_at=moment)
+            warehouse.link(capture, record)
+            read[capture.name] = dumps.read(path.read_bytes())
+            metrics[capture.name] = [10 + number / 7 + (number % 2) * 3, 40 + (number * 7) % 5]
+            warehouse.metric(capture, "decode_tokens_per_second", metrics[capture.name][0])
+            warehouse.metric(capture, "temperature", metrics[capture.name][1])
+        for build in range(BUILDS):
+            labels = {"device": "made", "build": str(build), "model": "made"}
+            warehouse.ingest(_made(build), name=f"made_{build:02d}", labels=labels)
+        yield Fleet(warehouse, read, metrics)
+
+
+def _made(build: int) -> bytes:
+    """Runs of a program that does nothing but its ops; the builds differ in when they were."""
+    runs = []
+    at = 1000 + build
+    for _ in range(5):
+        events, begin = [], at
+        for instruction, (op, length) in enumerate(OPS.items()):
+            took = length * 3 // 2 if op == "relu" and build >= STEP else length
+            events += [kernel(op, at, at + took, instruction), operator_call(at, at + took, instruction)]
+            at += took
+        runs.append(run("Execute", *events, execute(begin, at)))
+    return dump(*runs)

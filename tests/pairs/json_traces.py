@@ -1,0 +1,221 @@
+"""A PyTorch trace in plain Python: its JSON, one object for each slice, what stands in what, sums with loops."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final
+
+DEVICE: Final = frozenset(
+    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "Kernel", "Memcpy", "Memset")
+)
+RUNTIME: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"))
+OPERATORS: Final = frozenset(("cpu_op", "Operator"))
+KERNELS: Final = frozenset(("kernel", "Kernel"))
+COPIES: Final = frozenset(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"))
+HELPERS: Final = frozenset(
+    ("profiler::_record_function_enter", "profiler::_record_function_enter_new", "profiler::_record_function_exit")
+    + ("aten::is_leaf", "aten::output_nr", "aten::_version")
+)
+
+
+@dataclass(eq=False)
+class Slice:
+    """A slice of the trace, in nanoseconds."""
+
+    place: int
+    category: str
+    name: str
+    thread: tuple[Any, Any]
+    start: int
+    length: int
+    slack: int
+    arguments: dict[str, Any]
+    parent: Slice | None = None
+    children: list[Slice] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
+    @property
+    def is_device(self) -> bool:
+        return self.category in DEVICE
+
+    @property
+    def correlation(self) -> int:
+        """The id that a call of the runtime shares with what it launched; 0 where it has none."""
+        return int(self.arguments.get("correlation", 0))
+
+    @property
+    def family(self) -> str:
+        return "ProfilerStep*" if self.name.startswith("ProfilerStep#") else self.name
+
+    @property
+    def own(self) -> int:
+        return self.length - sum(child.length for child in self.children)
+
+    @property
+    def call(self) -> Slice | None:
+        """The call that it counts with, as torch counts: what only calls its own name is one call with that."""
+        found: Slice | None = self
+        while found is not None and found.is_no_call:
+            found = found.parent
+        return found
+
+    @property
+    def is_no_call(self) -> bool:
+        if self.name in HELPERS or self.category == "Trace":
+            return True
+        above = self.parent
+        return above is not None and above.name not in HELPERS and len(above.children) == 1 and above.family == self.family
+
+
+@dataclass(eq=False)
+class Held:
+    """An op, module or step, in the tree without what stands between these."""
+
+    slice: Slice
+    above: Held | None = None
+    within: list[Held] = field(default_factory=list)
+
+    @property
+    def is_operator(self) -> bool:
+        name = self.slice.name
+        return (
+            self.slice.category in OPERATORS
+            and not name.startswith(("Optimizer.", "ProfilerStep#", "enumerate(Data"))
+            and name not in ("DataParallel.forward", "DistributedDataParallel.forward")
+        )
+
+    @property
+    def only(self) -> Held | None:
+        """What it is one call with: the only thing within it, if that is an op of its name."""
+        if len(self.within) != 1:
+            return None
+        [inner] = self.within
+        are_ops = {self.slice.category, inner.slice.category} <= OPERATORS
+        return inner if are_ops and inner.slice.name == self.slice.name else None
+
+    @property
+    def innermost(self) -> Held:
+        return self.only.innermost if self.only is not None else self
+
+
+class Trace:
+    """The slices of a trace, in the order of the file."""
+
+    def __init__(self, written: Any) -> None:
+        self.entries: list[dict[str, Any]] = written if isinstance(written, list) else written["traceEvents"]
+        self.slices = [_slice(at, each) for at, each in enumerate(self.entries) if each.get("ph") == "X"]
+        self.by_place = {each.place: each for each in self.slices}
+        by_thread: defaultdict[Any, list[Slice]] = defaultdict(list)
+        for each in self.host:
+            by_thread[each.thread].append(each)
+        for slices in by_thread.values():
+            _nest(slices)
+
+    @property
+    def host(self) -> Iterator[Slice]:
+        return (each for each in self.slices if not each.is_device and each.category != "Trace")
+
+    @property
+    def device(self) -> Iterator[Slice]:
+        return (each for each in self.slices if each.is_device)
+
+    @property
+    def kernels(self) -> list[Slice]:
+        return [each for each in self.slices if each.category in KERNELS]
+
+    @cached_property
+    def launches(self) -> dict[int, Slice]:
+        """The runtime's calls by correlation: where several have one, the latest."""
+        calls = [each for each in self.slices if each.category in RUNTIME and each.correlation]
+        return {each.correlation: each for each in sorted(calls, key=lambda each: each.start)}
+
+    @cached_property
+    def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[Any, Any]]]:
+        """Allocations and releases: place in the file, when, what is written, thread."""
+        return [
+            (at, nanoseconds(each["ts"]), each["args"], (each["pid"], each["tid"]))
+            for at, each in enumerate(self.entries)
+            if each.get("ph") == "i" and each.get("name") == "[memory]"
+        ]
+
+    def bytes_within(self, types: Iterable[int]) -> dict[int, int]:
+        """By slice what was allocated less what was released from its start to its end, by any thread."""
+        moments = sorted((at, said["Bytes"]) for _, at, said, _ in self.memory if said["Device Type"] in types)
+        times, sums = [at for at, _ in moments], [0, *accumulate(size for _, size in moments)]
+        return {
+            each.place: sums[bisect_right(times, each.end)] - sums[bisect_left(times, each.start)]
+            for each in self.slices
+        }  # fmt: skip
+
+    @cached_property
+    def tree(self) -> list[Held]:
+        """Ops, modules and steps, each within the nearest around it."""
+        held = {each.place: Held(each) for each in self.host if _is_held(each)}
+        for each in held.values():
+            above = each.slice.parent
+            while above is not None and above.place not in held:
+                above = above.parent
+            if above is not None:
+                each.above = held[above.place]
+                each.above.within.append(each)
+        return list(held.values())
+
+    @property
+    def calls(self) -> list[Held]:
+        """The tree's nodes, but those that are one call with what they stand in."""
+        return [each for each in self.tree if each.above is None or each.above.only is not each]
+
+
+def union(slices: Iterable[Slice], start: float = -math.inf, end: float = math.inf) -> int:
+    """How long any of them lasts between two moments."""
+    total, reached = 0, start
+    for each in sorted(slices, key=lambda each: each.start):
+        begin, until = max(each.start, reached), min(each.end, end)
+        if until > begin:
+            total += int(until - begin)
+            reached = until
+    return total
+
+
+def nanoseconds(microseconds: float) -> int:
+    whole = math.floor(microseconds)
+    return whole * 1000 + round((microseconds - whole) * 1000)
+
+
+def _slice(at: int, each: dict[str, Any]) -> Slice:
+    start = float(each["ts"])
+    slack = math.ceil(math.ulp(abs(start)) * 1000)
+    return Slice(
+        *(at, each.get("cat", ""), each["name"], (each["pid"], each["tid"]), nanoseconds(start)),
+        *(nanoseconds(float(each.get("dur", 0))), slack if slack > 1 else 0, each.get("args", {})),
+    )
+
+
+def _nest(slices: list[Slice]) -> None:
+    """The parent of each: the nearest that began before it and ends no earlier than it."""
+    stack: list[Slice] = []
+    for each in sorted(slices, key=lambda each: (each.start, -each.end)):
+        reach = max(each.start + 1, each.end - each.slack)
+        while stack and stack[-1].end < reach:
+            stack.pop()
+        if stack:
+            each.parent = stack[-1]
+            stack[-1].children.append(each)
+        stack.append(each)
+
+
+def _is_held(each: Slice) -> bool:
+    if each.name.startswith("ProfilerStep#"):
+        return each.category in OPERATORS | {"user_annotation"}
+    is_module = each.category == "python_function" and each.name.startswith("nn.Module: ")
+    is_communication = each.category == "user_annotation" and each.name.startswith(("nccl:", "gloo:"))
+    return each.category in OPERATORS or is_module or is_communication or each.category == "Python"

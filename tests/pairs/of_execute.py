@@ -1,0 +1,354 @@
+"""Where the time of executes went, and what one run is to the others: against own times added up in plain Python."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tests.pairs.asking import Asked, Sides, keyed, pair
+from tests.pairs.dumps import Dump, Timed
+
+COMPONENTS = {
+    "kernel": "kernels",
+    "control": "control",
+    "user": "user events",
+    "delegate_call": "delegate unaccounted",
+    "framework": "rest",
+}
+
+
+def sums(events: Iterable[Timed], key: Callable[[Timed], Any]) -> dict[Any, list[int]]:
+    """Number and own time of events by a key."""
+    found: dict[Any, list[int]] = {}
+    for event in events:
+        row = found.setdefault(key(event), [0, 0])
+        row[0] += 1
+        row[1] += event.own
+    return found
+
+
+def op_of(event: Timed, name: str) -> tuple[str, str]:
+    """What an event's own time is called, and its kind."""
+    if event.kind == "operator_call" and event.children:
+        return "(framework)", "framework"
+    return ("(unattributed)" if event.kind == "framework" else name), event.kind
+
+
+@pair("op_totals", "own times of events by family, added up in plain Python")
+def op_totals(asked: Asked) -> Sides:
+    found = keyed(asked.view("op_totals", "op, kind, calls, total_ticks, min, max, share_percent", unit="ns"), 2)
+    grouped: defaultdict[Any, list[int]] = defaultdict(list)
+    for event in asked.dump.within:
+        grouped[op_of(event, event.family)].append(event.own)
+    return found, {
+        key: [len(own), sum(own), min(own), max(own), percent(sum(own), asked.dump.total)]
+        for key, own in grouped.items()
+    }
+
+
+@pair("op_totals", "own times of events by label and instruction, added up in plain Python")
+def op_totals_by_instance(asked: Asked) -> Sides:
+    columns = "op, kind, instruction_id, calls, total_ticks"
+    found = asked.view("op_totals", columns, by="instance")
+    by_method = "method" in {each[0] for each in asked.rows("DESCRIBE FROM op_totals($name)", name=asked.name)}
+
+    def key(event: Timed) -> Any:
+        instruction = None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
+        return *op_of(event, event.label), instruction
+
+    if not by_method:
+        return keyed(found, 3), sums(asked.dump.within, key)
+    added: dict[Any, list[int]] = {}
+    for *group, calls, ticks in found:
+        row = added.setdefault(tuple(group), [0, 0])
+        row[0] += calls
+        row[1] += ticks
+    return added, sums(asked.dump.within, key)
+
+
+@pair("execute_breakdown", "own times of events by what they are, added up in plain Python")
+def execute_breakdown(asked: Asked) -> Sides:
+    columns = "component, block_index, chain_index, instruction_id, calls, total_ticks, per_execute, share_percent"
+    found = keyed(asked.view("execute_breakdown", columns, unit="ns"), 4)
+    dump = asked.dump
+    executes = sum(1 for event in dump.within if event.is_execute)
+
+    def key(event: Timed) -> Any:
+        if event.kind == "operator_call":
+            part = "operator-call overhead" if event.children else "operators without a kernel event"
+        else:
+            part = f"delegate {event.part}" if event.kind == "delegate" else COMPONENTS[event.kind]
+        place = (dump.blocks[event.run], *event.instruction) if event.kind.startswith("delegate") else (None,) * 3
+        return part, *place
+
+    expected = sums(dump.within, key)
+    return found, {
+        place: [calls, own, own / executes, percent(own, dump.total)] for place, (calls, own) in expected.items()
+    }
+
+
+def percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+@pair("execute_breakdown", "its parts, op_totals, framework_tax and time_tree each add up to the executes")
+def execute_in_all(asked: Asked) -> Sides:
+    untimed = None in asked.dump.executing.values()
+    found = {
+        "execute_breakdown": sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")),
+        "op_totals": sum(row[0] for row in asked.view("op_totals", "total_ticks")),
+        "time_tree": sum(row[0] for row in asked.view("time_tree", "total_ticks", by="event") [:1]),
+        "framework_tax": sum(row[0] or 0 for row in asked.view("framework_tax", "execute", unit="ns")),
+    }
+    return found, dict.fromkeys(found, 0 if untimed else asked.dump.total)
+
+
+@pair("framework_tax", "own times of a run's events by kind, in plain Python")
+def framework_tax(asked: Asked) -> Sides:
+    columns = "run_index, execute, kernels, delegates, operators, tracing, tax, tax_percent, note"
+    found = keyed(asked.view("framework_tax", columns, unit="ns"), 1)
+    return found, {(run,): taxes(asked.dump, run) for run in asked.dump.executing}
+
+
+def works(dump: Dump, run: int) -> tuple[int, int, int]:
+    """Own time of a run's kernels, of its delegates with their calls, and of operators without a kernel event."""
+    within = [event for event in dump.events[run] if event.execute is not None]
+    return (
+        sum(event.own for event in within if event.kind == "kernel"),
+        sum(event.own for event in within if event.kind in ("delegate", "delegate_call")),
+        sum(event.own for event in within if event.kind == "operator_call" and not event.children),
+    )
+
+
+def is_untraced(dump: Dump) -> bool:
+    """Whether nothing within methods was traced."""
+    return not any(event.kind not in ("framework", "user") for event in dump.all_events) and not _has_values(dump)
+
+
+def _has_values(dump: Dump) -> bool:
+    return any(type(raw).__name__ == "DebugEvent" for run in dump.runs for raw in run.events)
+
+
+def taxes(dump: Dump, run: int) -> list[Any]:
+    """What framework_tax is to say of a run, in ticks."""
+    execute, work = dump.executing[run], works(dump, run)
+    note = "no operators traced" if is_untraced(dump) else "includes tracing"
+    tax = None if note == "no operators traced" or execute is None else execute - sum(work)
+    share = None if tax is None or not execute else 100 * tax / execute
+    return [execute, *work, None, tax, share, note]
+
+
+@pair("delegate_totals", "calls of delegates and own times of their events, in plain Python")
+def delegate_totals(asked: Asked) -> Sides:
+    columns = (
+        "block_index, chain_index, instruction_id, calls, total, ops, copies, layout, unaccounted, avg, share_percent,"
+        " events, other_events"
+    )
+    found = keyed(asked.view("delegate_totals", columns, unit="ns"), 3)
+    grouped: defaultdict[Any, list[Timed]] = defaultdict(list)
+    for event in asked.dump.within:
+        if event.kind in ("delegate", "delegate_call"):
+            grouped[asked.dump.blocks[event.run], *event.instruction].append(event)
+    expected = {}
+    for key, events in grouped.items():
+        calls = [event.ticks for event in events if event.kind == "delegate_call"]
+        inner = [event for event in events if event.kind == "delegate"]
+        parts = [sum(event.own for event in inner if event.part == part) for part in ("ops", "copies", "layout")]
+        total = sum(calls)
+        expected[key] = [
+            *(len(calls), total, *parts, total - sum(parts), total / len(calls)),
+            *(percent(total, asked.dump.total), len(inner), 0),
+        ]
+    return found, expected
+
+
+@pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
+def load_breakdown(asked: Asked) -> Sides:
+    found = keyed(asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2)
+    dump = asked.dump
+    expected: dict[Any, list[Any]] = {}
+    for event in dump.all_events:
+        component = event.raw.name if event.kind == "framework" else None
+        if event.kind.startswith("delegate") and event.parent is not None and event.parent.raw.name == "Method::init":
+            component = "delegate init"
+        if component in ("Program::load_method", "Method::init", "delegate init"):
+            row = expected.setdefault((event.run, component), [0, 0, 0, None])
+            row[:3] = row[0] + 1, row[1] + event.ticks, row[2] + event.own
+    for (run, _), row in expected.items():
+        loading = expected.get((run, "Program::load_method"))
+        row[3] = percent(row[1], loading[1]) if loading else None
+    by_block: defaultdict[int, list[int]] = defaultdict(list)
+    for run in dump.executing:
+        by_block[dump.blocks[run]].append(run)
+    for runs in by_block.values():
+        times = [sum(event.ticks for event in dump.executes(run)) for run in runs]
+        excess = times[0] - median(times[1:]) if times[1:] else None
+        expected[runs[0], "first run excess"] = [1, excess, None, None]
+    return found, expected
+
+
+def judged(dump: Dump) -> dict[int, tuple[bool, bool, float | None]]:
+    """Of each run that executes: whether it warms up, whether it is an outlier, and its block's median."""
+    by_block: defaultdict[int, list[int]] = defaultdict(list)
+    for run in dump.executing:
+        by_block[dump.blocks[run]].append(run)
+    found = {}
+    for runs in by_block.values():
+        later = [run for run in runs if dump.iterations[run] > 0]
+        counted = [run for run in runs if dump.iterations[run] > 0 or len(later) < 3]
+        times = [time for run in counted if (time := dump.executing[run]) is not None]
+        middle = median(times) if times else None
+        long = {
+            run for run in counted
+            if len(counted) >= 3 and ((time := dump.executing[run]) is None or middle is None or time > 3 * middle)
+        }  # fmt: skip
+        is_few = len(long) <= max(1, 0.1 * len(counted))
+        for run in runs:
+            found[run] = run not in counted, run in long and is_few, middle
+    return found
+
+
+@pair("run_times", "first and long runs by the rules in words, in plain Python")
+def run_times(asked: Asked) -> Sides:
+    columns = "run_index, name, block_index, execute, is_warm_up, is_outlier, block_median"
+    found = keyed(asked.view("run_times", columns, unit="ns"), 1)
+    dump = asked.dump
+    return found, {
+        (run,): [dump.runs[run].name, dump.blocks[run], dump.executing[run], *of_run]
+        for run, of_run in judged(dump).items()
+    }
+
+
+@pair("headline", "medians and percentiles over runs that don't warm up, by numpy")
+def headline(asked: Asked) -> Sides:
+    found = keyed(asked.view("headline", "number, part, value, low, high, runs", unit="ns"), 2)
+    dump = asked.dump
+    values: defaultdict[Any, list[float]] = defaultdict(list)
+    for run, (warms_up, _, _) in judged(dump).items():
+        execute, part = dump.executing[run], asked.methods[run] or dump.runs[run].name
+        if warms_up or execute is None:
+            continue
+        values["execute", part].append(execute)
+        if not is_untraced(dump) and execute:
+            work = works(dump, run)
+            values["framework tax", part].append(100 * (execute - sum(work)) / execute)
+            values["delegated time", part].append(100 * work[1] / execute)
+    for run, component, total in asked.view("load_breakdown", "run_index, component, total", unit="ns"):
+        part = asked.methods[run] or dump.runs[run].name
+        if component == "Program::load_method" and total is not None:
+            values["load", part].append(total)
+        elif component == "first run excess" and total is not None and ("first run excess", part) not in values:
+            values["first run excess", part].append(total)
+    expected = {}
+    for key, numbers in values.items():
+        low, high = np.quantile(numbers, [0.1, 0.9]) if len(numbers) > 1 else (None, None)
+        expected[key] = [median(numbers), low, high, len(numbers)]
+    return found, expected
+
+
+@pair("phase_totals", "executes by what runs were said to be for, in plain Python")
+def phase_totals(asked: Asked) -> Sides:
+    found = keyed(asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1)
+    dump = asked.dump
+    by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
+    for run in range(len(dump.runs)):
+        by_phase[phase_of(run, len(dump.runs))].append(run)
+    expected: dict[Any, list[Any]] = {}
+    for phase, runs in by_phase.items():
+        times = [dump.executing[run] for run in runs if run in dump.executing]
+        known = [time for time in times if time is not None]
+        total = sum(known) if times and len(known) == len(times) else None
+        expected[phase,] = [
+            *(len(runs), runs[0], runs[-1], len(times), total),
+            *(total / len(times) if total is not None else None, min(known, default=None), max(known, default=None)),
+        ]
+    return found, expected
+
+
+def phase_of(run: int, runs: int) -> str | None:
+    """The phase that is given to a run of the captures that pairs are asked of: none where there are few."""
+    if runs < 5:
+        return None
+    return "prefill" if run == 1 or (run == 6 and runs > 8) else "decode" if run > 1 else None
+
+
+@pair("decode_trend", "numpy's straight line through the decode runs")
+def decode_trend(asked: Asked) -> Sides:
+    dump = asked.dump
+    if len(dump.runs) < 5:
+        return [], []
+    columns = "run_index, generation, position, execute, slope, intercept, r_squared"
+    found = keyed(asked.view("decode_trend", columns, unit="ns"), 1)
+    placed: dict[int, tuple[int, int]] = {}
+    generation, position, before = 0, 0, "decode"
+    for run in range(len(dump.runs)):
+        phase = phase_of(run, len(dump.runs))
+        if phase == "decode":
+            if before == "prefill":
+                generation, position = generation + bool(placed), 0
+            placed[run] = generation, position
+            position += 1
+        before = phase or before
+    timed = [(at, time) for run, (_, at) in placed.items() if (time := dump.executing.get(run)) is not None]
+    line: list[float | None] = [None, None, None]
+    if len({at for at, _ in timed}) > 1:
+        x, y = np.array(timed, float).T
+        slope, intercept = np.polyfit(x, y, 1)
+        line = [slope, intercept, np.corrcoef(x, y)[0, 1] ** 2]
+    return found, {(run,): [*place, dump.executing.get(run), *line] for run, place in placed.items()}
+
+
+@pair("time_tree", "each node is its own time and the nodes within it, and events are counted once")
+def time_tree(asked: Asked) -> Sides:
+    columns = "node_index, parent_index, name, kind, calls, own_ticks, total_ticks"
+    rows = asked.view("time_tree", columns, by="event")
+    within: defaultdict[int, int] = defaultdict(int)
+    for _, parent, *_, total in rows:
+        if parent is not None:
+            within[parent] += total
+    found: dict[Any, list[int]] = {}
+    for _, _, name, kind, calls, own, _ in rows:
+        if kind not in ("total", "method", "run") and calls:
+            # Calls of one delegate among several are told apart by their instruction.
+            row = found.setdefault((re.sub(r"^DELEGATE_CALL @\d+$", "DELEGATE_CALL", name), kind), [0, 0])
+            row[0] += calls
+            row[1] += own
+    sides = {node: own + within[node] for node, *_, own, _ in rows}
+
+    def key(event: Timed) -> Any:
+        name, kind = op_of(event, event.family)
+        return name, "rest" if name.startswith("(") else kind
+
+    return [sides, found], [{node: total for node, *_, total in rows}, sums(asked.dump.within, key)]
+
+
+@pair("key_averages", "calls, own and whole times of all events by family, in plain Python")
+def key_averages(asked: Asked) -> Sides:
+    columns = "name, calls, self_cpu_time, cpu_time_total, self_cpu_percent, cpu_time_percent, cpu_time_avg"
+    found = keyed(asked.view("key_averages", columns, unit="ns"), 1)
+    grouped: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for event in asked.dump.all_events:
+        row = grouped[event.family]
+        row[1] += event.own
+        parent = event.parent
+        # What only calls another of its own name is one call with it.
+        if parent is None or parent.family != event.family or len(parent.children) > 1:
+            row[0] += 1
+            row[2] += event.ticks
+    everything = sum(own for _, own, _ in grouped.values())
+    return found, {
+        (name,): [calls, own, total, percent(own, everything), percent(total, everything), total / calls]
+        for name, (calls, own, total) in grouped.items()
+    }
+
+
+@pair("delegate_metadata", "what delegates logged, where it is text of key and value")
+def delegate_metadata(asked: Asked) -> Sides:
+    found = asked.view("delegate_metadata", "source, field, value, runs")
+    logged = sum(1 for event in asked.dump.all_events if event.raw.delegate_debug_metadata)
+    return [bool(found) <= bool(logged), all(row[3] <= len(asked.dump.runs) for row in found)], [True, True]

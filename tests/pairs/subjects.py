@@ -1,0 +1,121 @@
+"""What pairs are asked of: captures of all kinds, read into one warehouse as they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from etq.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.pairs.asking import Asked
+from tests.pairs.of_execute import phase_of
+
+SHARED: Final = Path(os.environ.get("ETQ_SHARED") or Path(__file__).parents[3] / "shared") / "captures"
+# Copies of others, byte for byte.
+_COPIES: Final = ("mlp_debug_nobin", "mlp_debug_shortbin")
+# One of each kind: asked every time; the others with -m long.
+FEW: Final = (
+    *("mlp", "mlp_alloc", "mlp_step", "mlp_method_only", "mlp_wrap32", "mlp_debug5", "mlp_0runs", "mlp_bundled_idx"),
+    *("convnet_xnn", "demo_int", "demo_str", "cond_mixed", "maploop", "multimethod_interleave", "transformer", "twins"),
+    *("steps_12", "pair_mlp", "iterations", "two_blocks_interleaved"),
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A file, by the name it is asked for."""
+
+    path: Path
+    kind: str  # dump, trace, prof_result
+
+    @property
+    def name(self) -> str:
+        return self.path.name.split(".")[0]
+
+    @property
+    def record(self) -> Path | None:
+        """The record of its model."""
+        path = self.path.parent / f"{self.path.parent.name}.etrecord"
+        return path if path.exists() else None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def own() -> list[Subject]:
+    """The captures that are kept with the tests."""
+    dumps = [
+        Subject(path, "dump")
+        for path in sorted(CAPTURES.glob("*/*.etdp"))
+        if path.parent.name != "malformed" and path.stem not in _COPIES
+    ]
+    traces = [Subject(path, "trace") for path in sorted(CAPTURES.glob("torch/*.pt.trace.json.gz"))]
+    blobs = [
+        Subject(path, "prof_result")
+        for path in sorted(CAPTURES.glob("prof_result/*.bin"))
+        if not path.name.startswith(("bad_version", "truncated", "empty"))
+    ]
+    return [*dumps, *traces, *blobs]
+
+
+def others() -> list[Subject]:
+    """Captures that other people published, where they are at hand."""
+    return [
+        *(Subject(path, "dump") for path in sorted(SHARED.glob("upstream/*.etdp"))),
+        *(Subject(path, "trace") for path in sorted(SHARED.glob("torch/*/*.pt.trace.json.gz"))),
+    ]
+
+
+@dataclass
+class Shelf:
+    """A warehouse that reads captures when they are first asked for."""
+
+    warehouse: Warehouse
+    _asked: dict[Path, Asked] = field(default_factory=dict)
+    _records: set[Path] = field(default_factory=set)
+
+    def ask(self, subject: Subject) -> Asked:
+        if subject.path not in self._asked:
+            self._asked[subject.path] = self._read(subject)
+        return self._asked[subject.path]
+
+    def _read(self, subject: Subject) -> Asked:
+        buffer = subject.path.with_suffix(".bin")
+        options = {"debug_buffer": buffer} if subject.kind == "dump" and buffer.exists() else {}
+        capture = self.warehouse.ingest(subject.path, **options)
+        asked = Asked(self.warehouse, capture.name, subject.path.read_bytes(), subject.path)
+        if subject.kind == "dump":
+            self._say_phases(asked)
+            asked.record = self._link(asked, subject)
+        return asked
+
+    def _say_phases(self, asked: Asked) -> None:
+        runs = len(asked.dump.runs)
+        for phase in ("prefill", "decode"):
+            chosen = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
+            if chosen:
+                self.warehouse.phase(asked.name, phase, runs=",".join(chosen))
+
+    def _link(self, asked: Asked, subject: Subject) -> Path | None:
+        """Link a capture to its record, where that is whole and its methods are found."""
+        path = subject.record
+        if path is None:
+            return None
+        if path not in self._records:
+            self.warehouse.ingest_record(path)
+            self._records.add(path)
+        [(is_complete,)] = self.warehouse.sql(
+            "SELECT is_complete FROM records WHERE name = $name", name=path.stem
+        ).fetchall()
+        self.warehouse.link(asked.name, path.stem)
+        return path if is_complete else None
+
+
+def chosen(kind: str, *, is_long: bool) -> Iterator[Subject]:
+    """The subjects of a kind: few, or all that are not among these."""
+    for subject in own():
+        if subject.kind == kind and (subject.name in FEW) != is_long:
+            yield subject

@@ -1,0 +1,27 @@
+"""The table of pairs: each public view, and another way to its numbers.
+
+A pair is a function that asks both ways and gives both answers. They stand by topic in the modules that this one brings
+together. A view that has no second way says here why.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.pairs import of_events, of_execute, of_files, of_records, of_traces
+from tests.pairs.asking import PAIRS, Pair
+
+__all__ = ["PAIRS", "TOPICS", "WITHOUT", "of"]
+
+TOPICS: Final = (of_events, of_execute, of_files, of_records, of_traces)
+
+# Views that have no second way, and why.
+WITHOUT: Final[dict[str, str]] = {
+    "known_metrics": "a list of names, units and meanings: it documents, and computes nothing",
+    "cost_formulas": "a list of formulas: it documents those that node_costs is held against",
+}
+
+
+def of(kind: str) -> list[Pair]:
+    """The pairs that are asked of captures of a kind."""
+    return [each for each in PAIRS if each.of == kind]
