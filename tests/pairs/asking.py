@@ -62,6 +62,13 @@ class Asked:
             SELECT r.run_index, r.method FROM runs AS r JOIN captures AS c ON c.capture_id = r.capture_id
             WHERE c.name = $name""", name=self.name))  # fmt: skip
 
+    @cached_property
+    def scopes(self) -> dict[int, str]:
+        """What the ops of each run are told apart by: its method, or what stands for it."""
+        return dict(self.rows("""
+            SELECT r.run_index, r.scope FROM runs AS r JOIN captures AS c ON c.capture_id = r.capture_id
+            WHERE c.name = $name""", name=self.name))  # fmt: skip
+
 
 def all_runs(view: str) -> dict[str, Any]:
     """What lets a view put all runs together, where it would leave untypical ones out."""

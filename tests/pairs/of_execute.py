@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.dumps import Dump, Timed
+from tests.typical import fences
 
 COMPONENTS = {
     "kernel": "kernels",
@@ -41,10 +43,12 @@ def op_of(event: Timed, name: str) -> tuple[str, str]:
 
 @pair("op_totals", "own times of events by family, added up in plain Python")
 def op_totals(asked: Asked) -> Sides:
-    found = keyed(asked.view("op_totals", "op, kind, calls, total_ticks, min, max, share_percent", unit="ns"), 2)
+    found = keyed(
+        asked.view("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", unit="ns"), 3
+    )
     grouped: defaultdict[Any, list[int]] = defaultdict(list)
     for event in asked.dump.within:
-        grouped[op_of(event, event.family)].append(event.own)
+        grouped[asked.scopes[event.run], *op_of(event, event.family)].append(event.own)
     return found, {
         key: [len(own), sum(own), min(own), max(own), percent(sum(own), asked.dump.total)]
         for key, own in grouped.items()
@@ -53,30 +57,26 @@ def op_totals(asked: Asked) -> Sides:
 
 @pair("op_totals", "own times of events by label and instruction, added up in plain Python")
 def op_totals_by_instance(asked: Asked) -> Sides:
-    columns = "op, kind, instruction_id, calls, total_ticks"
+    columns = "method, op, kind, instruction_id, calls, total_ticks"
     found = asked.view("op_totals", columns, by="instance")
-    by_method = "method" in {each[0] for each in asked.rows("DESCRIBE FROM op_totals($name)", name=asked.name)}
 
     def key(event: Timed) -> Any:
-        instruction = None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
-        return *op_of(event, event.label), instruction
+        instruction = (
+            None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
+        )
+        return asked.scopes[event.run], *op_of(event, event.label), instruction
 
-    if not by_method:
-        return keyed(found, 3), sums(asked.dump.within, key)
-    added: dict[Any, list[int]] = {}
-    for *group, calls, ticks in found:
-        row = added.setdefault(tuple(group), [0, 0])
-        row[0] += calls
-        row[1] += ticks
-    return added, sums(asked.dump.within, key)
+    return keyed(found, 4), sums(asked.dump.within, key)
 
 
 @pair("execute_breakdown", "own times of events by what they are, added up in plain Python")
 def execute_breakdown(asked: Asked) -> Sides:
-    columns = "component, block_index, chain_index, instruction_id, calls, total_ticks, per_execute, share_percent"
-    found = keyed(asked.view("execute_breakdown", columns, unit="ns"), 4)
+    columns = (
+        "method, component, block_index, chain_index, instruction_id, calls, total_ticks, per_execute, share_percent"
+    )
+    found = keyed(asked.view("execute_breakdown", columns, unit="ns"), 5)
     dump = asked.dump
-    executes = sum(1 for event in dump.within if event.is_execute)
+    executes = Counter(asked.scopes[event.run] for event in dump.within if event.is_execute)
 
     def key(event: Timed) -> Any:
         if event.kind == "operator_call":
@@ -84,11 +84,12 @@ def execute_breakdown(asked: Asked) -> Sides:
         else:
             part = f"delegate {event.part}" if event.kind == "delegate" else COMPONENTS[event.kind]
         place = (dump.blocks[event.run], *event.instruction) if event.kind.startswith("delegate") else (None,) * 3
-        return part, *place
+        return asked.scopes[event.run], part, *place
 
     expected = sums(dump.within, key)
     return found, {
-        place: [calls, own, own / executes, percent(own, dump.total)] for place, (calls, own) in expected.items()
+        place: [calls, own, own / executes[place[0]], percent(own, dump.total)]
+        for place, (calls, own) in expected.items()
     }
 
 
@@ -102,7 +103,7 @@ def execute_in_all(asked: Asked) -> Sides:
     found = {
         "execute_breakdown": sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")),
         "op_totals": sum(row[0] for row in asked.view("op_totals", "total_ticks")),
-        "time_tree": sum(row[0] for row in asked.view("time_tree", "total_ticks", by="event") [:1]),
+        "time_tree": sum(row[0] for row in asked.view("time_tree", "total_ticks", by="event")[:1]),
         "framework_tax": sum(row[0] or 0 for row in asked.view("framework_tax", "execute", unit="ns")),
     }
     return found, dict.fromkeys(found, 0 if untimed else asked.dump.total)
@@ -169,7 +170,9 @@ def delegate_totals(asked: Asked) -> Sides:
 
 @pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
 def load_breakdown(asked: Asked) -> Sides:
-    found = keyed(asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2)
+    found = keyed(
+        asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2
+    )
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for event in dump.all_events:
@@ -192,46 +195,112 @@ def load_breakdown(asked: Asked) -> Sides:
     return found, expected
 
 
-def judged(dump: Dump) -> dict[int, tuple[bool, bool, float | None]]:
-    """Of each run that executes: whether it warms up, whether it is an outlier, and its block's median."""
+def judged(asked: Asked) -> dict[int, tuple[bool, bool, float | None]]:
+    """Of each run that executes: whether it warms up, whether it is typical, and the median of typical runs like it."""
+    dump = asked.dump
     by_block: defaultdict[int, list[int]] = defaultdict(list)
     for run in dump.executing:
         by_block[dump.blocks[run]].append(run)
     found = {}
     for runs in by_block.values():
         later = [run for run in runs if dump.iterations[run] > 0]
-        counted = [run for run in runs if dump.iterations[run] > 0 or len(later) < 3]
-        times = [time for run in counted if (time := dump.executing[run]) is not None]
-        middle = median(times) if times else None
-        long = {
-            run for run in counted
-            if len(counted) >= 3 and ((time := dump.executing[run]) is None or middle is None or time > 3 * middle)
-        }  # fmt: skip
-        is_few = len(long) <= max(1, 0.1 * len(counted))
+        by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
         for run in runs:
-            found[run] = run not in counted, run in long and is_few, middle
+            by_phase[phase_of(run, len(dump.runs))].append(run)
+        typical = {run for alike in by_phase.values() for run in _typical(dump, alike)}
+        times = [time for run in typical if (time := dump.executing[run]) is not None]
+        middle = median(times) if times else None
+        for run in runs:
+            found[run] = dump.iterations[run] == 0 and len(later) >= 3, run in typical, middle
     return found
 
 
-@pair("run_times", "first and long runs by the rules in words, in plain Python")
+def _typical(dump: Dump, runs: list[int]) -> set[int]:
+    """Those within the fences of the runs' logarithms, which the first run of a name doesn't count for."""
+    counted = [time for run in runs if dump.iterations[run] > 0 and (time := dump.executing[run]) is not None]
+    if len(counted) < 3:
+        return set(runs)
+    low, high = fences([1, *counted])
+    return {run for run in runs if (time := dump.executing[run]) is not None and low <= math.log(max(time, 1)) <= high}
+
+
+@pair("run_times", "first and typical runs by the rules in words, in plain Python")
 def run_times(asked: Asked) -> Sides:
-    columns = "run_index, name, block_index, execute, is_warm_up, is_outlier, block_median"
+    columns = "run_index, name, method, block_index, execute, is_warm_up, is_typical, is_outlier, block_median"
     found = keyed(asked.view("run_times", columns, unit="ns"), 1)
     dump = asked.dump
     return found, {
-        (run,): [dump.runs[run].name, dump.blocks[run], dump.executing[run], *of_run]
-        for run, of_run in judged(dump).items()
+        (run,): [
+            *(dump.runs[run].name, asked.scopes[run], dump.blocks[run], dump.executing[run]),
+            *(warms_up, is_typical, not warms_up and not is_typical, middle),
+        ]
+        for run, (warms_up, is_typical, middle) in judged(asked).items()
     }
 
 
-@pair("headline", "medians and percentiles over runs that don't warm up, by numpy")
+@pair("typical_runs", "runs within the fences and beyond them, counted and averaged in plain Python")
+def typical_runs(asked: Asked) -> Sides:
+    columns = "block_index, method, all_runs, typical, slower, faster, typical_execute, all_execute, other_percent"
+    found = keyed(asked.view("typical_runs", columns, unit="ns"), 1)
+    dump = asked.dump
+    by_block: defaultdict[int, list[int]] = defaultdict(list)
+    for run in dump.executing:
+        by_block[dump.blocks[run]].append(run)
+    told, expected = judged(asked), {}
+    for block, runs in by_block.items():
+        times = {run: time for run in runs if (time := dump.executing[run]) is not None}
+        typical = [times[run] for run in runs if told[run][1] and run in times]
+        others = [times[run] for run in runs if not told[run][1] and run in times]
+        middle = median(typical) if typical else None
+        expected[block,] = [
+            *(asked.scopes[runs[0]], len(runs), sum(told[run][1] for run in runs)),
+            *(
+                sum(middle is not None and time >= middle for time in others),
+                sum(middle is not None and time < middle for time in others),
+            ),
+            *(sum(typical) / len(typical) if typical else None, sum(times.values()) / len(times) if times else None),
+            percent(sum(others), sum(times.values())),
+        ]
+    return found, expected
+
+
+@pair("slow_runs", "own times of slower runs and of typical ones, averaged in plain Python")
+def slow_runs(asked: Asked) -> Sides:
+    columns = "block_index, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
+    found = keyed(asked.view("slow_runs", columns, unit="ns"), 4)
+    dump, told = asked.dump, judged(asked)
+    sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for run, (_, is_typical, middle) in told.items():
+        time = dump.executing[run]
+        if is_typical:
+            sides[dump.blocks[run]][0].append(run)
+        elif time is not None and middle is not None and time >= middle:
+            sides[dump.blocks[run]][1].append(run)
+    expected: dict[Any, list[Any]] = {}
+    for block, (typical, slow) in sides.items():
+        if not typical or not slow:
+            continue
+        for event in dump.within:
+            if (is_slow := event.run in slow) or event.run in typical:
+                op, kind = op_of(event, event.label)
+                is_none = kind == "framework" or event.raw.chain_index == -1 or event.raw.instruction_id == -1
+                key = block, op, kind, None if is_none else event.raw.instruction_id
+                row = expected.setdefault(key, [0, 0, 0, len(typical), len(slow)])
+                row[1 if is_slow else 0] += event.own / len(slow if is_slow else typical)
+    for row in expected.values():
+        row[2] = row[1] - row[0]
+    return found, expected
+
+
+@pair("headline", "medians and percentiles over typical runs, by numpy")
 def headline(asked: Asked) -> Sides:
-    found = keyed(asked.view("headline", "number, part, value, low, high, runs", unit="ns"), 2)
+    columns = "number, part, value, low, high, runs"
+    found = keyed(asked.rows(f"SELECT {columns} FROM headline($name, unit := 'ns')", name=asked.name), 2)
     dump = asked.dump
     values: defaultdict[Any, list[float]] = defaultdict(list)
-    for run, (warms_up, _, _) in judged(dump).items():
-        execute, part = dump.executing[run], asked.methods[run] or dump.runs[run].name
-        if warms_up or execute is None:
+    for run, (_, is_typical, _) in judged(asked).items():
+        execute, part = dump.executing[run], asked.scopes[run]
+        if not is_typical or execute is None:
             continue
         values["execute", part].append(execute)
         if not is_untraced(dump) and execute:
@@ -239,7 +308,7 @@ def headline(asked: Asked) -> Sides:
             values["framework tax", part].append(100 * (execute - sum(work)) / execute)
             values["delegated time", part].append(100 * work[1] / execute)
     for run, component, total in asked.view("load_breakdown", "run_index, component, total", unit="ns"):
-        part = asked.methods[run] or dump.runs[run].name
+        part = asked.scopes[run]
         if component == "Program::load_method" and total is not None:
             values["load", part].append(total)
         elif component == "first run excess" and total is not None and ("first run excess", part) not in values:
@@ -253,7 +322,9 @@ def headline(asked: Asked) -> Sides:
 
 @pair("phase_totals", "executes by what runs were said to be for, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
-    found = keyed(asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1)
+    found = keyed(
+        asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1
+    )
     dump = asked.dump
     by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
     for run in range(len(dump.runs)):

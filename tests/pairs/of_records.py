@@ -96,17 +96,19 @@ def _module(node: Node) -> str | None:
     return node.levels[-1][1] if node.levels else None
 
 
-@pair("module_totals", "own times by the deepest common module of an event's nodes, by the record's JSON", of="recorded")
+@pair(
+    "module_totals", "own times by the deepest common module of an event's nodes, by the record's JSON", of="recorded"
+)
 def module_totals(asked: Asked) -> Sides:
     if not is_mapped(asked):
         return _modules_of_ops(asked)
-    rows = asked.view("module_totals", "module_path, calls, own_ticks, total, share_percent", unit="ns")
-    own = added(asked, lambda event, module, place: module)
+    rows = asked.view("module_totals", "method, module_path, calls, own_ticks, total, share_percent", unit="ns")
+    own = added(asked, lambda event, module, place: (asked.scopes[event.run], module))
     found, expected = {}, {}
-    for module, calls, ticks, total, share in rows:
-        within = sum(row[1] for path, row in own.items() if is_within(path, module))
-        found[module] = [calls, ticks, total, share]
-        expected[module] = [*own.get(module, [0, 0]), within, percent(within, asked.dump.total)]
+    for method, module, calls, ticks, total, share in rows:
+        within = sum(row[1] for (scope, path), row in own.items() if scope == method and is_within(path, module))
+        found[method, module] = [calls, ticks, total, share]
+        expected[method, module] = [*own.get((method, module), [0, 0]), within, percent(within, asked.dump.total)]
     assert set(own) <= set(found)
     return found, expected
 
@@ -119,64 +121,76 @@ def is_within(path: str, module: str) -> bool:
 
 def _modules_of_ops(asked: Asked) -> Sides:
     """Of delegates that tell nothing of their events: the ops of each module add up to it."""
-    found = {row[0]: row[1:] for row in asked.view("module_totals", "module_path, calls, own_ticks") if row[1]}
-    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for module, calls, ticks in asked.view("module_ops", "module_path, calls, own_ticks"):
-        sums[module][0] += calls
-        sums[module][1] += ticks
+    columns = "method, module_path, calls, own_ticks"
+    found = {row[:2]: row[2:] for row in asked.view("module_totals", columns) if row[2]}
+    sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for *module, calls, ticks in asked.view("module_ops", columns):
+        sums[tuple(module)][0] += calls
+        sums[tuple(module)][1] += ticks
     return found, sums
 
 
-@pair("module_ops", "own times by module and family, by the record's JSON; else op_totals with all modules together", of="recorded")
+@pair(
+    "module_ops",
+    "own times by module and family, by the record's JSON; else op_totals with all modules together",
+    of="recorded",
+)
 def module_ops(asked: Asked) -> Sides:
-    rows = asked.view("module_ops", "module_path, op, kind, calls, own_ticks")
+    rows = asked.view("module_ops", "method, module_path, op, kind, calls, own_ticks")
     if is_mapped(asked):
 
         def key(event: Timed, module: str, place: Place) -> Any:
-            return module, *op_of(event, event.family)
+            return asked.scopes[event.run], module, *op_of(event, event.family)
 
-        return keyed(rows, 3), added(asked, key)
+        return keyed(rows, 4), added(asked, key)
     sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for _, op, kind, calls, ticks in rows:
-        sums[op, kind][0] += calls
-        sums[op, kind][1] += ticks
-    return sums, keyed(asked.view("op_totals", "op, kind, calls, total_ticks"), 2)
+    for method, _, op, kind, calls, ticks in rows:
+        sums[method, op, kind][0] += calls
+        sums[method, op, kind][1] += ticks
+    return sums, keyed(asked.view("op_totals", "method, op, kind, calls, total_ticks"), 3)
 
 
 @pair("source_totals", "own times by the one line of an event's nodes, by the record's JSON", of="recorded")
 def source_totals(asked: Asked) -> Sides:
-    rows = asked.view("source_totals", "source, calls, total_ticks")
-    if not is_mapped(asked):
-        return sum(row[2] for row in rows), asked.dump.total
-
-    def key(event: Timed, module: str, place: Place) -> Any:
-        if place.source:
-            return (f"{place.source[0]}:{place.source[1]}",)
-        if place.lines > 1:
-            return ("(several lines)",)
-        return (module if module.startswith("(") else "(unattributed)",)
-
-    return keyed(rows, 1), added(asked, key)
-
-
-@pair("op_totals", "own times by the op type of an event's nodes, by the record's JSON", of="recorded")
-def op_totals_by_type(asked: Asked) -> Sides:
-    rows = asked.view("op_totals", "op, kind, calls, total_ticks", by="op_type")
+    rows = asked.view("source_totals", "method, source, calls, total_ticks")
     if not is_mapped(asked):
         return sum(row[3] for row in rows), asked.dump.total
 
     def key(event: Timed, module: str, place: Place) -> Any:
-        return op_of(event, place.op_type or event.family)
+        scope = asked.scopes[event.run]
+        if place.source:
+            return scope, f"{place.source[0]}:{place.source[1]}"
+        if place.lines > 1:
+            return scope, "(several lines)"
+        return scope, module if module.startswith("(") else "(unattributed)"
 
     return keyed(rows, 2), added(asked, key)
 
 
+@pair("op_totals", "own times by the op type of an event's nodes, by the record's JSON", of="recorded")
+def op_totals_by_type(asked: Asked) -> Sides:
+    rows = asked.view("op_totals", "method, op, kind, calls, total_ticks", by="op_type")
+    if not is_mapped(asked):
+        return sum(row[4] for row in rows), asked.dump.total
+
+    def key(event: Timed, module: str, place: Place) -> Any:
+        return asked.scopes[event.run], *op_of(event, place.op_type or event.family)
+
+    return keyed(rows, 3), added(asked, key)
+
+
 @pair("time_tree", "modules within modules: each node's own time is that of module_ops there", of="recorded")
 def time_tree_by_module(asked: Asked) -> Sides:
-    rows = asked.view("time_tree", "name, kind, module_path, own_ticks, total_ticks", by="module")
+    rows = asked.view("time_tree", "path, kind, module_path, own_ticks, total_ticks", by="module")
     leaves = sum(row[3] for row in rows)
-    modules = {module: total for _, kind, module, _, total in rows if kind == "module" and module is not None}
-    totals = {row[0]: row[1] for row in asked.view("module_totals", "module_path, total", unit="ns")}
+    totals = {row[:2]: row[2] for row in asked.view("module_totals", "method, module_path, total", unit="ns")}
+    methods = sorted({method for method, _ in totals})
+    # Where several methods ran, each is a level of its own.
+    modules = {
+        (path[0] if len(methods) > 1 else methods[0], module): total
+        for path, kind, module, _, total in rows
+        if kind == "module" and module is not None
+    }
     return [leaves, modules], [asked.dump.total, {module: totals[module] for module in modules}]
 
 
@@ -205,19 +219,21 @@ def node_totals(asked: Asked) -> Sides:
     return found, {key: [*row, percent(row[2], asked.dump.total)] for key, row in expected.items()}
 
 
-@pair("delegate_coverage", "calls and own time of all kernels that a node is known of, in plain Python", of="recorded")
+@pair("delegate_coverage", "calls and own time of all kernels by what they run, in plain Python", of="recorded")
 def delegate_coverage(asked: Asked) -> Sides:
-    rows = asked.view("delegate_coverage", "op_type, calls, total, share_percent", unit="ns")
-    found = {row[0]: row[1:] for row in rows if row[1]}
+    rows = asked.view("delegate_coverage", "method, op_type, calls, total, share_percent", unit="ns")
+    found = {row[:2]: row[2:] for row in rows if row[2]}
     record, ops = record_of(asked), kernels(asked.dump)
-    expected: dict[str, list[Any]] = {}
+    expected: dict[Any, list[Any]] = {}
     for event in asked.dump.within:
         if event.kind == "kernel":
             kernel = ops[asked.dump.blocks[event.run], event.raw.instruction_id]
-            if own := record.own_nodes(asked.methods[event.run], event, kernel):
-                row = expected.setdefault(own[0].op_type, [0, 0])
-                row[0] += 1
-                row[1] += event.own
+            own = record.own_nodes(asked.methods[event.run], event, kernel)
+            # Of a kernel that runs no node, its own name stands there.
+            op = own[0].op_type if own else event.family
+            row = expected.setdefault((asked.scopes[event.run], op), [0, 0])
+            row[0] += 1
+            row[1] += event.own
     return found, {op: [*row, percent(row[1], asked.dump.total)] for op, row in expected.items()}
 
 
@@ -230,7 +246,11 @@ def delegation(asked: Asked) -> Sides:
     return found, Counter((method, node.op_type) for method, nodes in graphs.items() for node in nodes)
 
 
-@pair("block_methods", "the method that most of a block's operators fit, of those that fit alike the shortest", of="recorded")
+@pair(
+    "block_methods",
+    "the method that most of a block's operators fit, of those that fit alike the shortest",
+    of="recorded",
+)
 def block_methods(asked: Asked) -> Sides:
     record, dump = record_of(asked), asked.dump
     operators: defaultdict[int, set[tuple[str, int, int, str]]] = defaultdict(set)
@@ -268,12 +288,14 @@ def _handles(record: Record, method: str, instruction: int) -> list[int]:
 
 @pair("find_total_for_module", "module_totals' total of each module, by execute", of="recorded")
 def find_total_for_module(asked: Asked) -> Sides:
-    executes = len(asked.dump.executing)
+    executes = Counter(asked.scopes[run] for run in asked.dump.executing)
     found, expected = {}, {}
-    totals = asked.view("module_totals", "module_path, total", unit="ns")
-    for module, total in (totals[0], totals[len(totals) // 2], totals[-1]) if totals else ():
-        [(found[module],)] = asked.view("find_total_for_module", "total", module=module, unit="ns")
-        expected[module] = total / executes if executes else 0
+    totals = asked.view("module_totals", "method, module_path, total", unit="ns")
+    for method, module, total in (totals[0], totals[len(totals) // 2], totals[-1]) if totals else ():
+        [(found[method, module],)] = asked.view(
+            "find_total_for_module", "total", module=module, unit="ns", method=method
+        )
+        expected[method, module] = total / executes[method] if executes[method] else 0
     return found, expected
 
 
@@ -305,16 +327,16 @@ def roofline_by_hand(asked: Asked) -> Sides:
 
 @pair("roofline", "kernels and whole delegate calls by instruction, in plain Python", of="recorded")
 def roofline_times(asked: Asked) -> Sides:
-    rows = asked.view("roofline", "kind, instruction_id, calls, total", by="instruction", unit="ns")
+    rows = asked.view("roofline", "method, kind, instruction_id, calls, total", by="instruction", unit="ns")
     found: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0])
-    for kind, instruction, calls, total in rows:
-        found[kind, instruction][0] += calls
-        found[kind, instruction][1] += total
+    for method, kind, instruction, calls, total in rows:
+        found[method, kind, instruction][0] += calls
+        found[method, kind, instruction][1] += total
     expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0])
     for event in asked.dump.within:
         is_op = event.kind in ("kernel", "delegate_call") or (event.kind == "operator_call" and not event.children)
         if is_op:
-            row = expected[event.kind, event.raw.instruction_id]
+            row = expected[asked.scopes[event.run], event.kind, event.raw.instruction_id]
             row[0] += 1
             row[1] += event.ticks if event.kind == "delegate_call" else event.own
     return found, expected

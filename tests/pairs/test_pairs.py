@@ -10,9 +10,9 @@ import pytest
 
 import etq
 from etq import catalog
+from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
-from tests.conftest import CAPTURES
 from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
