@@ -154,27 +154,56 @@ kept AS (
     WHERE t.kind <> 'delegate'
         OR t.is_split
         OR "by" <> 'instruction' AND NOT t.is_added
+),
+-- Several events of a run that run the same nodes are one call; runs of another
+-- block have calls of their own.
+in_blocks AS (
+    SELECT
+        k.block_index,
+        k.method,
+        k.kind,
+        k.instruction_id,
+        k.graph_id,
+        k.kept_nodes,
+        k.is_added,
+        k.value_unit,
+        min(k.signature_index) AS signature_index,
+        min_by(k.label, k.signature_index) AS label,
+        bool_or(k.is_one_of) AS is_one_of,
+        max(k.calls) AS calls,
+        sum(k.ticks) AS ticks
+    FROM kept AS k
+    GROUP BY
+        k.block_index,
+        k.method,
+        k.kind,
+        k.instruction_id,
+        k.graph_id,
+        k.kept_nodes,
+        CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
+        k.is_added,
+        k.value_unit
 )
 SELECT
-    row_number() OVER (ORDER BY min(k.signature_index)) AS item,
-    k.method,
-    k.kind,
-    min_by(k.label, k.signature_index) AS label,
-    k.instruction_id,
-    any_value(k.graph_id) FILTER (WHERE k.kept_nodes IS NOT NULL) AS graph_id,
-    k.kept_nodes AS nodes,
-    bool_or(k.is_one_of) AS is_one_of,
-    max(k.calls) AS calls,
-    try_cast(sum(k.ticks) AS BIGINT) AS ticks,
-    k.is_added,
-    k.value_unit
-FROM kept AS k
+    row_number() OVER (ORDER BY min(b.signature_index)) AS item,
+    b.method,
+    b.kind,
+    min_by(b.label, b.signature_index) AS label,
+    b.instruction_id,
+    any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id,
+    b.kept_nodes AS nodes,
+    bool_or(b.is_one_of) AS is_one_of,
+    sum(b.calls)::BIGINT AS calls,
+    try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+    b.is_added,
+    b.value_unit
+FROM in_blocks AS b
 GROUP BY
-    k.method,
-    k.kind,
-    k.instruction_id,
-    k.graph_id,
-    k.kept_nodes,
-    CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-    k.is_added,
-    k.value_unit;
+    b.method,
+    b.kind,
+    b.instruction_id,
+    b.graph_id,
+    b.kept_nodes,
+    CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
+    b.is_added,
+    b.value_unit;

@@ -329,7 +329,7 @@ def memory_timeline(asked: Asked) -> Sides:
     peaks: dict[str, int] = {}
     for place, at, said, _ in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
         device = _memory_device(said)
-        peaks[device] = max(peaks.get(device, 0), said["Total Allocated"])
+        peaks[device] = max(peaks.get(device, said["Total Allocated"]), said["Total Allocated"])
         expected.append(
             (device, at, place, said["Bytes"], said["Total Allocated"], said["Total Reserved"], peaks[device])
         )

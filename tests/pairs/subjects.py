@@ -88,16 +88,9 @@ class Shelf:
         capture = self.warehouse.ingest(subject.path, **options)
         asked = Asked(self.warehouse, capture.name, subject.path.read_bytes(), subject.path)
         if subject.kind == "dump":
-            self._say_phases(asked)
+            say_phases(asked)
             asked.record = self._link(asked, subject)
         return asked
-
-    def _say_phases(self, asked: Asked) -> None:
-        runs = len(asked.dump.runs)
-        for phase in ("prefill", "decode"):
-            chosen = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
-            if chosen:
-                self.warehouse.phase(asked.name, phase, runs=",".join(chosen))
 
     def _link(self, asked: Asked, subject: Subject) -> Path | None:
         """Link a capture to its record, where that is whole and its methods are found."""
@@ -112,6 +105,15 @@ class Shelf:
         ).fetchall()
         self.warehouse.link(asked.name, path.stem)
         return path if is_complete else None
+
+
+def say_phases(asked: Asked) -> None:
+    """Say what the runs of a capture are for, as `phase_of` has it."""
+    runs = len(asked.dump.runs)
+    for phase in ("prefill", "decode"):
+        said = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
+        if said:
+            asked.warehouse.phase(asked.name, phase, runs=",".join(said))
 
 
 def chosen(kind: str, *, is_long: bool) -> Iterator[Subject]:

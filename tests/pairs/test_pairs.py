@@ -40,15 +40,6 @@ def cases(kind: str, *, is_long: bool) -> list[object]:
     ]
 
 
-_BY_ID = "time on devices goes by ids that aren't those of ops"
-# What is known not to agree, and why: by question and file.
-KNOWN = {
-    ("device_time", "alexnet"): _BY_ID,
-    ("operators_alone", "alexnet"): _BY_ID,
-    ("device_time", "resnet50_dataloader"): _BY_ID,
-    ("device_time", "resnet50_list_format"): _BY_ID,
-}
-
 KINDS = ("dump", "recorded", "trace", "prof_result")
 
 
@@ -98,9 +89,8 @@ def test_both_ways_agree_on_other_peoples_captures(kind: str) -> None:
             asked = Shelf(warehouse).ask(subject)
             for pair in table.of(kind):
                 told = list(islice(differences(*pair.ask(asked)), 5))
-                is_known = (pair.ask.__name__, subject.name) in KNOWN
-                if bool(told) != is_known:
-                    found.append(f"{subject.name}, {pair}: " + ("; ".join(told) or "agrees, and is in KNOWN"))
+                if told:
+                    found.append(f"{subject.name}, {pair}: " + "; ".join(told))
     assert not found, "\n".join(found)
 
 

@@ -71,6 +71,16 @@ def test_roofline_by_eye(warehouse: Warehouse) -> None:
     assert warehouse.rows(f"{given_one} LIMIT 1 OFFSET 1")[1] == [(5e9, 100.0, "compute", 0.0)]
 
 
+def test_calls_of_runs_that_differ_are_added(warehouse: Warehouse) -> None:
+    """Two runs of both ops and one of the first alone are two blocks: three calls of 400 ns, and two of 100 ns."""
+    short = run("Execute", kernel("mm", 0, 400, 0), operator_call(0, 400, 0), execute(0, 1000))
+    linked(warehouse, LINKED, RUN, RUN, short)
+    rows = warehouse.rows("SELECT r.op, r.calls, r.total, r.avg FROM roofline('test', unit := 'ns') AS r")[1]
+    assert {op: numbers for op, *numbers in rows} == {
+        "SomeBackend": [2, 1000.0, 500.0], "aten.mm.default": [3, 1200.0, 400.0], "aten.add.Tensor": [2, 200.0, 100.0],
+    }  # fmt: skip
+
+
 def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
     """Two events of one node are one op; the relu is an event of its own; of what is beside them no cost is told."""
     content = record(

@@ -1,0 +1,77 @@
+"""Each number by two ways, on captures and traces made by hypothesis."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import etq
+from tests.pairs import making, table
+from tests.pairs.asking import Asked, differences
+from tests.pairs.making import Made
+from tests.pairs.subjects import say_phases
+
+# Of each example so much is asked that making a failing one small would take minutes.
+PATIENT = settings(
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+FEW, MANY = settings(PATIENT, max_examples=5), settings(PATIENT, max_examples=150)
+
+
+def check_capture(made: Made) -> None:
+    with TemporaryDirectory() as folder, etq.open() as warehouse:
+        path = Path(folder) / "made.etrecord"
+        path.write_bytes(made.record)
+        capture = warehouse.ingest(made.dump, name="made")
+        asked = Asked(warehouse, capture.name, made.dump, Path(folder) / "made.etdp", path)
+        say_phases(asked)
+        warehouse.link(capture, warehouse.ingest_record(path))
+        check(asked, "dump", "recorded")
+
+
+def check_trace(data: bytes) -> None:
+    with etq.open() as warehouse:
+        check(Asked(warehouse, warehouse.ingest(data, name="made").name, data), "trace")
+
+
+def check(asked: Asked, *kinds: str) -> None:
+    found = [
+        f"{pair}: {told}"
+        for kind in kinds
+        for pair in table.of(kind)
+        for told in islice(differences(*pair.ask(asked)), 3)
+    ]
+    assert not found, "\n".join(found)
+
+
+@FEW
+@given(making.captures())
+def test_captures(made: Made) -> None:
+    check_capture(made)
+
+
+@FEW
+@given(making.traces())
+def test_traces(data: bytes) -> None:
+    check_trace(data)
+
+
+@pytest.mark.long
+@MANY
+@given(making.captures())
+def test_many_captures(made: Made) -> None:
+    check_capture(made)
+
+
+@pytest.mark.long
+@MANY
+@given(making.traces())
+def test_many_traces(data: bytes) -> None:
+    check_trace(data)
