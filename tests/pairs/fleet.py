@@ -65,9 +65,7 @@ def _by_op(dump: Dump) -> dict[Key, list[int]]:
     return {key: list(by_run.values()) for key, by_run in by_run_of(dump, key, lambda event: event.ticks).items()}
 
 
-def by_run_of(
-    dump: Dump, key: Callable[[Timed], Any], value: Callable[[Timed], int]
-) -> dict[Any, dict[int, int]]:
+def by_run_of(dump: Dump, key: Callable[[Timed], Any], value: Callable[[Timed], int]) -> dict[Any, dict[int, int]]:
     """Sums of the events within executes by a key and run; what has no key is left out."""
     found: defaultdict[Any, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for event in dump.within:

@@ -19,8 +19,10 @@ OPERATORS: Final = frozenset(("cpu_op", "Operator"))
 KERNELS: Final = frozenset(("kernel", "Kernel"))
 COPIES: Final = frozenset(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"))
 HELPERS: Final = frozenset(
-    ("profiler::_record_function_enter", "profiler::_record_function_enter_new", "profiler::_record_function_exit")
-    + ("aten::is_leaf", "aten::output_nr", "aten::_version")
+    (
+        *("profiler::_record_function_enter", "profiler::_record_function_enter_new"),
+        *("profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version"),
+    )
 )
 
 
@@ -73,7 +75,9 @@ class Slice:
         if self.name in HELPERS or self.category == "Trace":
             return True
         above = self.parent
-        return above is not None and above.name not in HELPERS and len(above.children) == 1 and above.family == self.family
+        return (
+            above is not None and above.name not in HELPERS and len(above.children) == 1 and above.family == self.family
+        )
 
 
 @dataclass(eq=False)

@@ -60,7 +60,9 @@ def captures(draw: Any, *, outlasting: bool = False) -> Made:
 
     outlasting  whether events of delegates end behind their call, as of a backend that doesn't wait
     """
-    instructions = draw(st.lists(st.sampled_from(("kernel", "operator", "delegate", "nested", "control")), min_size=1, max_size=6))
+    instructions = draw(
+        st.lists(st.sampled_from(("kernel", "operator", "delegate", "nested", "control")), min_size=1, max_size=6)
+    )
     if outlasting:
         instructions.append("delegate")
     ops = [draw(st.sampled_from(OPS)) for _ in instructions]
@@ -75,7 +77,9 @@ def captures(draw: Any, *, outlasting: bool = False) -> Made:
         branch = sorted(draw(st.sampled_from(branches)))
         name = draw(st.sampled_from(("Execute", "Execute", "other")))
         step = draw(st.sampled_from(("Method::execute", "Method::execute", "both")))
-        runs.append(_executing(clock, name, step, [(at, instructions[at], ops[at], inner[at]) for at in branch], outlasting))
+        runs.append(
+            _executing(clock, name, step, [(at, instructions[at], ops[at], inner[at]) for at in branch], outlasting)
+        )
     return Made(dump(*runs), draw(records(ops, instructions, inner)))
 
 
@@ -187,8 +191,14 @@ def traces(draw: Any, *, ids: str = "ops") -> bytes:
     steps = draw(st.integers(0, 2))
     for number in range(steps):
         begin, until = (5 + number * end // steps, 5 + (number + 1) * end // steps)
-        events.append(trace_builders.event("user_annotation", f"ProfilerStep#{number + 3}", begin, until + 5 * (number + 1 == steps)))
-    ranks = {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2}} if draw(st.booleans()) else {}
+        events.append(
+            trace_builders.event(
+                "user_annotation", f"ProfilerStep#{number + 3}", begin, until + 5 * (number + 1 == steps)
+            )
+        )
+    ranks: dict[str, Any] = (
+        {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2}} if draw(st.booleans()) else {}
+    )
     return trace_builders.trace(*draw(st.permutations(events)), **ranks)
 
 
@@ -204,8 +214,11 @@ class _Trace:
 
     def op(self, start: int, thread: int, depth: int) -> int:
         """An op with what is within it; returns when it ends."""
+        at: int
         draw = self.draw
-        name = draw(st.sampled_from(("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1")))
+        name = draw(
+            st.sampled_from(("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1"))
+        )
         self.number += 1
         number, at = self.number, start + draw(st.integers(1, 3))
         is_module = name.startswith("nn.Module")
@@ -229,15 +242,23 @@ class _Trace:
         self.correlation += 1
         given = {"ops": {"external": op}, "correlation": {"external": self.correlation}, "zero": {"external": 0}}
         ids = {"correlation": self.correlation, **given.get(self.ids, {})}
-        until = at + draw(st.integers(1, 3))
+        until: int = at + draw(st.integers(1, 3))
         self.events.append(trace_builders.event("cuda_runtime", "cudaLaunchKernel", at, until, thread, **ids))
         stream = draw(st.sampled_from(sorted(self.free)))
         begin = max(self.free[stream], at) + draw(st.integers(0, 5))
         self.free[stream] = begin + draw(st.integers(1, 30))
-        category, name = draw(st.sampled_from((("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD"))))
-        told = {"blocks": draw(st.sampled_from((0.5, 2.0))), "occupancy": draw(st.sampled_from((0, 40)))} if category == "kernel" else {}
+        category, name = draw(
+            st.sampled_from((("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD")))
+        )
+        told = (
+            {"blocks": draw(st.sampled_from((0.5, 2.0))), "occupancy": draw(st.sampled_from((0, 40)))}
+            if category == "kernel"
+            else {}
+        )
         device = int(stream >= 20)
         self.events.append(
-            trace_builders.event(category, name, begin, self.free[stream], stream, device=device, stream=stream, **ids, **told)
+            trace_builders.event(
+                category, name, begin, self.free[stream], stream, device=device, stream=stream, **ids, **told
+            )
         )
         return until

@@ -35,7 +35,9 @@ def events(asked: Asked) -> Sides:
 
 @pair("event_times", "starts, durations and own times of events, in plain Python")
 def event_times(asked: Asked) -> Sides:
-    found = keyed(asked.view("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", unit="ns"), 2)
+    found = keyed(
+        asked.view("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", unit="ns"), 2
+    )
     return found, {(event.run, event.place): _times(asked, event) for event in asked.dump.all_events}
 
 
@@ -47,7 +49,7 @@ def _times(asked: Asked, event: Timed) -> list[Any]:
 @pair("event_times", "own times of a run add up to the time of its outermost events")
 def event_times_add_up(asked: Asked) -> Sides:
     query = "SELECT run_index, sum(exclusive) FROM event_times($name, unit := 'ns') GROUP BY ALL"
-    found = dict(asked.rows(query, name=asked.name))
+    found: dict[int, float] = dict(asked.rows(query, name=asked.name))
     return found, {
         run: float(sum(event.ticks for event in events if event.parent is None))
         for run, events in enumerate(asked.dump.events) if events
@@ -56,7 +58,9 @@ def event_times_add_up(asked: Asked) -> Sides:
 
 @pair("iterations", "durations by block, place and iteration, in plain Python")
 def iterations(asked: Asked) -> Sides:
-    found = asked.view("iterations", "block_index, event_index, run_index, block, iteration, event_name, duration", unit="ns")
+    found = asked.view(
+        "iterations", "block_index, event_index, run_index, block, iteration, event_name, duration", unit="ns"
+    )
     dump = asked.dump
     return found, sorted(
         (

@@ -58,7 +58,9 @@ def op_totals_by_instance(asked: Asked) -> Sides:
     by_method = "method" in {each[0] for each in asked.rows("DESCRIBE FROM op_totals($name)", name=asked.name)}
 
     def key(event: Timed) -> Any:
-        instruction = None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
+        instruction = (
+            None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
+        )
         return *op_of(event, event.label), instruction
 
     if not by_method:
@@ -102,7 +104,7 @@ def execute_in_all(asked: Asked) -> Sides:
     found = {
         "execute_breakdown": sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")),
         "op_totals": sum(row[0] for row in asked.view("op_totals", "total_ticks")),
-        "time_tree": sum(row[0] for row in asked.view("time_tree", "total_ticks", by="event") [:1]),
+        "time_tree": sum(row[0] for row in asked.view("time_tree", "total_ticks", by="event")[:1]),
         "framework_tax": sum(row[0] or 0 for row in asked.view("framework_tax", "execute", unit="ns")),
     }
     return found, dict.fromkeys(found, 0 if untimed else asked.dump.total)
@@ -169,7 +171,9 @@ def delegate_totals(asked: Asked) -> Sides:
 
 @pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
 def load_breakdown(asked: Asked) -> Sides:
-    found = keyed(asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2)
+    found = keyed(
+        asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2
+    )
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for event in dump.all_events:
@@ -257,7 +261,9 @@ def headline(asked: Asked) -> Sides:
 
 @pair("phase_totals", "executes by what runs were said to be for, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
-    found = keyed(asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1)
+    found = keyed(
+        asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1
+    )
     dump = asked.dump
     by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
     for run in range(len(dump.runs)):

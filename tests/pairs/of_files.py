@@ -21,7 +21,18 @@ from tests.pairs.fleet import Fleet
 from tests.pairs.of_execute import judged, taxes
 from tests.pairs.of_fleets import pair as fleet_pair
 
-WIDTHS: Final = {"BYTE": 1, "CHAR": 1, "BOOL": 1, "SHORT": 2, "HALF": 2, "BFLOAT16": 2, "INT": 4, "FLOAT": 4, "LONG": 8, "DOUBLE": 8}
+WIDTHS: Final = {
+    "BYTE": 1,
+    "CHAR": 1,
+    "BOOL": 1,
+    "SHORT": 2,
+    "HALF": 2,
+    "BFLOAT16": 2,
+    "INT": 4,
+    "FLOAT": 4,
+    "LONG": 8,
+    "DOUBLE": 8,
+}
 DTYPES: Final = {
     **{0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 11: "bool"},
 }  # fmt: skip
@@ -36,7 +47,9 @@ def program(name: str) -> Any:
     return json.loads(gzip.decompress((CAPTURES / f"expected/{name}.pte.json.gz").read_bytes()))
 
 
-@pair("program_size", "the file's size, and the sizes of blobs and constants by executorch's deserialiser", of="program")
+@pair(
+    "program_size", "the file's size, and the sizes of blobs and constants by executorch's deserialiser", of="program"
+)
 def program_size(asked: Asked) -> Sides:
     found = asked.rows("SELECT part, number, bytes, share_percent FROM program_size($name)", name=asked.name)
     told = program(asked.name)
@@ -113,7 +126,8 @@ def node_costs(asked: Asked) -> Sides:
     assert asked.record is not None
     counted = json.loads((CAPTURES / "expected/flops.json").read_text())["records"].get(asked.name, {})
     rows = asked.rows(
-        "SELECT stage, method, name, flops, bytes_written, intensity, bytes_read FROM node_costs($name)", name=asked.name
+        "SELECT stage, method, name, flops, bytes_written, intensity, bytes_read FROM node_costs($name)",
+        name=asked.name,
     )
     flops = {(f"{stage}/{method}", name): flops for stage, method, name, flops, *_ in rows}
     expected = {(graph, name): count for graph, nodes in counted.items() for name, count in nodes.items()}
@@ -291,7 +305,8 @@ def advice(asked: Asked) -> Sides:
     steady = [run for run, (warms_up, is_outlier, _) in judged(asked.dump).items() if not warms_up and not is_outlier]
     times = [time for run in steady if (time := asked.dump.executing[run]) is not None]
     taxed = [row for run in steady if (row := taxes(asked.dump, run))[5] is not None]
-    found, expected = [], []
+    found: list[Any] = []
+    expected: list[Any] = []
     for rule, time, share in rows:
         found.append((rule, share is None or 0 <= share <= 100))
         expected.append((rule, True))

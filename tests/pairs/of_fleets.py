@@ -33,7 +33,9 @@ def rows(fleet: Fleet, query: str) -> list[Any]:
 
 @pair("compare_ops", "the method in numpy and scipy, on numpy's quantiles of each op's runs")
 def compare_ops(fleet: Fleet) -> Sides:
-    columns = "op, kind, instruction_id, verdict, change_percent, low_percent, high_percent, base, new, share_percent, q"
+    columns = (
+        "op, kind, instruction_id, verdict, change_percent, low_percent, high_percent, base, new, share_percent, q"
+    )
     found = keyed(rows(fleet, f"SELECT {columns} FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')"), 3)
     keys, sides = fleet.compared()
     judged, common = several(sides), common_of(sides)
@@ -120,7 +122,9 @@ def compare_parts(fleet: Fleet) -> Sides:
         SELECT op, kind, instruction_id, base, new, base_own, new_own
         FROM compare_parts('{BASE}', '{NEW}', unit := 'ns')""")  # fmt: skip
     ops = rows(fleet, f"SELECT op, kind, instruction_id, base, new FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')")
-    [total] = rows(fleet, f"SELECT base, new FROM compare_captures('{BASE}', '{NEW}', unit := 'ns') WHERE what = 'total'")
+    [total] = rows(
+        fleet, f"SELECT base, new FROM compare_captures('{BASE}', '{NEW}', unit := 'ns') WHERE what = 'total'"
+    )
     found = {tuple(row[:3]): row[3:5] for row in parts if row[1] in ("kernel", "delegate_call", "delegate")}
     return (
         [found, sum(row[5] or 0 for row in parts), sum(row[6] or 0 for row in parts)],
@@ -166,7 +170,7 @@ def trend(fleet: Fleet) -> Sides:
     factors = _factors(fleet)
     expected = {}
     for number, (name, dump) in enumerate(fleet.dumps.items()):
-        times = list(dump.executing.values())
+        times = [time for time in dump.executing.values() if time is not None]
         quantiles = [float(each) for each in np.quantile(times, [0.25, 0.5, 0.9])]
         expected[name,] = [number + 1, len(times), *quantiles, 100 * (np.exp(factors[number]) - 1)]
     return found, expected
@@ -215,7 +219,9 @@ def op_trends(fleet: Fleet) -> Sides:
 
 def _op(fleet: Fleet, key: tuple[str, str, int]) -> str:
     """What an op is called: its op type, by the record."""
-    query = "SELECT own_op_type FROM event_ops('fleet_00') WHERE instruction_id = $at AND own_op_type IS NOT NULL LIMIT 1"
+    query = (
+        "SELECT own_op_type FROM event_ops('fleet_00') WHERE instruction_id = $at AND own_op_type IS NOT NULL LIMIT 1"
+    )
     found = fleet.warehouse.sql(query, at=key[2]).fetchall()
     return str(found[0][0]) if found else key[0]
 
@@ -231,4 +237,3 @@ def regressions(fleet: Fleet) -> Sides:
         "op": ["relu", "slower", str(STEP - 1), str(STEP), 50.0, cost, STEP, after],
         "total": ["Execute", "slower", str(STEP - 1), str(STEP), 100 * cost / total, cost, STEP, after],
     }
-

@@ -96,7 +96,9 @@ def _module(node: Node) -> str | None:
     return node.levels[-1][1] if node.levels else None
 
 
-@pair("module_totals", "own times by the deepest common module of an event's nodes, by the record's JSON", of="recorded")
+@pair(
+    "module_totals", "own times by the deepest common module of an event's nodes, by the record's JSON", of="recorded"
+)
 def module_totals(asked: Asked) -> Sides:
     if not is_mapped(asked):
         return _modules_of_ops(asked)
@@ -127,7 +129,11 @@ def _modules_of_ops(asked: Asked) -> Sides:
     return found, sums
 
 
-@pair("module_ops", "own times by module and family, by the record's JSON; else op_totals with all modules together", of="recorded")
+@pair(
+    "module_ops",
+    "own times by module and family, by the record's JSON; else op_totals with all modules together",
+    of="recorded",
+)
 def module_ops(asked: Asked) -> Sides:
     rows = asked.view("module_ops", "module_path, op, kind, calls, own_ticks")
     if is_mapped(asked):
@@ -230,7 +236,11 @@ def delegation(asked: Asked) -> Sides:
     return found, Counter((method, node.op_type) for method, nodes in graphs.items() for node in nodes)
 
 
-@pair("block_methods", "the method that most of a block's operators fit, of those that fit alike the shortest", of="recorded")
+@pair(
+    "block_methods",
+    "the method that most of a block's operators fit, of those that fit alike the shortest",
+    of="recorded",
+)
 def block_methods(asked: Asked) -> Sides:
     record, dump = record_of(asked), asked.dump
     operators: defaultdict[int, set[tuple[str, int, int, str]]] = defaultdict(set)

@@ -79,7 +79,11 @@ def key_averages(asked: Asked) -> Sides:
     return found, expected
 
 
-@pair("key_averages", "a device's time by its kernels, and by the ops that launched them, is the sum of its events", of="trace")
+@pair(
+    "key_averages",
+    "a device's time by its kernels, and by the ops that launched them, is the sum of its events",
+    of="trace",
+)
 def device_time(asked: Asked) -> Sides:
     rows = asked.view("key_averages", "is_device, self_device_time, device_time_total, name", unit="ns")
     ran = [each for each in asked.trace.device if each.category in KERNELS | COPIES]
@@ -205,7 +209,9 @@ def _path(call: Held) -> str:
     return name if above is None else f"{_path(above)}/{name}"
 
 
-@pair("step_breakdown", "a step's categories add up to it, and are what lasts longest of what stands before", of="trace")
+@pair(
+    "step_breakdown", "a step's categories add up to it, and are what lasts longest of what stands before", of="trace"
+)
 def step_breakdown(asked: Asked) -> Sides:
     rows = asked.view("step_breakdown", "run_index, category, time, share_percent", unit="ns")
     steps: defaultdict[int, dict[str, float]] = defaultdict(dict)
@@ -218,7 +224,11 @@ def step_breakdown(asked: Asked) -> Sides:
         (each for each in trace.host if each.name.startswith("ProfilerStep#")), key=lambda each: each.start
     )
     ops = [each for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
-    found = {"shares": [round(share, 6) for share, step in zip(shares.values(), steps.values(), strict=True) if any(step.values())]}
+    found: dict[str, Any] = {
+        "shares": [
+            round(share, 6) for share, step in zip(shares.values(), steps.values(), strict=True) if any(step.values())
+        ]
+    }
     expected: dict[str, Any] = {"shares": [100.0] * len(found["shares"])}
     if not trace.kernels and not any(trace.device) and ops:
         spans = [(each.start, each.end) for each in written] or [
@@ -228,7 +238,7 @@ def step_breakdown(asked: Asked) -> Sides:
         loading = [each for each in trace.host if each.name.startswith("enumerate(Data")]
         told = {run: (sum(step.values()), step["CPU Exec"]) for run, step in steps.items()}
         talking = [each for each in trace.host if each.name.startswith(("nccl:", "gloo:"))]
-        found["steps"] = list(told.values())  # type: ignore[assignment]
+        found["steps"] = list(told.values())
         other = [*calls, *loading, *talking]
         expected["steps"] = [
             (end - start, union([*ops, *other], start, end) - union(other, start, end)) for start, end in spans
@@ -247,9 +257,7 @@ def average_step(asked: Asked) -> Sides:
     for _, category, time in rows:
         sums[category] += time
         sums["Step"] += time
-    return found, {
-        (category,): [steps, time / steps, percent(time, sums["Step"])] for category, time in sums.items()
-    }
+    return found, {(category,): [steps, time / steps, percent(time, sums["Step"])] for category, time in sums.items()}
 
 
 @pair("gpu_utilization", "time in which a device runs any kernel, from the first step to the last", of="trace")
@@ -303,7 +311,9 @@ def steps_of(asked: Asked) -> list[tuple[int, int]]:
 @pair("gpu_metrics", "each device's buckets add up to the time in which it runs any kernel", of="trace")
 def gpu_metrics(asked: Asked) -> Sides:
     found: defaultdict[int, float] = defaultdict(float)
-    for device, metric, duration, value in asked.view("gpu_metrics", "device, metric, duration, value_percent", unit="ns"):
+    for device, metric, duration, value in asked.view(
+        "gpu_metrics", "device, metric, duration, value_percent", unit="ns"
+    ):
         if metric == "utilization":
             found[device] += duration * value / 100
     by_device: defaultdict[int, list[Slice]] = defaultdict(list)
@@ -320,7 +330,9 @@ def memory_timeline(asked: Asked) -> Sides:
     for place, at, said, _ in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
         device = _memory_device(said)
         peaks[device] = max(peaks.get(device, said["Total Allocated"]), said["Total Allocated"])
-        expected.append((device, at, place, said["Bytes"], said["Total Allocated"], said["Total Reserved"], peaks[device]))
+        expected.append(
+            (device, at, place, said["Bytes"], said["Total Allocated"], said["Total Reserved"], peaks[device])
+        )
     return found, [(row[0], *row[3:]) for row in sorted(expected)]
 
 
@@ -328,7 +340,11 @@ def _memory_device(said: dict[str, Any]) -> str:
     return "CPU" if said["Device Type"] == 0 else f"GPU{said['Device Id']}"
 
 
-@pair("trace_memory_stats", "what was allocated and released while an op was its thread's innermost, in plain Python", of="trace")
+@pair(
+    "trace_memory_stats",
+    "what was allocated and released while an op was its thread's innermost, in plain Python",
+    of="trace",
+)
 def trace_memory_stats(asked: Asked) -> Sides:
     columns = "device, name, calls, self_allocations, self_allocated_bytes, self_increase_bytes, increase_bytes"
     found = keyed(asked.view("trace_memory_stats", columns), 2)
@@ -364,13 +380,17 @@ def trace_memory_stats(asked: Asked) -> Sides:
     }  # fmt: skip
 
 
-@pair("trace_recommendations", "the shares of average_step, gpu_utilization and memory_timeline against the limits", of="trace")
+@pair(
+    "trace_recommendations",
+    "the shares of average_step, gpu_utilization and memory_timeline against the limits",
+    of="trace",
+)
 def trace_recommendations(asked: Asked) -> Sides:
     rules = {"data_loader", "communication", "gpu_utilization"}
     found = sorted(
         (row for row in asked.view("trace_recommendations", "rule, device") if row[0] in rules), key=str
     )  # fmt: skip
-    shares = dict(asked.view("average_step", "category, share_percent"))
+    shares: dict[str, float | None] = dict(asked.view("average_step", "category, share_percent"))
     expected = [
         *([("data_loader", None)] if (shares.get("DataLoader") or 0) > 5 else []),
         *([("communication", None)] if (shares.get("Communication") or 0) > 10 else []),
