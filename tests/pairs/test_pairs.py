@@ -183,9 +183,17 @@ def test_a_file_alone_answers_as_the_warehouse(shelf: Shelf, name: str) -> None:
         told = [
             f"{view}: {difference}"
             for view in views
-            for difference in islice(differences(alone.view(view, "*"), stored.view(view, "*")), 2)
+            # A record has another key elsewhere.
+            for difference in islice(
+                differences(alone.view(view, _columns(view)), stored.view(view, _columns(view))), 2
+            )
         ]
     assert not told, "\n".join(told)
+
+
+def _columns(view: str) -> str:
+    names = (each.name for each in catalog.objects()[view].columns)
+    return ", ".join(f'"{name}"' for name in names if name != "record_id")
 
 
 # What a report shows, by the name of a table on its page, and the question that it is to have asked.
