@@ -195,7 +195,7 @@ def _timed(number: int, run: Run, has_wrapped: bool) -> list[Timed]:
     return events
 
 
-def _parent(events: Sequence[Timed], at: int) -> Timed | None:  # noqa: PLR0911
+def _parent(events: Sequence[Timed], at: int) -> Timed | None:  # noqa: PLR0911 - a case a line
     """What contains an event: events are logged when they end, so that it comes later."""
     event, later, earlier = events[at], events[at + 1 :], events[:at][::-1]
     around = next((each for each in later if each.is_container and each.start <= event.start), None)

@@ -20,12 +20,8 @@ KERNELS: Final = frozenset(("kernel", "Kernel"))
 COPIES: Final = frozenset(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"))
 HELPERS: Final = frozenset(
     (
-        *(
-            "profiler::_record_function_enter",
-            "profiler::_record_function_enter_new",
-            "profiler::_record_function_exit",
-        ),
-        *("aten::is_leaf", "aten::output_nr", "aten::_version"),
+        *("profiler::_record_function_enter", "profiler::_record_function_enter_new"),
+        *("profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version"),
     )
 )
 

@@ -196,7 +196,9 @@ def traces(draw: Any, *, ids: str = "ops") -> bytes:
                 "user_annotation", f"ProfilerStep#{number + 3}", begin, until + 5 * (number + 1 == steps)
             )
         )
-    ranks = {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2}} if draw(st.booleans()) else {}
+    ranks: dict[str, Any] = (
+        {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2}} if draw(st.booleans()) else {}
+    )
     return trace_builders.trace(*draw(st.permutations(events)), **ranks)
 
 
@@ -212,6 +214,7 @@ class _Trace:
 
     def op(self, start: int, thread: int, depth: int) -> int:
         """An op with what is within it; returns when it ends."""
+        at: int
         draw = self.draw
         name = draw(
             st.sampled_from(("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1"))
@@ -239,7 +242,7 @@ class _Trace:
         self.correlation += 1
         given = {"ops": {"external": op}, "correlation": {"external": self.correlation}, "zero": {"external": 0}}
         ids = {"correlation": self.correlation, **given.get(self.ids, {})}
-        until = at + draw(st.integers(1, 3))
+        until: int = at + draw(st.integers(1, 3))
         self.events.append(trace_builders.event("cuda_runtime", "cudaLaunchKernel", at, until, thread, **ids))
         stream = draw(st.sampled_from(sorted(self.free)))
         begin = max(self.free[stream], at) + draw(st.integers(0, 5))

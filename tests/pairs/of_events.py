@@ -49,7 +49,7 @@ def _times(asked: Asked, event: Timed) -> list[Any]:
 @pair("event_times", "own times of a run add up to the time of its outermost events")
 def event_times_add_up(asked: Asked) -> Sides:
     query = "SELECT run_index, sum(exclusive) FROM event_times($name, unit := 'ns') GROUP BY ALL"
-    found = dict(asked.rows(query, name=asked.name))
+    found: dict[int, float] = dict(asked.rows(query, name=asked.name))
     return found, {
         run: float(sum(event.ticks for event in events if event.parent is None))
         for run, events in enumerate(asked.dump.events) if events

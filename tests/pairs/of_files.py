@@ -306,7 +306,8 @@ def advice(asked: Asked) -> Sides:
     typical = [run for run, (_, is_typical, _) in judged(asked).items() if is_typical]
     times = [time for run in typical if (time := asked.dump.executing[run]) is not None]
     taxed = [row for run in typical if (row := taxes(asked.dump, run))[5] is not None]
-    found, expected = [], []
+    found: list[Any] = []
+    expected: list[Any] = []
     for rule, time, share in rows:
         found.append((rule, share is None or 0 <= share <= 100))
         expected.append((rule, True))

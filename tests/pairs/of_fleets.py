@@ -170,7 +170,7 @@ def trend(fleet: Fleet) -> Sides:
     factors = _factors(fleet)
     expected = {}
     for number, (name, dump) in enumerate(fleet.dumps.items()):
-        times = list(dump.executing.values())
+        times = [time for time in dump.executing.values() if time is not None]
         quantiles = [float(each) for each in np.quantile(times, [0.25, 0.5, 0.9])]
         expected[name,] = [number + 1, len(times), *quantiles, 100 * (np.exp(factors[number]) - 1)]
     return found, expected

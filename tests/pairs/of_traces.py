@@ -224,7 +224,7 @@ def step_breakdown(asked: Asked) -> Sides:
         (each for each in trace.host if each.name.startswith("ProfilerStep#")), key=lambda each: each.start
     )
     ops = [each for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
-    found = {
+    found: dict[str, Any] = {
         "shares": [
             round(share, 6) for share, step in zip(shares.values(), steps.values(), strict=True) if any(step.values())
         ]
@@ -238,7 +238,7 @@ def step_breakdown(asked: Asked) -> Sides:
         loading = [each for each in trace.host if each.name.startswith("enumerate(Data")]
         told = {run: (sum(step.values()), step["CPU Exec"]) for run, step in steps.items()}
         talking = [each for each in trace.host if each.name.startswith(("nccl:", "gloo:"))]
-        found["steps"] = list(told.values())  # type: ignore[assignment]
+        found["steps"] = list(told.values())
         other = [*calls, *loading, *talking]
         expected["steps"] = [
             (end - start, union([*ops, *other], start, end) - union(other, start, end)) for start, end in spans
@@ -390,7 +390,7 @@ def trace_recommendations(asked: Asked) -> Sides:
     found = sorted(
         (row for row in asked.view("trace_recommendations", "rule, device") if row[0] in rules), key=str
     )  # fmt: skip
-    shares = dict(asked.view("average_step", "category, share_percent"))
+    shares: dict[str, float | None] = dict(asked.view("average_step", "category, share_percent"))
     expected = [
         *([("data_loader", None)] if (shares.get("DataLoader") or 0) > 5 else []),
         *([("communication", None)] if (shares.get("Communication") or 0) > 10 else []),

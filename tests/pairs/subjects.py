@@ -84,8 +84,8 @@ class Shelf:
 
     def _read(self, subject: Subject) -> Asked:
         buffer = subject.path.with_suffix(".bin")
-        options = {"debug_buffer": buffer} if subject.kind == "dump" and buffer.exists() else {}
-        capture = self.warehouse.ingest(subject.path, **options)
+        has_values = subject.kind == "dump" and buffer.exists()
+        capture = self.warehouse.ingest(subject.path, debug_buffer=buffer if has_values else None)
         asked = Asked(self.warehouse, capture.name, subject.path.read_bytes(), subject.path)
         if subject.kind == "dump":
             say_phases(asked)

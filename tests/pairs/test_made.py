@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 import etq
 from tests.pairs import making, table
 from tests.pairs.asking import Asked, differences
+from tests.pairs.bounds import outside
 from tests.pairs.making import Made
 from tests.pairs.subjects import say_phases
 
@@ -22,7 +23,7 @@ PATIENT = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEW, MANY = settings(PATIENT, max_examples=5), settings(PATIENT, max_examples=150)
+FEW, MANY = settings(PATIENT, max_examples=5), settings(PATIENT, max_examples=60)
 
 
 def check_capture(made: Made) -> None:
@@ -48,6 +49,7 @@ def check(asked: Asked, *kinds: str) -> None:
         for pair in table.of(kind)
         for told in islice(differences(*pair.ask(asked)), 3)
     ]
+    found += outside(asked)
     assert not found, "\n".join(found)
 
 
@@ -68,6 +70,30 @@ def test_traces(data: bytes) -> None:
 @given(making.captures())
 def test_many_captures(made: Made) -> None:
     check_capture(made)
+
+
+@FEW
+@given(making.captures(outlasting=True))
+def test_delegates_that_outlast_their_calls(made: Made) -> None:
+    """No time is below 0, no share beyond 0 to 100, and the executes' time is all of their parts."""
+    with etq.open() as warehouse:
+        asked = Asked(warehouse, warehouse.ingest(made.dump, name="made").name, made.dump)
+        assert not list(outside(asked))
+        total = asked.dump.total
+        assert sum(row[0] for row in asked.view("op_totals", "total_ticks")) == total
+        assert sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")) == total
+
+
+@pytest.mark.parametrize(
+    "ids", ["correlation", pytest.param("zero", marks=pytest.mark.long), pytest.param("none", marks=pytest.mark.long)]
+)
+def test_traces_whose_ids_are_others(ids: str) -> None:
+    @FEW
+    @given(making.traces(ids=ids))
+    def ask(data: bytes) -> None:
+        check_trace(data)
+
+    ask()
 
 
 @pytest.mark.long

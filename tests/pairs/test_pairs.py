@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import etq
-from etq import catalog
+from etq import catalog, report
+from etq.looking import look_at
 from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
+from tests.pairs.bounds import outside
 from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
@@ -46,6 +53,14 @@ KINDS = ("dump", "recorded", "trace", "prof_result")
 @pytest.mark.parametrize(("pair", "subject"), [case for kind in KINDS for case in cases(kind, is_long=False)])
 def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
     _check_subject(shelf, pair, subject)
+
+
+BOUND = ("mlp_wrap32", "mlp_method_only", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave", "steps_12")
+
+
+@pytest.mark.parametrize("subject", [each for each in subjects.own() if each.name in BOUND], ids=str)
+def test_no_time_is_below_0_and_no_share_beyond_100(shelf: Shelf, subject: Subject) -> None:
+    assert list(outside(shelf.ask(subject))) == []
 
 
 PROGRAMS = sorted(path.stem for path in CAPTURES.glob("*/*.pte"))
@@ -138,6 +153,88 @@ OF_CAPTURES = """
 
 # Views of the file that a warehouse is, and what asks them.
 OF_THE_FILE = {"capture_sizes": test_sizes_of_captures_are_parts_of_the_file}
+
+
+@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave"])
+def test_a_file_alone_answers_as_the_warehouse(shelf: Shelf, name: str) -> None:
+    """All views of a capture, where it isn't stored at all."""
+    [subject] = [each for each in subjects.own() if each.name == name]
+    stored = shelf.ask(subject)
+    views = [
+        each.name for each in catalog.public_objects()
+        if each.kind == "table macro"
+        and [p.name for p in each.parameters if p.default is None] == ["capture"]
+        and each.name not in ("decode_trend", "phase_totals", "advice", "roofline")  # no phases, no record's costs
+        and not each.name.startswith("prof_result")
+    ]  # fmt: skip
+    warehouse, capture = look_at(subject.path, [*views, "captures"], etrecord=subject.record)
+    with warehouse:
+        alone = Asked(warehouse, capture.name, stored.data, subject.path, subject.record)
+        told = [
+            f"{view}: {difference}"
+            for view in views
+            # A record has another key elsewhere.
+            for difference in islice(
+                differences(alone.view(view, _columns(view)), stored.view(view, _columns(view))), 2
+            )
+        ]
+    assert not told, "\n".join(told)
+
+
+def _columns(view: str) -> str:
+    names = (each.name for each in catalog.objects()[view].columns)
+    return ", ".join(f'"{name}"' for name in names if name != "record_id")
+
+
+# What a report shows, by the name of a table on its page, and the question that it is to have asked.
+TILES = {
+    "numbers": "FROM headline($name)",
+    "parts": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
+    "runs": "SELECT run_index, execute, is_warm_up, is_outlier, block_median FROM run_times($name)",
+    "instances": "SELECT op, kind, instruction_id, calls, total, share_percent FROM op_totals($name, \"by\" := 'instance')",
+    "leaves": "SELECT module_path, op, kind, calls, own, share_percent FROM module_ops($name)",
+}
+
+
+@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave", "demo_int"])
+def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
+    """The tables within the page's script, as a reader's browser unpacks them."""
+    [subject] = [each for each in subjects.own() if each.name == name]
+    asked = shelf.ask(subject)
+    tables = _tables_of(report.page_of(asked.warehouse, [asked.name]))
+    for tile, query in TILES.items():
+        columns, rows = asked.warehouse.rows(query, name=asked.name)
+        [shown, *_] = [
+            each for name, each in tables.items() if name.startswith(f"{tile}:") and {*columns} <= {*each[0]}
+        ]
+        found = [tuple(row[shown[0].index(column)] for column in columns) for row in shown[1]]
+        assert not list(islice(differences(sorted(found, key=str), sorted(rows, key=str)), 3)), tile
+
+
+def _tables_of(page: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
+    """Names and rows of the tables of a page, by the tables' names and columns."""
+    found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+    for packed in re.findall(r">\s*(H4sI[A-Za-z0-9+/=]+)\s*<", page):
+        for name, table_of in _walk(json.loads(gzip.decompress(base64.b64decode(packed)))):
+            columns = [
+                [None if at < 0 else each["texts"][at] for at in each["at"]] if isinstance(each, dict) else each
+                for each in table_of["columns"]
+            ]
+            found.setdefault(
+                f"{name}:{','.join(table_of['names'])}", (table_of["names"], list(zip(*columns, strict=True)))
+            )
+    return found
+
+
+def _walk(data: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, dict):
+        for name, each in data.items():
+            if isinstance(each, dict) and {"names", "columns"} <= set(each):
+                yield name, each
+            yield from _walk(each)
+    elif isinstance(data, list):
+        for each in data:
+            yield from _walk(each)
 
 
 def test_every_view_has_a_pair() -> None:
