@@ -18,7 +18,8 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
     query = """
         SELECT DISTINCT r.scope
         FROM runs AS r
-        JOIN signatures AS s ON s.capture_id = r.capture_id AND s.block_index = r.block_index AND s.kind <> 'debug'
+        JOIN signatures AS s ON s.capture_id = r.capture_id AND s.block_index = r.block_index
+            AND s.name IN ('Method::execute', 'Method::step')
         WHERE r.capture_id = _capture_id($capture)
         ORDER BY r.scope
     """
@@ -61,7 +62,7 @@ def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> s
             count(*),
             any_value(t.typical_execute),
             any_value(t.all_execute),
-            100 - 100 * sum(t.typical_execute * t.typical) / nullif(sum(t.all_execute * t.all_runs), 0),
+            coalesce(sum(t.other_percent * t.all_execute * t.all_runs) / nullif(sum(t.all_execute * t.all_runs), 0), 0),
             any_value(t.unit)
         FROM typical_runs($capture{arguments}) AS t
     """
@@ -69,6 +70,6 @@ def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> s
     if number is None or number == typical:
         return None
     text = f"{typical} of {number} runs are typical and counted; the others have {share:.3g} % of the time of all"
-    if blocks == 1:
+    if blocks == 1 and execute is not None:
         text += f" (an execute takes {execute:.4g} {unit} on average, with them {of_all:.4g})"
     return text

@@ -170,6 +170,8 @@ def coverage(
     if not is_record(capture):
         show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit, **options)
         return
+    if any(value is not None for value in options.values()):
+        raise click.UsageError("runs are chosen of a capture: a record has none")
     from etq.looking import look_at_record
     from etq.storing_programs import program_tables
 

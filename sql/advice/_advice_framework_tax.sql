@@ -57,7 +57,7 @@ SELECT
             || 'tracing.'
         ELSE 'more than logging one costs, so that tracing alone does not explain it.'
     END AS finding,
-    'medians over ' || _advice_count(t.runs, 'steady run') || ' of framework_tax; '
+    'medians over ' || _advice_count(t.runs, 'run') || ' of framework_tax; '
     || 'operator-call overhead and rest in execute_breakdown' AS evidence,
     t.tax AS time_at_stake,
     t.share_percent,

@@ -43,8 +43,7 @@ SELECT
     || 'than typical, the slowest ' || _advice_time(t.slowest, t.unit) || ' against '
     || _advice_time(t.middle, t.unit) || ': '
     || _advice_percent(100 * t.excess / t.all_time)
-    || ' of all time is that excess. Totals and shares are those of typical runs.'
-        AS finding,
+    || ' of all time is that excess.' AS finding,
     t.words AS evidence,
     t.excess / t.all_runs AS time_at_stake,
     100 * t.excess / t.all_time AS share_percent,

@@ -1,8 +1,8 @@
 -- One thing to know or to do about a capture that a runtime on a device wrote:
 -- a finding, what it rests on, what it is worth and what to do about it, the
 -- worst first. Each rule is a macro of its own, `_advice_...`, with its
--- thresholds and their reasons. Shares of ops and modules are of the steady
--- runs: without first runs and without outliers, which have rules themselves. Of a
+-- thresholds and their reasons. Shares of ops and modules are of typical
+-- runs, see `typical_runs`, unless asked for all; the others have rules themselves. Of a
 -- PyTorch trace it is what `trace_recommendations` says. No row: no rule found
 -- anything.
 -- Engines: duckdb (its sentences round numbers as C's printf does, and Java's format doesn't)

@@ -1,4 +1,4 @@
--- The time that a module takes in an execute, on average: one row. Exact, it is
+-- The time that a module takes in an execute of its method, on average: one row. Exact, it is
 -- the module's and of those within it, as `module_totals` has it. As substring,
 -- it is the Inspector's arithmetic: the averages of all events, calls and what
 -- is within them alike, any of whose nodes has the text in a key of its module
@@ -43,19 +43,31 @@ times AS (
     WHERE match = 'exact'
 ),
 executes AS (
-    SELECT count(*) AS number
+    SELECT r.scope, count(*) AS number
     FROM _executes(
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS x
+    CROSS JOIN asked AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
+    GROUP BY r.scope
 ),
-exactly AS (
+of_methods AS (
     SELECT
-        try_cast(sum(t.self_ticks) AS BIGINT) / any_value(x.number) AS ticks,
+        t.method,
+        sum(t.self_ticks) AS ticks,
         count(DISTINCT t.signature_index) AS events
     FROM times AS t
-    CROSS JOIN executes AS x
     WHERE _is_within(t.module_path, module)
+    GROUP BY t.method
+),
+-- By the executes of the methods that have the module.
+exactly AS (
+    SELECT
+        try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks,
+        sum(m.events)::BIGINT AS events
+    FROM of_methods AS m
+    JOIN executes AS x ON x.scope = m.method
 ),
 nodes AS (
     SELECT DISTINCT n.signature_index
@@ -106,7 +118,7 @@ SELECT
         ELSE error('match is ''exact'' or ''substring'', not ' || match)
     END AS total,
     CASE match
-        WHEN 'exact' THEN (SELECT e.events FROM exactly AS e)
+        WHEN 'exact' THEN coalesce((SELECT e.events FROM exactly AS e), 0)
         ELSE (SELECT count(*) FROM averages AS v)
     END AS events,
     a.unit AS unit

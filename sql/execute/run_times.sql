@@ -5,10 +5,10 @@
 --   execute: time of its executes; NULL where it is impossible
 --   tax: what is left of it beside the work; NULL where that can't be told
 --   tax_percent: tax in percent of execute
---   is_first: whether it is the first run of its name, with enough runs of its block behind it
+--   is_first: whether it is the first run of its method, and enough other runs of its block follow
 --   is_typical: whether it is typical of its block
 --   is_outlier: whether it is neither the first run nor typical
---   middle: median of the typical runs of its block
+--   middle: median of the typical runs of its block and phase
 --   unit: unit of execute, tax and middle
 CREATE MACRO _judged_runs(
     capture,  -- as everywhere
@@ -32,7 +32,9 @@ taxed AS (
         t.execute,
         t.tax,
         t.tax_percent,
-        r.iteration = 0 AND count(*) FILTER (WHERE r.iteration > 0)
+        r.phase,
+        r.run_index = f.first_run
+        AND count(*) FILTER (WHERE r.run_index <> f.first_run)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical,
         t.unit
@@ -52,12 +54,18 @@ taxed AS (
     CROSS JOIN _capture(capture, unit) AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    JOIN (
+        SELECT q.capture_id, q.scope, min(q.run_index) AS first_run
+        FROM runs AS q
+        GROUP BY q.capture_id, q.scope
+    ) AS f
+        ON f.capture_id = r.capture_id AND f.scope = r.scope
 ),
 blocks AS (
-    SELECT t.block_index, median(t.execute) AS middle
+    SELECT t.block_index, t.phase, median(t.execute) AS middle
     FROM taxed AS t
     WHERE t.is_typical
-    GROUP BY t.block_index
+    GROUP BY t.block_index, t.phase
 )
 SELECT
     t.run_index,
@@ -71,7 +79,8 @@ SELECT
     b.middle,
     t.unit
 FROM taxed AS t
-LEFT JOIN blocks AS b ON b.block_index = t.block_index;
+LEFT JOIN blocks AS b
+    ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
 -- One run that executed: how long it took, and whether it is like the others of
 -- its event block.
@@ -81,10 +90,10 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index;
 --   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   block_index: its event block
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
---   is_warm_up: whether it is the first run of its name, and at least 3 runs that log the same events follow
+--   is_warm_up: whether it is the first run of its method, and at least 3 runs that log the same events follow
 --   is_typical: whether it took about as long as most runs of its block, see `typical_runs`
 --   is_outlier: whether it is neither typical nor a warm-up
---   block_median: median of execute of the typical runs of its block
+--   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(
     capture,  -- name, hash prefix, @latest or selector

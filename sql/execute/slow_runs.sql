@@ -7,13 +7,14 @@
 -- Columns:
 --   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
 --   block_index: the event block
+--   phase: phase of the runs; NULL where none was said
 --   op: label of the events
 --   kind: as in `op_totals`
 --   instruction_id: the instruction; NULL where none is named
 --   typical: its self time in a typical run, on average
 --   slow: its self time in a slower run, on average
 --   excess: slow less typical
---   excess_percent: excess in percent of that of the method's executes
+--   excess_percent: excess in percent of that of the executes of the block and phase; negative for what takes less in slower runs
 --   ratio: slow as a multiple of typical; NULL where typical is 0
 --   typical_runs: number of typical runs
 --   slow_runs: number of slower runs
@@ -34,17 +35,18 @@ WITH
 asked AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
--- By event block, as the runs of another one take other events.
+-- By event block and phase, as other runs take other events, or other inputs.
 chosen AS (
     SELECT
         x.scope,
         x.block_index,
+        x.phase,
         x.run_index,
         x.is_typical,
         count(*) FILTER (WHERE x.is_slower)
-            OVER (PARTITION BY x.block_index) AS slow_runs,
+            OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
         count(*) FILTER (WHERE x.is_typical)
-            OVER (PARTITION BY x.block_index) AS typical_runs
+            OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
     FROM _compared_executes(
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method
@@ -55,6 +57,7 @@ owned AS (
     SELECT
         c.scope,
         c.block_index,
+        c.phase,
         c.is_typical,
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
@@ -90,6 +93,7 @@ summed AS (
     SELECT
         o.scope,
         o.block_index,
+        o.phase,
         o.op,
         o.kind,
         o.instruction_id,
@@ -100,11 +104,12 @@ summed AS (
         any_value(o.typical_runs) AS typical_runs,
         any_value(o.slow_runs) AS slow_runs
     FROM owned AS o
-    GROUP BY o.scope, o.block_index, o.op, o.kind, o.instruction_id
+    GROUP BY o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id
 )
 SELECT
     m.scope AS method,
     m.block_index,
+    m.phase,
     m.op,
     m.kind,
     m.instruction_id,
@@ -115,7 +120,7 @@ SELECT
     (m.slow - m.typical) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS excess,
     100 * (m.slow - m.typical)
-    / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index), 0)
+    / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0)
         AS excess_percent,
     m.slow / nullif(m.typical, 0) AS ratio,
     m.typical_runs,
@@ -124,4 +129,4 @@ SELECT
 FROM summed AS m
 CROSS JOIN asked AS a
 ORDER BY
-    m.slow - m.typical DESC, m.block_index, m.op, m.kind, m.instruction_id;
+    m.slow - m.typical DESC, m.block_index, m.phase, m.op, m.kind, m.instruction_id;

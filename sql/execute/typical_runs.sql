@@ -4,6 +4,7 @@
 --   scope: scope of the run
 --   block_index: its event block
 --   run_index: the run
+--   phase: its phase
 --   execute_ticks: all its executes together; NULL where the times of one are impossible
 --   is_typical: whether it is typical
 --   is_slower: whether it is not, and took longer than the median of the typical runs
@@ -27,8 +28,9 @@ executed AS (
         x.run_index,
         x.execute_ticks,
         r.is_typical,
+        r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
-            OVER (PARTITION BY r.block_index) AS middle
+            OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, 'all'
@@ -40,6 +42,7 @@ SELECT
     x.scope,
     x.block_index,
     x.run_index,
+    x.phase,
     x.execute_ticks,
     x.is_typical,
     NOT x.is_typical AND coalesce(x.execute_ticks >= x.middle, false) AS is_slower,
@@ -50,7 +53,7 @@ FROM executed AS x;
 -- and event block with an execute. A run is typical if the logarithm of its execute time
 -- lies within Tukey's outer fences: three times the distance between the quartiles
 -- of its block (and phase) outside of these, and at least 10 %. The first run of
--- a name does not count for the quartiles. Where there are fewer than three other
+-- a method does not count for the quartiles. Where there are fewer than three other
 -- runs, all are typical. Views that put runs together take typical runs alone,
 -- unless asked for `runs := 'all'`.
 -- Columns:
@@ -58,7 +61,7 @@ FROM executed AS x;
 --   block_index: the event block
 --   all_runs: number of runs with an execute
 --   typical: number of them that are typical
---   slower: number of runs that are not typical and took longer than the median of those that are
+--   slower: number of runs that are not typical and took longer than the median of those that are, of their phase
 --   faster: number of runs that are not typical and took less
 --   typical_execute: execute of the typical runs, on average
 --   all_execute: execute of all runs, on average

@@ -30,7 +30,8 @@ CREATE MACRO _find_op_times(
 ) AS TABLE
 WITH
 blocks AS (
-    SELECT DISTINCT r.capture_id, r.block_index, r.scope
+    -- Not `runs.scope`: its numbers are of one capture alone.
+    SELECT DISTINCT r.capture_id, r.block_index, coalesce(r.method, r.name) AS scope
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key
 ),

@@ -3,7 +3,9 @@
 -- event blocks are of different programs where they call different kernels at the
 -- same instruction, which always calls the same in one program; and where neither
 -- jumps and they call different kernels at all, as a program without jumps calls
--- all of its instructions in each Method::execute.
+-- all of its instructions in each Method::execute. Runs that stopped early are no
+-- program: those that called the first kernels of another block and no more, a
+-- tenth as many as its runs at most.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
@@ -14,7 +16,7 @@ CREATE MACRO _find_run_scopes(
 ) AS TABLE
 WITH
 blocks AS (
-    SELECT r.capture_id, r.name, r.block_index
+    SELECT r.capture_id, r.name, r.block_index, count(*) AS runs
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NULL
     GROUP BY r.capture_id, r.name, r.block_index
@@ -89,17 +91,38 @@ straight AS (
         ON j.capture_id = c.capture_id AND j.block_index = c.block_index
     GROUP BY c.capture_id, c.block_index
 ),
+-- Of blocks that stopped early, the instructions of the one that they are of.
+whole AS (
+    SELECT s.capture_id, s.block_index, max(w.program) AS program
+    FROM straight AS s
+    JOIN blocks AS b
+        ON b.capture_id = s.capture_id AND b.block_index = s.block_index
+    JOIN blocks AS o
+        ON o.capture_id = b.capture_id
+        AND o.name = b.name
+        AND o.runs >= 10 * b.runs
+    JOIN straight AS w
+        ON w.capture_id = o.capture_id
+        AND w.block_index = o.block_index
+        AND starts_with(w.program, s.program || ', ')
+    GROUP BY s.capture_id, s.block_index
+),
 programs AS (
     SELECT
         b.capture_id,
         b.name AS run_name,
         b.block_index,
         min(b.block_index) OVER (
-            PARTITION BY b.capture_id, b.name, coalesce(s.program, f.program, '')
+            PARTITION BY
+                b.capture_id,
+                b.name,
+                coalesce(w.program, s.program, f.program, '')
         ) AS first_block
     FROM blocks AS b
     LEFT JOIN straight AS s
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    LEFT JOIN whole AS w
+        ON w.capture_id = b.capture_id AND w.block_index = b.block_index
     LEFT JOIN first_different AS f
         ON f.capture_id = b.capture_id AND f.block_index = b.block_index
 ),

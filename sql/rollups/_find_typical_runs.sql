@@ -2,8 +2,9 @@
 -- execute time lies within Tukey's outer fences, which stand three times the
 -- distance between the quartiles outside of these, and at least 10 % outside. The
 -- quartiles are those of the runs of its event block and phase, without the first
--- run of each name, which may warm up. Where there are fewer than three such
--- runs, all are typical; a run with impossible times is not.
+-- execute of each method, which may warm up; where these are fewer than three, those
+-- of the block's runs of all phases; where these are, too, all are typical. A run
+-- with impossible times is not.
 -- Of 140 blocks of real captures on a shared machine these fences leave out 8 %
 -- of the runs, those within Tukey's inner fences 12 %; fences around the shortest
 -- half of the runs instead of the quartiles leave out up to half of a block whose
@@ -37,7 +38,9 @@ measured AS (
         x.log_ticks,
         r.block_index,
         r.phase,
-        r.iteration
+        row_number() OVER (
+            PARTITION BY r.capture_id, r.scope ORDER BY r.run_index
+        ) = 1 AS is_first
     FROM executes AS x
     JOIN runs AS r ON r.capture_id = x.capture_id AND r.run_index = x.run_index
     WHERE r.capture_id BETWEEN first_key AND last_key
@@ -50,23 +53,46 @@ quartiles AS (
         quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
-    WHERE m.iteration > 0 AND m.log_ticks IS NOT NULL
+    WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
     GROUP BY m.capture_id, m.block_index, m.phase
     HAVING count(*) >= 3
+),
+of_blocks AS (
+    SELECT
+        m.capture_id,
+        m.block_index,
+        quantile_cont(m.log_ticks, 0.25) AS lower,
+        quantile_cont(m.log_ticks, 0.75) AS upper
+    FROM measured AS m
+    WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
+    GROUP BY m.capture_id, m.block_index
+    HAVING count(*) >= 3
+),
+fenced AS (
+    SELECT
+        m.capture_id,
+        m.run_index,
+        m.log_ticks,
+        coalesce(q.lower, b.lower) AS lower,
+        coalesce(q.upper, b.upper) AS upper,
+        greatest(
+            3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)
+        ) AS room
+    FROM measured AS m
+    LEFT JOIN quartiles AS q
+        ON q.capture_id = m.capture_id
+        AND q.block_index = m.block_index
+        AND q.phase IS NOT DISTINCT FROM m.phase
+    LEFT JOIN of_blocks AS b
+        ON b.capture_id = m.capture_id AND b.block_index = m.block_index
 )
 SELECT
-    m.capture_id,
-    m.run_index,
+    f.capture_id,
+    f.run_index,
     CASE
-        WHEN q.capture_id IS NULL THEN true
+        WHEN f.lower IS NULL THEN true
         ELSE coalesce(
-            m.log_ticks BETWEEN q.lower - greatest(3 * (q.upper - q.lower), ln(1.1))
-                AND q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)),
-            false
+            f.log_ticks BETWEEN f.lower - f.room AND f.upper + f.room, false
         )
     END AS is_typical
-FROM measured AS m
-LEFT JOIN quartiles AS q
-    ON q.capture_id = m.capture_id
-    AND q.block_index = m.block_index
-    AND q.phase IS NOT DISTINCT FROM m.phase;
+FROM fenced AS f;

@@ -12,6 +12,6 @@ CREATE TABLE runs (
     block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0
     iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
     phase VARCHAR,  -- what the run was for: load, prefill, decode, other; NULL where nobody said, as files don't
-    scope VARCHAR,  -- what its ops are told apart by: the method; where that is not known, the name of the run, numbered where runs of one name called different kernels at the same instruction; written when the capture is ingested or linked
+    scope VARCHAR,  -- what its ops are told apart by: the method; where that is not known, the name of the run, numbered where runs of one name ran several programs; written when the capture is ingested or linked
     is_typical BOOLEAN DEFAULT true  -- whether its executes took about as long as those of most runs of its block, see `typical_runs`; true where too few runs tell, and without an execute
 );

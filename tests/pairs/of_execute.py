@@ -203,25 +203,32 @@ def judged(asked: Asked) -> dict[int, tuple[bool, bool, float | None]]:
         by_block[dump.blocks[run]].append(run)
     found = {}
     for runs in by_block.values():
-        later = [run for run in runs if dump.iterations[run] > 0]
+        first = {min(r for r, scope in asked.scopes.items() if scope == asked.scopes[run]) for run in runs}
+        later = [run for run in runs if run not in first]
         by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
         for run in runs:
             by_phase[phase_of(run, len(dump.runs))].append(run)
-        typical = {run for alike in by_phase.values() for run in _typical(dump, alike)}
-        times = [time for run in typical if (time := dump.executing[run]) is not None]
-        middle = median(times) if times else None
-        for run in runs:
-            found[run] = dump.iterations[run] == 0 and len(later) >= 3, run in typical, middle
+        for alike in by_phase.values():
+            low, high = _fences(dump, [alike, runs], first)
+            typical = {
+                run for run in alike
+                if low == -math.inf
+                or ((time := dump.executing[run]) is not None and low <= math.log(max(time, 1)) <= high)
+            }  # fmt: skip
+            times = [time for run in typical if (time := dump.executing[run]) is not None]
+            middle = median(times) if times else None
+            for run in alike:
+                found[run] = run in first and len(later) >= 3, run in typical, middle
     return found
 
 
-def _typical(dump: Dump, runs: list[int]) -> set[int]:
-    """Those within the fences of the runs' logarithms, which the first run of a name doesn't count for."""
-    counted = [time for run in runs if dump.iterations[run] > 0 and (time := dump.executing[run]) is not None]
-    if len(counted) < 3:
-        return set(runs)
-    low, high = fences([1, *counted])
-    return {run for run in runs if (time := dump.executing[run]) is not None and low <= math.log(max(time, 1)) <= high}
+def _fences(dump: Dump, groups: list[list[int]], first: set[int]) -> tuple[float, float]:
+    """The fences of the first group that has enough runs, but those that may warm up."""
+    for runs in groups:
+        counted = [time for run in runs if run not in first and (time := dump.executing[run]) is not None]
+        if len(counted) >= 3:
+            return fences([1, *counted])
+    return -math.inf, math.inf
 
 
 @pair("run_times", "first and typical runs by the rules in words, in plain Python")
@@ -250,41 +257,40 @@ def typical_runs(asked: Asked) -> Sides:
     for block, runs in by_block.items():
         times = {run: time for run in runs if (time := dump.executing[run]) is not None}
         typical = [times[run] for run in runs if told[run][1] and run in times]
-        others = [times[run] for run in runs if not told[run][1] and run in times]
-        middle = median(typical) if typical else None
+        others = [(times[run], told[run][2]) for run in runs if not told[run][1] and run in times]
         expected[block,] = [
             *(asked.scopes[runs[0]], len(runs), sum(told[run][1] for run in runs)),
             *(
-                sum(middle is not None and time >= middle for time in others),
-                sum(middle is not None and time < middle for time in others),
+                sum(middle is not None and time >= middle for time, middle in others),
+                sum(middle is not None and time < middle for time, middle in others),
             ),
             *(sum(typical) / len(typical) if typical else None, sum(times.values()) / len(times) if times else None),
-            percent(sum(others), sum(times.values())),
+            percent(sum(time for time, _ in others), sum(times.values())),
         ]
     return found, expected
 
 
 @pair("slow_runs", "own times of slower runs and of typical ones, averaged in plain Python")
 def slow_runs(asked: Asked) -> Sides:
-    columns = "block_index, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
-    found = keyed(asked.view("slow_runs", columns, unit="ns"), 4)
+    columns = "block_index, phase, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
+    found = keyed(asked.view("slow_runs", columns, unit="ns"), 5)
     dump, told = asked.dump, judged(asked)
-    sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    sides: defaultdict[Any, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for run, (_, is_typical, middle) in told.items():
-        time = dump.executing[run]
+        time, place = dump.executing[run], (dump.blocks[run], phase_of(run, len(dump.runs)))
         if is_typical:
-            sides[dump.blocks[run]][0].append(run)
+            sides[place][0].append(run)
         elif time is not None and middle is not None and time >= middle:
-            sides[dump.blocks[run]][1].append(run)
+            sides[place][1].append(run)
     expected: dict[Any, list[Any]] = {}
-    for block, (typical, slow) in sides.items():
+    for place, (typical, slow) in sides.items():
         if not typical or not slow:
             continue
         for event in dump.within:
             if (is_slow := event.run in slow) or event.run in typical:
                 op, kind = op_of(event, event.label)
                 is_none = kind == "framework" or event.raw.chain_index == -1 or event.raw.instruction_id == -1
-                key = block, op, kind, None if is_none else event.raw.instruction_id
+                key = *place, op, kind, None if is_none else event.raw.instruction_id
                 row = expected.setdefault(key, [0, 0, 0, len(typical), len(slow)])
                 row[1 if is_slow else 0] += event.own / len(slow if is_slow else typical)
     for row in expected.values():

@@ -229,8 +229,8 @@ def delegate_coverage(asked: Asked) -> Sides:
         if event.kind == "kernel":
             kernel = ops[asked.dump.blocks[event.run], event.raw.instruction_id]
             own = record.own_nodes(asked.methods[event.run], event, kernel)
-            # Of a kernel that runs no node, its own name stands there.
-            op = own[0].op_type if own else event.family
+            # Of a kernel that runs no node of its name, its own name stands there.
+            op = own[0].op_type if own and own[0].op == kernel else event.family
             row = expected.setdefault((asked.scopes[event.run], op), [0, 0])
             row[0] += 1
             row[1] += event.own

@@ -100,6 +100,32 @@ def test_programs_of_the_same_first_kernels_without_jumps_are_two() -> None:
     )
 
 
+def test_a_run_that_stopped_early_is_of_its_program() -> None:
+    assert_query(
+        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
+        """
+        scope,runs
+        Execute,11
+        """,
+        *[forward() for _ in range(10)],
+        prefix(),
+    )
+
+
+def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
+    with etq.open() as warehouse:
+        for order in ("ab", "ba"):
+            for number in range(3):
+                runs = [
+                    each
+                    for _ in range(4)
+                    for each in ((forward(), decode()) if order == "ab" else (decode(), forward()))
+                ]
+                warehouse.ingest(dump(*runs, run(f"{order}{number}")), name=f"{order}{number}", labels={"order": order})
+        query = "SELECT DISTINCT c.verdict FROM compare_captures('order=ab', 'order=ba') AS c"
+        assert {verdict for (verdict,) in warehouse.rows(query)[1]} <= {"~", None}
+
+
 def test_branches_of_a_program_are_one() -> None:
     assert_query(
         "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
@@ -231,7 +257,7 @@ def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() 
     wrong = CliRunner().invoke(main, ["ops", path, "--method", "forward"])
     assert (wrong.exit_code, wrong.stderr) == (
         1,
-        "Error: no run is of method 'forward'; the methods are Default, Execute #1, Execute #2\n",
+        "Error: no run is of method 'forward'; the methods are Execute #1, Execute #2\n",
     )
 
 

@@ -36,7 +36,7 @@ def raw_events(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:
     """The events within executes, with the scope of their run."""
     columns, rows = warehouse.rows(
         """
-        SELECT e.*, r.scope, r.phase
+        SELECT e.*, coalesce(r.method, r.name) AS scope, r.phase
         FROM events AS e
         JOIN captures AS c ON c.capture_id = e.capture_id AND c.name = $name
         JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
@@ -200,7 +200,7 @@ def test_ops_agree_with_percentiles(linked: Warehouse, name: str) -> None:
         SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
         FROM op_times AS o
         JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
-        JOIN runs AS r ON r.capture_id = c.capture_id AND r.scope = o.scope AND r.block_run = 0
+        JOIN runs AS r ON r.capture_id = c.capture_id AND coalesce(r.method, r.name) = o.scope AND r.block_run = 0
         JOIN percentiles($name, quantiles := [0.25, 0.5, 0.9], unit := 'ns') AS p
             ON p.block_index = r.block_index AND p.event_name = o.label
             AND p.instruction_id IS NOT DISTINCT FROM o.instruction_id
