@@ -46,13 +46,13 @@ def ops(
     limit: int = 15,
     **schedule: Any,
 ) -> Figure:
-    """Bars of `op_totals`: each op's own time in all executes, and its share of them; of a PyTorch trace the own times
+    """Bars of `op_totals`: each op's own time in typical runs, and its share of them; of a PyTorch trace the own times
     on the CPU of `key_averages`.
 
     by        what is one op, as these views take it
     unit      ns, us, ms, s or cycles
     limit     the first so many; all others are one bar
-    schedule  which runs, as the views take it: skip_first, wait, ..., phase
+    schedule  which runs, as the views take it: skip_first, wait, ..., phase, method, runs
 
     What is on another clock or no time has no bar. Raises `EtqError` where there is no time to draw.
     """
@@ -76,7 +76,8 @@ def ops(
     nothing = f"{meant.name} has no time of ops to draw in the runs that are asked for"
     rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
     title = f"Where the time of {meant.name} went, op by op"
-    figure, axes = new_chart(title, f"own time in all runs ({rows[0][4]})", "", bars=len(rows))
+    runs = given.get("runs", "all" if meant.format == "torch_trace" else "typical")
+    figure, axes = new_chart(title, f"own time in {runs} runs ({rows[0][4]})", "", bars=len(rows))
     for kind in dict.fromkeys(row[1] for row in rows):
         label, colour = _KINDS.get(kind, (kind, GREY))
         places = [place for place, row in enumerate(rows) if row[1] == kind]
@@ -90,11 +91,11 @@ def ops(
 def modules(
     warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, limit: int = 25, **schedule: Any
 ) -> Figure:
-    """Bars of `module_totals`: each module's time in all executes, with the part that is its own, in the model's order.
+    """Bars of `module_totals`: each module's time in typical runs, with the part that is its own, in the model's order.
 
     unit      ns, us, ms, s or cycles
     limit     only the so many that took most, and what is no module's
-    schedule  which runs, as the view takes it: skip_first, wait, ..., phase
+    schedule  which runs, as the view takes it: skip_first, wait, ..., phase, method, runs
 
     Needs a linked record. Raises `EtqError` where there is no time to draw.
     """
@@ -113,7 +114,7 @@ def modules(
     nothing = f"{meant.name} has no time of modules to draw in the runs that are asked for"
     rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
     title = f"Where the time of {meant.name} went, module by module"
-    figure, axes = new_chart(title, f"time in all runs ({rows[0][4]})", "", bars=len(rows))
+    figure, axes = new_chart(title, f"time in {given.get('runs', 'typical')} runs ({rows[0][4]})", "", bars=len(rows))
     places = range(len(rows))
     axes.barh(places, [row[2] for row in rows], color="#bcd7e8", label="with the modules within it")
     for label, colour, is_apart in (("its own ops", BLUE, False), ("no module's", ORANGE, True)):

@@ -107,17 +107,12 @@ whole AS (
         AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
-programs AS (
+told AS (
     SELECT
         b.capture_id,
         b.name AS run_name,
         b.block_index,
-        min(b.block_index) OVER (
-            PARTITION BY
-                b.capture_id,
-                b.name,
-                coalesce(w.program, s.program, f.program, '')
-        ) AS first_block
+        coalesce(w.program, s.program, f.program) AS program
     FROM blocks AS b
     LEFT JOIN straight AS s
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
@@ -125,6 +120,32 @@ programs AS (
         ON w.capture_id = b.capture_id AND w.block_index = b.block_index
     LEFT JOIN first_different AS f
         ON f.capture_id = b.capture_id AND f.block_index = b.block_index
+),
+-- A block that tells nothing of its program is of the first one of its name.
+known AS (
+    SELECT
+        t.capture_id,
+        t.run_name,
+        t.block_index,
+        coalesce(
+            t.program,
+            first_value(t.program IGNORE NULLS) OVER (
+                PARTITION BY t.capture_id, t.run_name ORDER BY t.block_index
+                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+            ),
+            ''
+        ) AS program
+    FROM told AS t
+),
+programs AS (
+    SELECT
+        k.capture_id,
+        k.run_name,
+        k.block_index,
+        min(k.block_index) OVER (
+            PARTITION BY k.capture_id, k.run_name, k.program
+        ) AS first_block
+    FROM known AS k
 ),
 numbered AS (
     SELECT

@@ -202,11 +202,8 @@ unowned AS (
     HAVING count(*) > 0
     UNION ALL
     SELECT
-        '[memory]',
-        count(*),
-        0,
-        sum(m.cpu_bytes)::BIGINT,
-        sum(m.device_bytes)::BIGINT
+        '[memory]', count(*), 0,
+        sum(m.cpu_bytes)::BIGINT, sum(m.device_bytes)::BIGINT
     FROM _memory_outside((SELECT w.capture_id FROM wanted AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'

@@ -112,6 +112,20 @@ def test_a_run_that_stopped_early_is_of_its_program() -> None:
     )
 
 
+def test_a_run_that_logged_no_operators_is_of_the_first_program() -> None:
+    assert_query(
+        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
+        """
+        scope,runs
+        Execute #1,2
+        Execute #2,1
+        """,
+        run("Execute", execute(0, 10)),
+        forward(),
+        decode(),
+    )
+
+
 def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
     with etq.open() as warehouse:
         for order in ("ab", "ba"):

@@ -84,7 +84,7 @@ def test_a_cell_shows_a_view_as_a_table(notebook: Notebook, all_captures: Wareho
 import etq
 warehouse = etq.open()
 capture = warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", labels={"device": "pixel8"})
-warehouse.op_totals(capture)
+warehouse.op_totals(capture, runs="all")
 """
     )
     table = Table(shown["text/html"])
@@ -94,6 +94,7 @@ warehouse.op_totals(capture)
     assert rows[0] == [
         "permute_copy",
         "kernel",
+        "Execute",
         "",
         "700",
         "24072.1",

@@ -205,7 +205,8 @@ def test_warehouses_of_schema_1_get_phases_metrics_and_rollups(tmp_path: Path) -
         warehouse.connection.execute(
             "DROP TABLE metrics; DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops;"
             "ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;"
-            "ALTER TABLE event_ticks DROP COLUMN is_detached"
+            "ALTER TABLE event_ticks DROP COLUMN is_detached;"
+            "ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical"
         )
         warehouse.connection.execute("DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index")
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'")
@@ -229,6 +230,7 @@ def test_records_of_schema_2_get_their_arguments_when_ingested_again(tmp_path: P
                ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
                ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
                ALTER TABLE event_ticks DROP COLUMN is_detached;
+               ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical;
                UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
         )
     with etq.open(path) as warehouse:
