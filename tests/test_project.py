@@ -93,7 +93,13 @@ def test_readme_gate(tmp_path: Path, factor: float, status: int) -> None:
 
 
 # One page, opened once for all its tests.
-LONG = {"tests/browser/test_report.py"}
+LONG = {
+    "tests/browser/test_report.py",
+    # One pair after another, each by itself.
+    "tests/pairs/of_execute.py",
+    "tests/pairs/of_files.py",
+    "tests/pairs/of_traces.py",
+}
 
 
 def test_no_module_is_too_long() -> None:
