@@ -80,9 +80,11 @@ def find_parents(
     outside = nearer & ~within
 
     timed = np.flatnonzero((parent != NOWHERE) & ~delegates)
-    early = [parent[timed], placed[apart], refused, containers[outside], early_ones]
-    later = [timed, skipped[apart], own[refused], operator[outside], before[early_ones]]
-    gap = np.repeat([0, 1], [len(timed), sum(map(len, later[1:]))])
+    # What was climbed, also where an operator's event is nearer.
+    climbed = containers[chain[containers] != NOWHERE]
+    early = [parent[timed], chain[climbed], placed[apart], refused, containers[outside], early_ones]
+    later = [timed, climbed, skipped[apart], own[refused], operator[outside], before[early_ones]]
+    gap = np.repeat([0, 1], [len(timed) + len(climbed), sum(map(len, later[2:]))])
     return parent, Order(np.concatenate(early), np.concatenate(later), gap)
 
 

@@ -128,6 +128,18 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
         assert mine == slow_parents(each)
 
 
+def test_parents_of_a_run_in_which_a_container_begins_earlier() -> None:
+    """In the first run no event contains the first kernel; in the second the one that an operator follows does."""
+
+    def events(begin: int) -> list[ProfileEvent]:
+        executes = [framework("Method::execute", begin, begin), framework("Method::execute", 1, 1)]
+        return [kernel("add", 0, 0, 0), executes[0], kernel("add", 0, 0, 0), executes[1]]
+
+    rows = profile_rows(dump(Run("Execute", tuple(events(1))), Run("Execute", tuple(events(0)))))
+    found = [[row["parent_index"] for row in rows if row["run_index"] == run] for run in (0, 1)]
+    assert found == [slow_parents(events(1)), slow_parents(events(0))] == [[None, 2, None, None], [1, 2, None, None]]
+
+
 def test_parents_where_the_clock_wraps_within_the_run() -> None:
     top = 2**32
     events = [
