@@ -80,7 +80,7 @@ told AS (
         (SELECT r.given FROM all_runs AS r), (SELECT l.given FROM all_loading AS l)
     )
     UNION ALL
-    FROM _advice_outlier_runs((SELECT r.given FROM all_runs AS r))
+    FROM _advice_slow_runs((SELECT r.given FROM all_runs AS r))
     UNION ALL
     FROM _advice_variance((SELECT r.given FROM all_runs AS r))
     UNION ALL

@@ -84,7 +84,7 @@ FROM added AS d;
 --   tracing: execute less the baseline's median; NULL without a baseline
 --   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
 --   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline does not tell methods apart
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not tell methods apart
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
@@ -118,6 +118,7 @@ baseline_capture AS (
 baseline_executes AS (
     SELECT
         r.scope,
+        any_value(r.method) AS method,
         median(x.execute_ticks)
         * any_value(_multiplier(k.time_scale, a.unit))
         / any_value(_divisor(k.time_scale, a.unit)) AS execute
@@ -151,7 +152,8 @@ one_baseline AS (
                 'the baseline ' || baseline::VARCHAR || ' has no execute'
             ))
             WHEN count(*) = 1 AND any_value(m.methods) = 1 THEN any_value(b.execute)
-        END AS execute
+        END AS execute,
+        any_value(b.method) AS method
     FROM baseline_executes AS b
     CROSS JOIN (
         SELECT count(DISTINCT r.scope) AS methods
@@ -179,7 +181,12 @@ worked AS (
             - x.delegate_ticks
             - x.operator_ticks
         ) * a.multiplier / a.divisor AS traced_tax,
-        coalesce(b.execute, o.execute) AS untraced,
+        coalesce(
+            b.execute,
+            -- Two methods that are known are not the same one.
+            CASE WHEN r.method IS NULL OR o.method IS NULL THEN o.execute END
+        ) AS untraced,
+        r.method <> o.method AS is_of_another,
         a.is_untraced,
         a.unit
     FROM _executes(
@@ -211,6 +218,7 @@ SELECT
         WHEN w.work > w.untraced THEN 'work is slower when traced'
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
+        WHEN w.is_of_another THEN 'the baseline is of another method'
         WHEN baseline IS NOT NULL THEN 'the baseline does not tell methods apart'
         ELSE 'includes tracing'
     END AS note,

@@ -282,3 +282,15 @@ def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
         warehouse.ingest(untraced, name="untraced")
         rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
     assert rows == [(None, "the baseline does not tell methods apart")] * 2
+
+
+def test_a_baseline_of_another_method_tells_no_tax() -> None:
+    with etq.open() as warehouse:
+        for name, runs in (("traced", [decode()]), ("untraced", [run("Execute", execute(0, 40))])):
+            warehouse.ingest(dump(*runs), name=name)
+        # As linking to a record has it.
+        warehouse.connection.execute(
+            "UPDATE runs SET method = CASE capture_id WHEN 1 THEN 'decode' ELSE 'encode' END; UPDATE runs SET scope = method"
+        )
+        query = "SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t"
+        assert warehouse.rows(query)[1] == [(None, "the baseline is of another method")]

@@ -8,7 +8,7 @@
 --   time_at_stake: as in `advice`
 --   share_percent: as in `advice`
 --   remedy: as in `advice`
-CREATE MACRO _advice_outlier_runs(
+CREATE MACRO _advice_slow_runs(
     runs,  -- rows of `_advice_runs` as a list
     outliers_percent := 5  -- share of all time that their excess must be, in percent: as for medium severity
 ) AS TABLE
