@@ -33,13 +33,15 @@ def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterat
     ]
     if "by" in given:
         query = f"""
-            SELECT o.op, o.kind, o.avg, o.calls, o.share_percent, o.unit
-            FROM op_totals($capture, unit := $unit{arguments(given)}) AS o
+            SELECT o.op, o.kind, o.method, o.avg, o.calls, o.share_percent, o.unit
+            FROM op_totals($capture, unit := $unit, runs := 'all'{arguments(given)}) AS o
         """
         asked = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
         found += [
-            _metric(op, [mean], unit, {"op": op, "kind": kind, "calls": calls, "share_percent": share})
-            for op, kind, mean, calls, share, unit in warehouse.rows(query, **asked, **given)[1]
+            _metric(
+                op, [mean], unit, {"op": op, "kind": kind, "method": method, "calls": calls, "share_percent": share}
+            )
+            for op, kind, method, mean, calls, share, unit in warehouse.rows(query, **asked, **given)[1]
             if mean is not None
         ]
     if not found:
