@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from etq.errors import printable
 
@@ -10,10 +11,14 @@ if TYPE_CHECKING:
     from etq.warehouse import Warehouse
 
 
-def dot_of(warehouse: Warehouse, capture: str, unit: str | None) -> str:
-    """Nodes with op, module and own time, darker the more of the executes' time is theirs, and what they take."""
-    given = {"capture": capture, **({} if unit is None else {"unit": unit})}
-    asked = "$capture" if unit is None else "$capture, unit := $unit"
+def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> str:
+    """Nodes with op, module and self time, darker the larger their share of the executes, and edges to their users.
+
+    The options are parameters of `node_totals`.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    given = {"capture": capture, **options}
+    asked = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
     nodes = warehouse.sql(
         f"""
         SELECT n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.own, n.share_percent, n.unit, n.backend

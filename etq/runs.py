@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import EtqError
 
@@ -48,8 +48,16 @@ _CHOOSING: Final = (
 )
 
 
-def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> str | None:
-    """How many runs are not typical, and what they would change; None where all are typical."""
+class LeftOut(NamedTuple):
+    """The runs of a capture that are not typical: how many, and what they would change, in words; how many are slower
+    than the median of typical ones."""
+
+    text: str
+    slower: int
+
+
+def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> LeftOut | None:
+    """The runs that views of typical runs leave out; None where all runs are typical."""
     query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
     if not warehouse.rows(query, capture=selector)[1]:
         return None
@@ -59,6 +67,7 @@ def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> s
         SELECT
             sum(t.all_runs)::BIGINT,
             sum(t.typical)::BIGINT,
+            sum(t.slower)::BIGINT,
             count(*),
             any_value(t.typical_execute),
             any_value(t.all_execute),
@@ -66,10 +75,12 @@ def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> s
             any_value(t.unit)
         FROM typical_runs($capture{arguments}) AS t
     """
-    [(number, typical, blocks, execute, of_all, share, unit)] = warehouse.rows(query, capture=selector, **chosen)[1]
+    [(number, typical, slower, blocks, execute, of_all, share, unit)] = warehouse.rows(
+        query, capture=selector, **chosen
+    )[1]
     if number is None or number == typical:
         return None
     text = f"{typical} of {number} runs are typical and counted; the others have {share:.3g} % of the time of all"
     if blocks == 1 and execute is not None:
         text += f" (an execute takes {execute:.4g} {unit} on average, with them {of_all:.4g})"
-    return text
+    return LeftOut(text, slower)

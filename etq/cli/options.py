@@ -219,9 +219,10 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
 def tell_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
     """Tell how many runs a view leaves out as not typical, and what they would change."""
     takes_typical = given.get("runs") != "all" and _takes_typical(view)
-    text = left_out(warehouse, selector, given) if takes_typical else None
-    if text is not None:
-        click.echo(f"Note: {text}; --runs all counts all, etq slow shows what slow runs do differently", err=True)
+    others = left_out(warehouse, selector, given) if takes_typical else None
+    if others is not None:
+        slow = ", etq slow shows what slow runs do differently" if others.slower else ""
+        click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
 
 
 def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
@@ -322,7 +323,11 @@ def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -
 
 
 def _tell_nothing(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
-    """Tell that a view has no rows of a capture, and of what format that is: others may have some."""
+    """Tell why a view has no rows of a capture: as it must be, or by its format, as others may have some."""
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
     [(format,)] = warehouse.rows(query, capture=selector)[1]
-    click.echo(printable(f"Note: {view} has nothing of {capture}, which is of format {format}"), err=True)
+    if view == "slow_runs" and format != "torch_trace":
+        text = f"no run of {capture} took longer than the typical ones"
+    else:
+        text = f"{view} has no rows for {capture}, which is of format {format}"
+    click.echo(printable(f"Note: {text}"), err=True)

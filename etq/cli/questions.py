@@ -12,6 +12,7 @@ from etq.cli import main
 from etq.cli.options import (
     FileOptions,
     asked,
+    check_runs,
     file_options,
     is_record,
     output_options,
@@ -20,10 +21,12 @@ from etq.cli.options import (
     show_view,
     taken_file_options,
     tell_record,
+    tell_runs,
     unit_option,
+    views_for,
     warehouse_option,
 )
-from etq.errors import printable
+from etq.errors import EtqError, printable
 from etq.output import write, write_rows
 
 
@@ -138,7 +141,8 @@ _view_command(
     "slow",
     "slow_runs",
     "Show what the runs that took longer than typical ones do differently, op by op.",
-    """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit
+    """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit,
+        s.typical_runs, s.slow_runs
     FROM {view} AS s""",
     choosing=run_options(),
 )
@@ -170,33 +174,47 @@ def coverage(
     if not is_record(capture):
         show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit, **options)
         return
+    method = options.pop("method")
     if any(value is not None for value in options.values()):
-        raise click.UsageError("runs are chosen of a capture: a record has none")
+        raise click.UsageError("an ETRecord has no runs; of these options it takes --method alone")
+    _show_record_coverage(capture, said.pte, method, (format, output, force))
+
+
+def _show_record_coverage(
+    path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
+) -> None:
+    """Print how many nodes of each op of an ETRecord delegates run; its program tells where debug handles do not."""
     from etq.looking import look_at_record
     from etq.storing_programs import program_tables
 
-    warehouse, record = look_at_record(capture, [*program_tables(), "delegation"])
+    warehouse, record = look_at_record(path, [*program_tables(), "delegation"])
     with warehouse:
         tell_record(warehouse, record)
-        calls = warehouse.connection.execute(
-            "SELECT backend, count(*) FROM delegates GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
-        for backend, count in calls:
+        methods = [name for (name,) in warehouse.rows("SELECT DISTINCT method FROM graphs ORDER BY ALL")[1]]
+        if method not in (None, *methods):
+            raise EtqError(f"the record has no method {method!r}; its methods are {', '.join(methods)}")
+        query = """
+            SELECT d.backend, count(*) FROM delegates AS d
+            WHERE d.method = coalesce($method, d.method) GROUP BY ALL ORDER BY ALL
+        """
+        for backend, count in warehouse.rows(query, method=method)[1]:
             click.echo(f"{count} calls of {printable(backend)}", err=True)
-        program = None if said.pte is None else warehouse.ingest_program(said.pte).sha256
-        query = "FROM delegation($record, program := $program)"
-        if warehouse.sql(f"{query} WHERE basis = 'handles'", record=record, program=program).fetchall():
+        program = None if pte is None else warehouse.ingest_program(pte).sha256
+        query = "FROM delegation($record, program := $program) AS d WHERE d.method = coalesce($method, d.method)"
+        given: dict[str, Any] = {"record": record, "program": program, "method": method}
+        if warehouse.sql(f"{query} AND d.basis = 'handles'", **given).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, query, format, output, force=force, record=record, program=program)
+        write(warehouse, query, output[0], output[1], force=output[2], **given)
 
 
 @main.command()
 @click.argument("capture")
 @click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's language.")
+@run_options("typical")
 @warehouse_option
 @unit_option(None)
 @file_options
-def graph(capture: str, dot: bool, db: str, unit: str | None, **options: Any) -> None:
+def graph(capture: str, dot: bool, db: str, **options: Any) -> None:
     """Draw the op graph of a capture's program with the time of each node; needs a linked record.
 
     \b
@@ -204,8 +222,10 @@ def graph(capture: str, dot: bool, db: str, unit: str | None, **options: Any) ->
     """
     from etq.graph import dot_of
 
-    with asked(capture, db, ["node_totals"], taken_file_options(options)) as (warehouse, selector):
-        sys.stdout.write(dot_of(warehouse, selector, unit))
+    with asked(capture, db, views_for("node_totals"), taken_file_options(options)) as (warehouse, selector):
+        check_runs(warehouse, selector, options)
+        sys.stdout.write(dot_of(warehouse, selector, options))
+        tell_runs(warehouse, selector, "node_totals", options)
 
 
 @main.command()

@@ -69,9 +69,9 @@ def basis_of(asked: Asked) -> str | None:
     """Which runs the page is of."""
     texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
     if asked.runs == "typical":
-        text = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
-        if text is not None:
-            texts.append(f"All times and shares on this page are of typical runs: {text}.")
+        others = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
+        if others is not None:
+            texts.append(f"All times and shares on this page are of typical runs: {others.text}.")
     elif asked.has_executes:
         texts.append("All times and shares on this page are of all runs.")
     return " ".join(texts) or None

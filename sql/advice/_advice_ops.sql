@@ -44,7 +44,8 @@ ranked AS (
         row_number() OVER (
             PARTITION BY p.kind, p.op
             ORDER BY p.per_run DESC, p.method, p.instruction_id
-        ) AS place
+        ) AS place,
+        min(p.method) OVER () <> max(p.method) OVER () AS has_methods
     FROM placed AS p
 ),
 added AS (
@@ -64,8 +65,11 @@ added AS (
         sum(r.opened) AS opened,
         sum(r.share_percent) AS share_percent,
         any_value(r.unit) AS unit,
-        string_agg(r.instruction_id, ', ' ORDER BY r.place)
-            FILTER (WHERE r.place <= 3) AS worst_instructions,
+        -- Methods number their instructions alike.
+        string_agg(
+            CASE WHEN r.has_methods THEN r.method || ' ' ELSE '' END
+            || r.instruction_id, ', ' ORDER BY r.place
+        ) FILTER (WHERE r.place <= 3) AS worst_instructions,
         min_by(r.source, r.place) FILTER (WHERE r.source IS NOT NULL) AS worst_source
     FROM ranked AS r
     GROUP BY r.kind, r.op, r.is_copy

@@ -30,6 +30,65 @@ LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
+-- How well a program fits a record: of the instructions of one or the other that
+-- call kernels or delegates, the share that both have, with a node of the kernel's
+-- op, or with a delegate; NULL where there are none, or the record is incomplete.
+CREATE MACRO _program_fit(
+    record_key,  -- key of a record
+    program_key  -- key of a program
+) AS (
+    SELECT
+        count(*) FILTER (
+            WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END
+                IS NOT NULL
+        )
+        / nullif(greatest(count(*), any_value(e.instructions)), 0)
+    FROM instructions AS i
+    JOIN records AS r ON r.record_id = record_key AND r.is_complete
+    CROSS JOIN (
+        SELECT count(DISTINCT (h.method, h.instruction_id)) AS instructions
+        FROM debug_handles AS h
+        WHERE h.record_id = record_key
+    ) AS e
+    LEFT JOIN (
+        SELECT DISTINCT h.record_id, h.method, h.instruction_id, o.op
+        FROM debug_handles AS h
+        JOIN _handled_ops(record_key) AS o
+            ON o.method = h.method AND o.debug_handle = h.debug_handle
+        WHERE h.record_id = record_key
+    ) AS n
+        ON n.method = i.method
+        AND n.instruction_id = i.instruction_id
+        AND n.op = string_split(i.op, '::')[2]
+    LEFT JOIN (
+        SELECT DISTINCT g.record_id, g.method, g.instruction_id
+        FROM delegates AS g
+        WHERE g.record_id = record_key
+    ) AS d
+        ON d.method = i.method AND d.instruction_id = i.instruction_id
+    WHERE i.program_id = program_key
+        AND i.kind IN ('kernel', 'delegate')
+        AND i.chain_index = 0
+);
+
+-- What the nodes of a record's edge graphs call, by debug handle.
+-- Columns:
+--   method: the method
+--   debug_handle: a debug handle
+--   op: what a node of it calls, without namespace and overload
+CREATE MACRO _handled_ops(
+    record_key  -- key of a record
+) AS TABLE
+SELECT DISTINCT g.method, n.debug_handle, string_split(p.op, '.')[1] AS op
+FROM graphs AS g
+JOIN node_debug_handles AS n
+    ON n.record_id = g.record_id AND n.graph_id = g.graph_id
+JOIN op_nodes AS p
+    ON p.record_id = n.record_id
+    AND p.graph_id = n.graph_id
+    AND p.node_index = n.node_index
+WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program';
+
 -- One op type of a record's edge graphs: how many of its nodes were given to a
 -- delegate, and how many were not: those that kernels run, and views that need
 -- none. Nodes of one decomposed op share a debug handle. Where a delegate took
@@ -51,7 +110,18 @@ asked AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE
-            WHEN program IS NOT NULL THEN _program_id(program)
+            WHEN program IS NOT NULL THEN CASE
+                WHEN _program_fit(r.record_id, _program_id(program)) < 0.8
+                    THEN error((
+                        SELECT 'the program ' || p.name || ' was not exported with '
+                            || 'the record ' || e.name || ': their instructions '
+                            || 'differ; give the one that was'
+                        FROM records AS e
+                        JOIN programs AS p ON p.program_id = _program_id(program)
+                        WHERE e.record_id = _record_id(record)
+                    ))
+                ELSE _program_id(program)
+            END
             ELSE (
                 SELECT max(k.program_id)
                 FROM captures AS k

@@ -3,9 +3,10 @@
 -- event blocks are of different programs where they call different kernels at the
 -- same instruction, which always calls the same in one program; and where neither
 -- jumps and they call different kernels at all, as a program without jumps calls
--- all of its instructions in each Method::execute. Runs that stopped early are no
--- program: those that called the first kernels of another block and no more, a
--- tenth as many as its runs at most.
+-- all of its instructions in each Method::execute. A block that jumps is of the
+-- program of the first block that it does not differ from. Runs that stopped early
+-- are no program: those that called the first kernels of another block and no more,
+-- a tenth as many as its runs at most.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
@@ -54,24 +55,7 @@ different AS (
     GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
     HAVING min(c.ops) <> max(c.ops)
 ),
--- Of a block that jumps, the first instruction that tells programs apart.
-first_different AS (
-    SELECT
-        c.capture_id,
-        c.block_index,
-        concat_ws(' ', c.chain_index, c.instruction_id, c.ops) AS program
-    FROM called AS c
-    JOIN different AS d
-        ON d.capture_id = c.capture_id
-        AND d.run_name = c.run_name
-        AND d.chain_index = c.chain_index
-        AND d.instruction_id = c.instruction_id
-    QUALIFY row_number() OVER (
-        PARTITION BY c.capture_id, c.block_index
-        ORDER BY c.chain_index, c.instruction_id
-    ) = 1
-),
--- Of one that does not, all instructions.
+-- Of a block that does not jump, all instructions.
 straight AS (
     SELECT
         c.capture_id,
@@ -107,19 +91,55 @@ whole AS (
         AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
+conflicts AS (
+    SELECT DISTINCT c.capture_id, c.block_index, o.block_index AS other_block
+    FROM called AS c
+    JOIN different AS d
+        ON d.capture_id = c.capture_id
+        AND d.run_name = c.run_name
+        AND d.chain_index = c.chain_index
+        AND d.instruction_id = c.instruction_id
+    JOIN called AS o
+        ON o.capture_id = c.capture_id
+        AND o.run_name = c.run_name
+        AND o.chain_index = c.chain_index
+        AND o.instruction_id = c.instruction_id
+        AND o.ops <> c.ops
+),
+-- Of a block that jumps, the first block of its name that calls nothing else at
+-- any instruction: branches of one program log different instructions.
+jumping AS (
+    SELECT b.capture_id, b.block_index, min(o.block_index) AS first_block
+    FROM blocks AS b
+    JOIN (SELECT DISTINCT d.capture_id, d.run_name FROM different AS d) AS d
+        ON d.capture_id = b.capture_id AND d.run_name = b.name
+    JOIN blocks AS o ON o.capture_id = b.capture_id AND o.name = b.name
+    LEFT JOIN conflicts AS f
+        ON f.capture_id = b.capture_id
+        AND f.block_index = b.block_index
+        AND f.other_block = o.block_index
+    WHERE f.capture_id IS NULL
+        AND EXISTS (
+            FROM called AS c
+            WHERE c.capture_id = o.capture_id AND c.block_index = o.block_index
+        )
+    GROUP BY b.capture_id, b.block_index
+),
 told AS (
     SELECT
         b.capture_id,
         b.name AS run_name,
         b.block_index,
-        coalesce(w.program, s.program, f.program) AS program
+        coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
     LEFT JOIN straight AS s
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     LEFT JOIN whole AS w
         ON w.capture_id = b.capture_id AND w.block_index = b.block_index
-    LEFT JOIN first_different AS f
-        ON f.capture_id = b.capture_id AND f.block_index = b.block_index
+    LEFT JOIN jumping AS j
+        ON j.capture_id = b.capture_id AND j.block_index = b.block_index
+    LEFT JOIN straight AS l
+        ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),
 -- A block that tells nothing of its program is of the first one of its name.
 known AS (

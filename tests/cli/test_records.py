@@ -141,9 +141,39 @@ def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
         assert {op: rows[op] for op in expected} == expected
 
 
+def test_coverage_of_one_method_of_a_record() -> None:
+    path = str(CAPTURES / "delegation/two_methods/two_methods.")
+    both, one = (
+        etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json", *method)
+        for method in ((), ("--method", "decode"))
+    )
+    of_decode = [row for row in json.loads(both.stdout) if row["method"] == "decode"]
+    assert json.loads(one.stdout) == of_decode != json.loads(both.stdout)
+    unknown = etq_says("coverage", path + "etrecord", "--method", "nonesuch")
+    assert unknown.exit_code == 1 and "its methods are decode, forward" in unknown.stderr
+
+
+def test_coverage_refuses_the_program_of_another_record() -> None:
+    path = str(CAPTURES / "delegation/two_methods/two_methods.etrecord")
+    result = etq_says("coverage", path, "--pte", str(CAPTURES / "mlp/mlp.pte"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Error: the program mlp was not exported with the record two_methods" in result.stderr
+
+
+def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
+    folder = CAPTURES / "multimethod"
+    given = [str(folder / "multimethod_100runs.etdp"), "--etrecord", str(folder / "multimethod.etrecord")]
+    typical, all_runs, decode = (
+        etq_says("graph", "--dot", *given, *more) for more in ((), ("--runs", "all"), ("--method", "decode"))
+    )
+    assert "runs are typical and counted" in typical.stderr
+    assert all_runs.stderr == "" and all_runs.stdout != typical.stdout
+    assert "m.enc" in typical.stdout and "m.enc" not in decode.stdout and "m.dec" in decode.stdout
+
+
 def test_graph_is_one_of_graphviz(lab: str) -> None:
     etq_says("link", "run", RECORD, "--db", lab)
-    result = etq_says("graph", "run", "--dot", "--db", lab)
+    result = etq_says("graph", "run", "--dot", "--runs", "all", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "")
     first, _, *lines, last = result.stdout.splitlines()
     assert (first, last) == ("digraph ops {", "}")

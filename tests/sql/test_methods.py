@@ -53,6 +53,34 @@ def branch(name: str, instruction: int) -> Run:
     )
 
 
+def branches(first: str, branch: int, name: str) -> Run:
+    """A first kernel, a jump, and the kernel of one branch at an instruction of its own."""
+    return run(
+        "Execute",
+        framework("JF_CALL", 1, 2),
+        kernel(first, 5, 10, instruction=0),
+        kernel(name, 10, 30, instruction=branch),
+        execute(0, 40),
+    )
+
+
+def test_branches_are_of_one_program_though_not_each_logs_what_tells_it_from_another() -> None:
+    """Only one branch of the first program calls instruction 2, which another program calls otherwise."""
+    assert_query(
+        """SELECT r.scope, list(DISTINCT r.block_index ORDER BY r.block_index)::VARCHAR AS blocks
+        FROM runs AS r GROUP BY r.scope ORDER BY r.scope""",
+        """
+        scope,blocks
+        Execute #1,"[0, 2]"
+        Execute #2,"[1, 3]"
+        """,
+        branches("addmm", 2, "relu"),
+        branches("mul", 2, "sigmoid"),
+        branches("addmm", 3, "tanh"),
+        branches("mul", 4, "tanh"),
+    )
+
+
 def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
     assert_query(
         """SELECT op, method, instruction_id, calls, avg, share_percent
