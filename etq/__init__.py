@@ -10,6 +10,7 @@ Importing this loads nothing heavy; `open` does.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
@@ -18,9 +19,9 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     from etq import lake, plot, report
     from etq.inspector import Inspector
-    from etq.merging import merge
-    from etq.torch_handler import torch_trace_handler
-    from etq.warehouse import Capture, Program, Warehouse, open
+    from etq.maintenance.merge import merge
+    from etq.torch.trace_handler import torch_trace_handler
+    from etq.warehouse.warehouse import Capture, Program, Warehouse, open
 
 __version__ = VERSION
 
@@ -43,10 +44,10 @@ __all__ = [
 ]
 
 _LAZY = {
-    **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse"),
+    **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse.warehouse"),
     "Inspector": "etq.inspector",
-    "merge": "etq.merging",
-    "torch_trace_handler": "etq.torch_handler",
+    "merge": "etq.maintenance.merge",
+    "torch_trace_handler": "etq.torch.trace_handler",
 }
 
 _PACKAGES = ("lake", "plot", "report")
@@ -56,6 +57,10 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
+        if name == "open" and "IPython" in sys.modules:
+            from etq.render.notebook import register
+
+            register()
         return getattr(import_module(_LAZY[name]), name)
     if name in _PACKAGES:
         from importlib import import_module

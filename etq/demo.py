@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import etq.datasets
-from etq.output import table
-from etq.terminal import look_of
-from etq.warehouse import open
+from etq.render.table import table
+from etq.render.terminal import look_of
+from etq.warehouse.warehouse import open
 
 QUESTIONS: Final = (
     ("What is in the warehouse?", "SELECT name, runs, events, profiling_level, labels FROM capture_summary"),

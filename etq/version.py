@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# Of the tables of a warehouse: `etq.schema` brings older ones forward, each step a migration there.
+# Of the tables of a warehouse: `etq.database.schema` brings older ones forward, each step a migration there.
 SCHEMA_VERSION: Final = 4
 # Of the libraries, those that not everybody has stand last.
 LIBRARIES: Final = (

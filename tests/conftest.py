@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.empty import copy_warehouses, empty_warehouse
 
 pytest.register_assert_rewrite("tests.device_times")

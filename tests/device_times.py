@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 
 
 @dataclass

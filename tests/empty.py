@@ -12,8 +12,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from etq import connecting, schema, warehouse
-from etq.warehouse import Warehouse
+from etq.database import connection as connecting
+from etq.database import schema
+from etq.database.database import Database
+from etq.warehouse import warehouse
+from etq.warehouse.warehouse import Warehouse
 
 _connect = connecting.connect
 _create = schema.create
@@ -35,7 +38,7 @@ def empty_warehouse() -> Warehouse:
     connection = duckdb.connect(":memory:")
     _fill(connection)
     connection.execute("SET threads = 1")
-    return Warehouse(connection, None)
+    return Warehouse(Database(connection, None))
 
 
 def copy_warehouses(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -12,58 +12,80 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# The rooms of the house from left to right. A room's modules import what is in it or to the left of it. A package
-# counts with all that is in it, but for what another room names.
-ROOMS = {
-    "words": ("etq.errors", "etq.version", "etq.words"),
-    "files": ("etq.ingest",),
-    "views": ("etq.catalog", "etq.sql", "etq.datasets", "etq._views"),
-    "warehouse": (
-        *("etq.waiting", "etq.sandbox", "etq.sandboxed"),
-        *("etq.connecting", "etq.schema", "etq.rollups", "etq.sources", "etq.naming", "etq.linking", "etq.handles"),
-        *("etq.labels", "etq.found_labels", "etq.phases", "etq.metadata"),
-        *("etq.storing", "etq.storing_metrics", "etq.storing_programs", "etq.storing_records", "etq.storing_reference"),
-        *("etq.storing_values", "etq.batches"),
-        *("etq.said", "etq.ingesting", "etq.house", "etq.exporting", "etq.warehouse"),
-        *("etq.merging", "etq.lake", "etq.looking", "etq.torch_handler"),
-    ),
-    "asking": (
-        "etq.comparing",
-        "etq.comparators",
-        "etq.reference",
-        "etq.inspector",
-        "etq.plan",
-        "etq.runs",
-        "etq.spark",
-    ),
-    "showing": (
-        *("etq.terminal", "etq.paragraphs", "etq.output", "etq.notebook", "etq.flame", "etq.graph", "etq.demo"),
-        *("etq.plot", "etq.report", "etq.export"),
-    ),
-    "commands": ("etq.cli", "etq.__main__"),
-}
-# The package's face hands on names of all rooms, each when it is asked for; what is within uses the rooms themselves.
+# The packages from left to right: the modules of each import what is in it or to the left of it, also for type checkers.
+# A module that is named itself does not count with its package.
+LAYERS = (
+    *("etq.errors", "etq.version", "etq.choices"),
+    "etq.ingest",
+    *("etq.sql", "etq.datasets", "etq.catalog"),
+    "etq.database",
+    "etq.annotations",
+    "etq.storage",
+    "etq.maintenance",
+    *("etq.lake.log", "etq.lake.reading"),
+    "etq.sandbox",
+    "etq.export",
+    "etq.warehouse",
+    # With what fills a lake from a warehouse.
+    "etq.lake",
+    "etq.analysis",
+    "etq.torch",
+    "etq.inspector",
+    "etq.render",
+    "etq.plot",
+    "etq.report",
+    "etq.spark",
+    "etq.demo",
+    *("etq.cli", "etq.__main__"),
+)
+# The ingestors' packages, in the same way.
+INGEST_LAYERS = (
+    *("etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary"),
+    "etq.ingest.events",
+    "etq.ingest.etdump",
+    "etq.ingest.prof_result",
+    "etq.ingest.program",
+    "etq.ingest.etrecord",
+    "etq.ingest.trace",
+    "etq.ingest.registry",
+    "etq.ingest.metrics",
+)
+# The package's face hands on names of all packages, each when it is asked for; modules import each other instead.
 FACE = "etq"
 # The command group names the modules of its commands, each of which adds itself to it: the one circle.
 COMMANDS = "etq.cli"
-# Arrows that go back all the same.
-BACK = {
-    ("etq.exporting", "etq.export"): "`warehouse.export`: a method hands its capture on to what writes files",
-    ("etq.handles", "etq.notebook"): "a notebook asks an object itself what it looks like, by `_repr_html_`",
-    ("etq.warehouse", "etq.notebook"): "`etq.open` is where a notebook meets etq, and registers how results look",
-}
 # Where large libraries are imported. The first ones are there whenever etq is; the others may not be installed.
 LARGE = {
-    "duckdb": ("warehouse", "etq.inspector.events", "etq.notebook", "etq.output", "etq.export", "etq.cli.completion"),
-    "pyarrow": ("files", "warehouse", "etq.inspector.rows", "etq.output", "etq.spark.ingesting"),
-    "numpy": ("files", "warehouse", "etq.inspector", "etq.comparators", "etq.export.rows"),
+    "duckdb": (
+        "etq.annotations",
+        "etq.database",
+        "etq.lake",
+        "etq.maintenance",
+        "etq.sandbox",
+        "etq.storage",
+        "etq.warehouse",
+        "etq.inspector.events",
+        "etq.render.notebook",
+        "etq.render.table",
+        "etq.export",
+        "etq.cli.completion",
+    ),
+    "pyarrow": (
+        "etq.ingest",
+        "etq.storage",
+        "etq.warehouse.metadata_decoder",
+        "etq.inspector.rows",
+        "etq.render.table",
+        "etq.spark.ingesting",
+    ),
+    "numpy": ("etq.ingest", "etq.storage", "etq.inspector", "etq.export.rows"),
     "pandas": ("etq.inspector.frames",),
     "IPython": ("etq.inspector.frames",),
     "matplotlib": ("etq.plot.chart",),
     "pyspark": ("etq.spark",),
     "sqlglot": ("etq.spark",),
-    "torch": ("etq.reference", "etq.inspector.references"),
-    "executorch": ("etq.reference", "etq.inspector.references"),
+    "torch": ("etq.torch.reference", "etq.inspector.references"),
+    "executorch": ("etq.torch.reference", "etq.inspector.references"),
 }
 
 
@@ -79,8 +101,8 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(nodes: Iterable[ast.AST], known: Container[str]) -> Iterator[str]:
-    """The modules that code imports when it is loaded or, within functions, called; not what types alone need."""
+def imports(nodes: Iterable[ast.AST], known: Container[str], *, types: bool = True) -> Iterator[str]:
+    """The modules that code imports when it is loaded or, within functions, called, and with `types` for checkers."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -89,37 +111,32 @@ def imports(nodes: Iterable[ast.AST], known: Container[str]) -> Iterator[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield whole if whole in known else str(node.module)
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from imports(node.orelse, known)
+        elif not types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from imports(node.orelse, known, types=False)
         else:
-            yield from imports(ast.iter_child_nodes(node), known)
+            yield from imports(ast.iter_child_nodes(node), known, types=types)
 
 
-ARROWS = {
-    name: {each for each in imports([ast.parse(path.read_text())], MODULES) if each != name}
-    for name, path in sorted(MODULES.items())
-    if name != FACE
-}
+def arrows(*, types: bool) -> dict[str, set[str]]:
+    return {
+        name: {each for each in imports([ast.parse(path.read_text())], MODULES, types=types) if each != name}
+        for name, path in sorted(MODULES.items())
+        if name != FACE
+    }
+
+
+ARROWS = arrows(types=True)
+LOADED = arrows(types=False)
 
 
 def is_within(module: str, place: str) -> bool:
     return module == place or module.startswith(f"{place}.")
 
 
-def is_in(module: str, place: str) -> bool:
-    """Whether a module is in a room, or within a package or module."""
-    return any(is_within(module, each) for each in ROOMS.get(place, (place,)))
-
-
-def room_of(module: str) -> int:
-    """The number of the room in which a module is: by the longest name of it that a room lists."""
-    named = [
-        (len(place), number)
-        for number, places in enumerate(ROOMS.values())
-        for place in places
-        if is_within(module, place)
-    ]
-    assert named, f"{module} is in no room: name it in ROOMS"
+def layer_of(module: str, layers: Sequence[str]) -> int:
+    """The place of a module: that of the longest name that it is within."""
+    named = [(len(layer), place) for place, layer in enumerate(layers) if is_within(module, layer)]
+    assert named, f"{module} is in no layer: name it in LAYERS"
     return max(named)[1]
 
 
@@ -136,17 +153,18 @@ def test_what_imports_are_found() -> None:
                 from k import l
         """
     tree = ast.parse("if True:" + code)
-    assert [*imports([tree], ["c.d"])] == ["a.b", "c.d", "c", "h", "k"]
+    assert [*imports([tree], ["c.d"])] == ["a.b", "c.d", "c", "f", "h", "k"]
+    assert [*imports([tree], ["c.d"], types=False)] == ["a.b", "c.d", "c", "h", "k"]
 
 
-def test_arrows_go_from_left_to_right() -> None:
-    names = list(ROOMS)
+@pytest.mark.parametrize(("within", "layers"), [("etq", LAYERS), ("etq.ingest", INGEST_LAYERS)])
+def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> None:
     wrong = [
-        f"{module} ({names[room_of(module)]}) imports {other} ({names[room_of(other)]}), which is to the right"
+        f"{module} imports {other}, which is to the right"
         for module, others in ARROWS.items()
         for other in sorted(others)
-        if other != FACE and is_within(other, "etq") and (module, other) not in BACK
-        if room_of(other) > room_of(module)
+        if is_within(module, within) and is_within(other, within) and within not in (module, other)
+        if layer_of(other, layers) > layer_of(module, layers)
     ]
     assert wrong == []
 
@@ -175,26 +193,20 @@ def test_there_are_no_circles() -> None:
         raise AssertionError(f"a circle of imports: {' -> '.join(reversed(error.args[1]))}") from None
 
 
-def test_exceptions_are_needed() -> None:
-    for module, other in BACK:
-        assert other in ARROWS[module]
-        assert room_of(other) > room_of(module)
-
-
-def test_rooms_are_of_modules() -> None:
-    listed = [place for places in ROOMS.values() for place in places]
+def test_layers_are_of_modules() -> None:
+    listed = [*LAYERS, *INGEST_LAYERS]
     assert len(listed) == len(set(listed))
     assert [each for each in listed if each not in MODULES and each not in ("etq.sql", "etq.datasets")] == []
 
 
 @pytest.mark.parametrize("library", LARGE)
 def test_large_libraries_are_only_where_they_belong(library: str) -> None:
-    users = {module for module, others in ARROWS.items() if any(is_within(other, library) for other in others)}
-    used = {user: [place for place in LARGE[library] if is_in(user, place)] for user in users}
+    users = {module for module, others in LOADED.items() if any(is_within(other, library) for other in others)}
+    used = {user: [place for place in LARGE[library] if is_within(user, place)] for user in users}
     assert {user for user, places in used.items() if not places} == set()
     assert {place for places in used.values() for place in places} == set(LARGE[library]), "a place that needs it not"
 
 
 def test_all_else_is_of_python_or_small() -> None:
     small = {"etq", "click", "msgspec", "py4j", *LARGE, *sys.stdlib_module_names}
-    assert {other.split(".")[0] for others in ARROWS.values() for other in others} <= small
+    assert {other.split(".")[0] for others in LOADED.values() for other in others} <= small

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import etq
 from etq.cli import main
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, ProfileEvent, Run
 from tests.conftest import CAPTURES
 from tests.reference_reader import read

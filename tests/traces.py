@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import trace
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from etq.database.locking import lock_timeout, on_wait
 from etq.errors import EtqError, message_of, printable
-from etq.terminal import colours_of_environment
-from etq.waiting import patience, told_of_waiting
+from etq.render.terminal import colours_of_environment
 
 # The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
 # when one of its commands is asked for.
@@ -138,8 +138,8 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     etq ingest *.etdp --db lab.duckdb
     etq ops run --db lab.duckdb
     """
-    patience.set(wait)
-    told_of_waiting.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
+    lock_timeout.set(wait)
+    on_wait.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 

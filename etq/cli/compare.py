@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.analysis.comparison import VIEWS, Comparison
+from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import Command, is_file, output_options, percentage, tell_warnings, warehouse_option
-from etq.comparing import VIEWS, Comparison
 from etq.errors import EtqError, printable
-from etq.output import VERDICT_STYLES, format_of, table, write_rows, write_text
-from etq.terminal import PLAIN, Look, look_of
-from etq.words import PHASES, UNITS
+from etq.render.table import VERDICT_STYLES, format_of, table, write_rows, write_text
+from etq.render.terminal import PLAIN, Look, look_of
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 REGRESSION: Final = 3
 # The columns that people read; machines get all.
@@ -140,7 +140,7 @@ def compare(
 @contextmanager
 def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
     """The warehouse, and both sides as selectors in it: files are put into one in memory."""
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     files = [_files(side, db) for side in (base, new)]
     if not files[0] and not files[1]:
@@ -188,12 +188,12 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
     if form == "json":
         import json
 
-        from etq.output import json_objects
+        from etq.render.table import json_objects
 
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.output import markdown
+    from etq.render.table import markdown
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]

@@ -27,10 +27,10 @@ from etq.cli.options import (
     without_method,
 )
 from etq.errors import EtqError, printable
-from etq.output import TO_READ, format_of, write
+from etq.render.table import TO_READ, format_of, write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -177,10 +177,10 @@ def _shown(number: float) -> str:
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the record that is meant, or that of the capture that is, and its name there."""
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     if is_record(argument):
-        from etq.looking import look_at_record
+        from etq.warehouse.ephemeral import look_at_record
 
         warehouse, found = look_at_record(argument, ["node_costs", "op_costs"])
         with warehouse:

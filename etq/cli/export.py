@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
     asked,
@@ -19,8 +20,7 @@ from etq.cli.options import (
 )
 from etq.errors import EtqError
 from etq.export import FORMATS, parts, to_file
-from etq.output import refuse_existing
-from etq.words import OPS_BY
+from etq.render.table import refuse_existing
 
 GRAPHS = ("edge_dialect_exported_program", "exported_program")
 

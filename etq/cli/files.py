@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
@@ -27,13 +28,12 @@ from etq.cli.options import (
     written,
 )
 from etq.errors import EtqError, printable
-from etq.output import write
-from etq.words import UNITS
+from etq.render.table import write
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from etq.warehouse import Capture, Program, Record, Warehouse
+    from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
@@ -151,7 +151,7 @@ def ingest(
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with one file")
@@ -240,7 +240,7 @@ def files_of(argument: str) -> list[str]:
     """A file; of a folder the profiling files in it and below, by name."""
     if not Path(argument).is_dir():
         return [argument]
-    from etq.ingest.captures import FORMATS
+    from etq.ingest.registry import FORMATS
 
     patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
     found = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))

@@ -22,12 +22,12 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.output import format_of, write, write_text
-from etq.terminal import PLAIN, look_of
+from etq.render.table import format_of, write, write_text
+from etq.render.terminal import PLAIN, look_of
 
 if TYPE_CHECKING:
-    from etq.terminal import Look
-    from etq.warehouse import Warehouse
+    from etq.render.terminal import Look
+    from etq.warehouse.warehouse import Warehouse
 
 # The nodes asked for: how deep they are below the one that is the first row, and whether they are large enough.
 _CHOSEN: Final = """
@@ -145,7 +145,7 @@ def flame(
 
 
 def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: Look) -> str:
-    from etq.flame import Row, flame
+    from etq.render.flame import Row, flame
 
     _, found = warehouse.rows(query, **parameters)
     if not found:

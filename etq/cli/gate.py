@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from etq.analysis.comparison import Comparison
 from etq.cli import main
 from etq.cli.compare import REGRESSION, headline, judging_options, sides, tell_worse
 from etq.cli.options import warehouse_option
-from etq.comparing import Comparison
 from etq.errors import EtqError, printable
 
 # What `git bisect run` takes for a build that can't be tested.

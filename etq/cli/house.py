@@ -12,7 +12,7 @@ from etq.cli.options import warehouse_option, written
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
 @main.command()
@@ -27,7 +27,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
     \b
     etq merge phone.duckdb watch.duckdb -o lab.duckdb
     """
-    from etq.merging import merge
+    from etq.maintenance.merge import merge
 
     merged = merge(files, output)
     for conflict in merged.conflicts:
@@ -56,7 +56,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
     """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
-    from etq.warehouse import Capture
+    from etq.warehouse.warehouse import Capture
 
     query = """
         SELECT c.capture_id, c.name, c.sha256, c.format FROM _matching_captures($selector) AS m

@@ -11,10 +11,10 @@ import click
 from etq.cli import main
 from etq.cli.options import Command, output_options, warehouse_option, written
 from etq.errors import EtqError, printable
-from etq.output import write, write_rows
+from etq.render.table import write, write_rows
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 MATCHING: Final = """SELECT m.name
     FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g, LATERAL (FROM _matching_captures(g.selector)) AS m"""
@@ -86,7 +86,7 @@ def captures(
     etq captures model=mlp --by device
     etq captures --size --sort stored_bytes --reverse
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
         raise click.UsageError("--reverse goes with --sort")
@@ -161,7 +161,7 @@ def label(
     etq label run --remove build
     etq label @latest
     """
-    from etq.labels import labels_of
+    from etq.annotations.labels import labels_of
 
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} is to be given and removed")

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
+from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.options import output_options, unit_option, warehouse_option, written
 from etq.errors import printable
-from etq.output import write
-from etq.words import PHASES
+from etq.render.table import write
 
 # A number, and its unit behind it or behind a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)

@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from etq.choices import UNITS
 from etq.cli.options import Command
-from etq.words import UNITS
 
 _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "etdump_path": {"help": "an ETDump file, in place of FILE."},

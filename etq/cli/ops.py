@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
     asked,
@@ -21,11 +22,10 @@ from etq.cli.options import (
     without_method,
 )
 from etq.errors import EtqError
-from etq.output import TO_READ, format_of, write
-from etq.words import OPS_BY
+from etq.render.table import TO_READ, format_of, write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 # What is one op: of an ETDump, and of a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
@@ -150,7 +150,7 @@ def model_map(
     \b
     etq map run run-in-torch --db lab.duckdb
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     given = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in given)})"

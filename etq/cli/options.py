@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.choices import PHASES, RUNS, UNITS
 from etq.errors import EtqError, printable
-from etq.output import FORMATS, TO_READ, escaping_formulas, format_of, write
-from etq.runs import check_method, has_one_method, left_out
-from etq.words import PHASES, RUNS, UNITS
+from etq.render.table import FORMATS, TO_READ, escaping_formulas, format_of, write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Record, Warehouse
+    from etq.warehouse.warehouse import Capture, Record, Warehouse
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 SCHEDULE: Final = {
@@ -145,7 +145,7 @@ def taken_file_options(options: dict[str, Any]) -> FileOptions:
 
 def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
     """A file in a warehouse in memory that has these views."""
-    from etq.looking import look_at
+    from etq.warehouse.ephemeral import look_at
 
     warehouse, capture = look_at(
         file,
@@ -163,8 +163,8 @@ def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, C
 @contextmanager
 def written(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
     """A warehouse that exists, to change what is in it. Raises `EtqError` where there is none: its name is mistyped."""
-    from etq.connecting import NONE_THERE
-    from etq.warehouse import open
+    from etq.database.connection import NONE_THERE
+    from etq.warehouse.warehouse import open
 
     if not os.path.exists(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
@@ -189,7 +189,7 @@ def is_record(argument: str) -> bool:
 @contextmanager
 def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
         warehouse, found = opened(capture, views, said)
@@ -229,7 +229,7 @@ def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions
     """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
     if warehouse.path is not None:
         raise EtqError(f"{baseline} is a file and {capture} is not: ingest the baseline, too")
-    return warehouse.lay_beside(baseline, time_scale=said.time_scale).sha256
+    return warehouse.attach_second(baseline, time_scale=said.time_scale).sha256
 
 
 def tell_findings(warehouse: Warehouse, capture_id: int) -> None:

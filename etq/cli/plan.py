@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import parsed_labels
 from etq.cli.options import Command, output_options, tell_findings, warehouse_option
 from etq.errors import EtqError, printable
-from etq.output import write_rows
-from etq.words import UNITS
+from etq.render.table import write_rows
 
 if TYPE_CHECKING:
-    from etq.plan import Measured, Plan
-    from etq.warehouse import Warehouse
+    from etq.analysis.ab_plan import Measured, Plan
+    from etq.warehouse.warehouse import Warehouse
 
 # Options of running the command; they mean nothing where the order alone is printed.
 _OF_RUNNING: Final = (
@@ -93,7 +93,7 @@ def plan(
     etq plan --base main --new fast-gelu --run './bench-{side} --etdump_path {out}' --db lab.duckdb
     etq plan --base main --new fast-gelu --run '…' --plan 20261120-140500 --resume --db lab.duckdb
     """
-    from etq.plan import split_command
+    from etq.analysis.ab_plan import split_command
 
     _check_usage(command, name, running)
     try:
@@ -116,7 +116,7 @@ def plan(
 
 
 def _check_usage(command: str | None, name: str | None, running: dict[str, Any]) -> None:
-    from etq.plan import LABELS
+    from etq.analysis.ab_plan import LABELS
 
     context = click.get_current_context()
     for option in running:
@@ -132,14 +132,14 @@ def _check_usage(command: str | None, name: str | None, running: dict[str, Any])
 def _plan(name: str | None, **given: Any) -> Plan:
     from datetime import UTC, datetime
 
-    from etq.plan import Plan
+    from etq.analysis.ab_plan import Plan
 
     return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **given)
 
 
 def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
     """Take the captures of a plan, and tell of each; of a command that failed, what it said."""
-    from etq.plan import CommandError, run
+    from etq.analysis.ab_plan import CommandError, run
 
     taken: list[str] = []
 

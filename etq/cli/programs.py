@@ -12,10 +12,10 @@ import click
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
 from etq.errors import EtqError
-from etq.output import write
+from etq.render.table import write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 
 @main.command()
@@ -45,8 +45,8 @@ def program(
 @contextmanager
 def _asked(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
-    from etq.looking import look_at_program
-    from etq.warehouse import open
+    from etq.warehouse.ephemeral import look_at_program
+    from etq.warehouse.warehouse import open
 
     if os.path.exists(program):
         warehouse, found = look_at_program(program, [view])

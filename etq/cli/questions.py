@@ -27,7 +27,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.output import write, write_rows
+from etq.render.table import write, write_rows
 
 
 def _view_command(
@@ -184,8 +184,8 @@ def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
     """Print how many nodes of each op of an ETRecord delegates run; its program tells where debug handles do not."""
-    from etq.looking import look_at_record
-    from etq.storing_programs import program_tables
+    from etq.storage.programs import program_tables
+    from etq.warehouse.ephemeral import look_at_record
 
     warehouse, record = look_at_record(path, [*program_tables(), "delegation"])
     with warehouse:
@@ -220,7 +220,7 @@ def graph(capture: str, dot: bool, db: str, **options: Any) -> None:
     \b
     etq graph run --dot --db lab.duckdb | dot -Tsvg > run.svg
     """
-    from etq.graph import dot_of
+    from etq.render.dot import dot_of
 
     with asked(capture, db, views_for("node_totals"), taken_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
@@ -336,12 +336,12 @@ def sql(
         write_rows(*rows_of(lake, query), format, output, force=force)
         return
     if safe:
-        from etq.sandbox import MEGABYTES, SECONDS, ask
+        from etq.sandbox.client import MEGABYTES, SECONDS, ask
 
         limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
         write_rows(*ask(db, query, None, *limits), format, output, force=force)
         return
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     with open(db, read_only=True) as warehouse:
         write(warehouse, query, format, output, force=force)

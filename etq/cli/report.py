@@ -24,7 +24,7 @@ from etq.cli.options import (
 )
 from etq.cli.trends import order_options
 from etq.errors import printable
-from etq.output import write_text
+from etq.render.table import write_text
 
 # What only some kinds of report take: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
@@ -116,7 +116,7 @@ def _made(
         with sides(base, new, db, record) as (warehouse, *selectors):
             yield page_of(warehouse, selectors, unit=unit, names=(base, new), **given), f"{base} and {new}"
     else:
-        from etq.warehouse import open
+        from etq.warehouse.warehouse import open
 
         with open(db, read_only=True) as warehouse:
             asked_of = captures[0] if captures else None

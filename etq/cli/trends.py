@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
-from etq.output import table, write, write_text
-from etq.terminal import look_of, sparkline
-from etq.words import PHASES, UNITS
+from etq.render.table import table, write, write_text
+from etq.render.terminal import look_of, sparkline
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 
 def order_options(command: Any) -> Any:
@@ -69,7 +69,7 @@ def trend(
     etq trend model=mlp --over build --db lab.duckdb
     etq trend --op linear --over commit model=mlp
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     asked = {"op": op, "module": module, "metric": metric}
     items = [(what, item) for what, item in asked.items() if item is not None]
@@ -106,7 +106,7 @@ def regressions(
     etq regressions --db lab.duckdb
     etq regressions model=mlp --over build --since 120
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     given = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     query = f"FROM regressions({_arguments(given)})"

@@ -9,10 +9,10 @@ import click
 from etq.cli import main
 from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
 from etq.errors import printable
-from etq.output import write
+from etq.render.table import write
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 METRICS: Final = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
 GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
@@ -75,7 +75,7 @@ def gap(
     etq gap mlp-reference mlp_debug --metric snr --worst 10 --db lab.duckdb
     etq gap portable xnnpack --metric max_rel --db lab.duckdb
     """
-    from etq.warehouse import open
+    from etq.warehouse.warehouse import open
 
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
@@ -109,8 +109,8 @@ def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
     etq reference model.etrecord --db lab.duckdb
     etq gap model-reference run --metric snr --worst 10 --db lab.duckdb
     """
-    from etq.reference import reference_values
-    from etq.warehouse import open
+    from etq.torch.reference import reference_values
+    from etq.warehouse.warehouse import open
 
     given = reference_values(etrecord, graph)
     with open(db) as warehouse:

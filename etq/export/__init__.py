@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from etq.errors import QueryError, WarehouseError, message_of
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
-Writer = Callable[["Warehouse", "Capture", dict[str, Any]], Iterator[str]]
+Writer = Callable[["Answers", "Capture", dict[str, Any]], Iterator[str]]
 GZIP: Final = ".gz"
 # What chooses among runs: parameters of the views that are asked.
 SCHEDULE: Final = ("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase")
@@ -58,7 +58,7 @@ FORMATS: Final = {
 }
 
 
-def parts(warehouse: Warehouse, capture: str | Capture, to: str, **options: Any) -> Iterator[str]:
+def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -> Iterator[str]:
     """The text of a capture's file, part by part. Options and errors are those of `Warehouse.export`."""
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")

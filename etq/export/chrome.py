@@ -17,7 +17,7 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 HOST: Final = "host"
 # To readers of PyTorch's traces a kernel is what a GPU runs.
@@ -25,7 +25,7 @@ CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 
 
-def chrome(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def chrome(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the trace; cycles are written as if they were nanoseconds, and `otherData` says so."""
     unit = unit_of(warehouse, capture)
     said = {"made_by": f"etq {VERSION}", **about(warehouse, capture)}
@@ -49,7 +49,7 @@ def chrome(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Ite
 class _Trace:
     """The events of a trace, made of rows that come run by run."""
 
-    def __init__(self, warehouse: Warehouse, capture: Capture, spans: dict[int, tuple[int, int]]) -> None:
+    def __init__(self, warehouse: Answers, capture: Capture, spans: dict[int, tuple[int, int]]) -> None:
         self._capture = capture
         self._spans = spans
         self._runs = _runs(warehouse, capture)
@@ -128,7 +128,7 @@ def _at(dump: int, thread: int, start: int) -> str:
     return f'"pid":{dump + 1},"tid":{thread},"ts":{microseconds(start)}'
 
 
-def _spans(warehouse: Warehouse, capture: Capture, unit: str, given: dict[str, Any]) -> dict[int, tuple[int, int]]:
+def _spans(warehouse: Answers, capture: Capture, unit: str, given: dict[str, Any]) -> dict[int, tuple[int, int]]:
     """When each run's events of the host began and ended, in whole nanoseconds."""
     query = f"""
         SELECT t.run_index, any_value(coalesce(t.run_start, 0)), max(coalesce(t.run_start, 0) + t.start + t.duration)
@@ -140,7 +140,7 @@ def _spans(warehouse: Warehouse, capture: Capture, unit: str, given: dict[str, A
     return {run: (round(start), round(stop)) for run, start, stop in rows}
 
 
-def _runs(warehouse: Warehouse, capture: Capture) -> dict[int, tuple[int, str, str]]:
+def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str]]:
     """Of each run its dump, its name and what is known of it as JSON."""
     query = """
         SELECT r.run_index, r.dump_index, r.name, r.method, r.phase, r.iteration, r.bundled_input_index
@@ -153,7 +153,7 @@ def _runs(warehouse: Warehouse, capture: Capture) -> dict[int, tuple[int, str, s
     return found
 
 
-def _events(warehouse: Warehouse, capture: Capture) -> dict[int, tuple[str, str]]:
+def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
     """Of each signature its name and category, and what is known of it, as JSON without braces."""
     query = """
         SELECT s.signature_index, s.label, s.kind, s.name, s.family, s.chain_index, s.instruction_id,

@@ -17,13 +17,13 @@ from etq.export.rows import about, arguments, encoded, stated, unit_of
 from etq.version import VERSION
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # What a benchmark is called, by the format of its captures.
 BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch_trace": "PyTorch"}
 
 
-def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def hud(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the list. Raises `QueryError` where there is nothing to tell."""
     schedule = {name: value for name, value in given.items() if name != "by"}
     query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{arguments(schedule)}) AS m"
@@ -51,7 +51,7 @@ def hud(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterat
     yield "\n]\n"
 
 
-def _subject(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
+def _subject(warehouse: Answers, capture: Capture) -> dict[str, Any]:
     """What was measured, by the labels of its capture."""
     known = about(warehouse, capture)
     labels: dict[str, str] = known.pop("labels", {})
@@ -84,7 +84,7 @@ def _metric(name: str, samples: list[float], unit: str | None, extra: dict[str, 
     }
 
 
-def _backends(warehouse: Warehouse, capture: Capture) -> str | None:
+def _backends(warehouse: Answers, capture: Capture) -> str | None:
     """The delegates of its program, where a record tells them."""
     query = """
         SELECT string_agg(DISTINCT d.backend, '+' ORDER BY d.backend)

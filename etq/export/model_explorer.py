@@ -13,7 +13,7 @@ from etq.errors import QueryError
 from etq.export.rows import arguments, encoded
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 GRAPH: Final = "graph"
 EDGE: Final = "edge_dialect_exported_program"
@@ -25,7 +25,7 @@ GRADIENT: Final = [
 ]
 
 
-def model_explorer(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def model_explorer(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the node data: own time of each node in an execute, on average.
 
     Raises `QueryError` where no record is linked, no node has a time, or several methods ran and none is said.

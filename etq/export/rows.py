@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # Rows at a time: what of a capture is held in Python at once.
 AT_ONCE: Final = 65536
@@ -20,7 +20,7 @@ LONGEST: Final = 9.2e18
 LANES: Final = 8
 
 
-def blocks(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """A query's rows, some at a time and in order. They stream: nothing else may be asked until the last is read."""
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
@@ -70,7 +70,7 @@ def microseconds(nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
-def about(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
+def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
     """What a file should say of the capture it came from: name, hash, time scale, when, labels."""
     _, [(scale, moment)] = warehouse.rows(
         "SELECT c.time_scale, c.captured_at FROM captures AS c WHERE c.capture_id = $id", id=capture.capture_id
@@ -84,7 +84,7 @@ def about(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
     return stated({**found, "captured_at": moment and moment.isoformat(), "labels": labels or None})
 
 
-def unit_of(warehouse: Warehouse, capture: Capture) -> str:
+def unit_of(warehouse: Answers, capture: Capture) -> str:
     """The unit to ask times in: nanoseconds, or cycles where ticks are cycles."""
     return "cycles" if about(warehouse, capture)["time_scale"] == "cycles" else "ns"
 

@@ -18,14 +18,14 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 UNITS: Final = {"ns": "nanoseconds", "cycles": "none"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "kind", "parent_run_index", "parent_index")
 
 
-def speedscope(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def speedscope(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the file. Raises `QueryError` where no event has a time."""
     unit = unit_of(warehouse, capture)
     query = f"""
@@ -151,7 +151,7 @@ class _Profiles:
         self._profiles = {}
 
 
-def _runs(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
+def _runs(warehouse: Answers, capture: Capture) -> dict[int, str]:
     query = "SELECT r.run_index, r.name, r.iteration, r.method FROM runs AS r WHERE r.capture_id = $id"
     rows = warehouse.rows(query, id=capture.capture_id)[1]
     return {
@@ -160,7 +160,7 @@ def _runs(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
     }
 
 
-def _frames(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
     """A frame a signature, in the order of these: with the line of the model's source, where a record tells it."""
     query = """
         SELECT s.signature_index, s.label, s.family, s.kind, o.module_path, o.source_file, o.source_line

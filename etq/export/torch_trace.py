@@ -1,6 +1,6 @@
 """A capture of a PyTorch Profiler trace as a trace again: what of it is stored, as Kineto writes it.
 
-Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace_json` reads them. Events
+Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace.scanner` reads them. Events
 stand in the file's order, with its processes, threads and clock. What etq doesn't store is not in it: flows, instants
 but `[memory]`, counters, metadata but names, and arguments that no view reads (Record function id, Ev Idx, ...).
 """
@@ -16,7 +16,7 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # Arguments of all events, of ops (JSON as it was written), and of what a device ran, by column.
 OF_EVENTS: Final = {
@@ -61,7 +61,7 @@ PROPERTIES: Final = {
 }
 
 
-def torch_trace(warehouse: Warehouse, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def torch_trace(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
     """The text of the trace. With options that choose among steps, it has the events of these alone."""
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
@@ -147,20 +147,20 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
         yield f'{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"args":{args}}}'
 
 
-def _names(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
+def _names(warehouse: Answers, capture: Capture) -> dict[int, str]:
     """Of each signature its category and name as JSON."""
     query = "SELECT s.signature_index, s.category, s.label FROM signatures AS s WHERE s.capture_id = $id"
     rows = warehouse.rows(query, id=capture.capture_id)[1]
     return {index: f'"cat":{encoded(category or "")},"name":{encoded(name)},' for index, category, name in rows}
 
 
-def _threads(warehouse: Warehouse, capture: Capture) -> dict[int, str]:
+def _threads(warehouse: Answers, capture: Capture) -> dict[int, str]:
     query = "SELECT t.thread_index, t.process, t.thread FROM threads AS t WHERE t.capture_id = $id"
     rows = warehouse.rows(query, id=capture.capture_id)[1]
     return {index: f'"pid":{_as_written(pid)},"tid":{_as_written(tid)},' for index, pid, tid in rows}
 
 
-def _thread_names(warehouse: Warehouse, capture: Capture) -> list[str]:
+def _thread_names(warehouse: Answers, capture: Capture) -> list[str]:
     query = """
         SELECT t.process, t.thread, t.process_name, t.thread_name
         FROM threads AS t WHERE t.capture_id = $id ORDER BY t.thread_index
@@ -182,7 +182,7 @@ def _as_written(name: str) -> str:
     return name if is_number else encoded(name)
 
 
-def _properties(warehouse: Warehouse, capture: Capture) -> list[dict[str, Any]]:
+def _properties(warehouse: Answers, capture: Capture) -> list[dict[str, Any]]:
     query = f"""
         SELECT {", ".join(f"d.{name}" for name in PROPERTIES)}
         FROM trace_devices AS d WHERE d.capture_id = $id ORDER BY d.device

@@ -8,14 +8,13 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from etq.inspector import frames
+from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale
 
 if TYPE_CHECKING:
     import duckdb
     import pandas
 
-# Given the metadata that a delegate logged of an event, one for each run, the columns to show.
-MetadataParser = Callable[[list[Any]], Any]
 # Given an event's name and a time in ticks, the time in the unit to show.
 TimeScaleConverter = Callable[[int | str, int | float], int | float]
 
@@ -180,7 +179,7 @@ class Event:
 
     def to_dataframe(self, _units: str = "") -> pandas.DataFrame:
         """The event as a DataFrame of one row. Raises `EtqError` where pandas is missing."""
-        return frames.frame_of(frames.columns_of_events([self]), _units)
+        return frames.frame_of(frames.columns_of([self._row()]), _units)
 
     def asdict(self, _units: str = "") -> dict[str, Any]:
         """The event as columns of one row: what is a list, or may be one, within a list of one."""
@@ -230,7 +229,7 @@ class EventBlock:
 
     def to_dataframe(self, include_units: bool = False, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
         """One row an event, as `Inspector.to_dataframe` has them. Raises `EtqError` where pandas is missing."""
-        columns = frames.columns_of_events(self.events)
+        columns = frames.columns_of([event._row() for event in self.events])
         columns = {"event_block_name": [self.name] * len(self.events), **columns}
         frame = frames.frame_of(columns, f" ({self.target_time_scale.value})" if include_units else "")
         if include_delegate_debug_data:

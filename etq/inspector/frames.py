@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError, printable_lines
@@ -12,7 +12,6 @@ from etq.inspector.grid import fancy_grid
 if TYPE_CHECKING:
     import pandas
 
-    from etq.inspector.events import Event, MetadataParser
 
 STATISTICS: Final = ("p10", "p50", "p90", "avg", "min", "max")
 COLUMNS: Final = (
@@ -24,6 +23,8 @@ _OF_TEXT: Final = ("event_block_name", "event_name")
 _MOST_OPS: Final = 4
 
 Columns = Mapping[str, list[Any]]
+# Given the metadata that a delegate logged of an event, one for each run, the columns to show.
+MetadataParser = Callable[[list[Any]], Any]
 
 
 def import_pandas() -> Any:
@@ -48,9 +49,8 @@ def parsed_metadata(logged: list[Any], is_delegated: bool | None, parser: Metada
     return parser(logged) if parser is not None and is_delegated else logged
 
 
-def columns_of_events(events: Iterable[Event]) -> Columns:
-    """The columns of events, a list each, in the order of the events."""
-    rows = [event._row() for event in events]
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """Rows of events as columns, a list each."""
     return {name: [row[name] for row in rows] for name in COLUMNS}
 
 

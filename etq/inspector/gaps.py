@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from etq.comparators import NumericalComparatorBase
 from etq.errors import EtqError
+from etq.inspector.comparators import NumericalComparatorBase
 from etq.inspector.frames import import_pandas
-from etq.reference import EDGE, EXPORTED, reference_values
-from etq.warehouse import Capture, Warehouse, open
+from etq.torch.reference import EDGE, EXPORTED, reference_values
+from etq.warehouse.warehouse import Capture, Warehouse, open
 
 if TYPE_CHECKING:
     import pandas

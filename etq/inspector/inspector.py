@@ -11,16 +11,17 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.inspector import frames, references, rows, symbols, values
-from etq.inspector.events import Event, EventBlock, LoadedBlock, MetadataParser, PerfData, TimeScaleConverter
+from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
+from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
-from etq.looking import look_at
-from etq.sources import source_of
+from etq.storage.sources import source_of
+from etq.warehouse.ephemeral import look_at
 
 if TYPE_CHECKING:
     import pandas
 
-    from etq.comparators import NumericalComparatorBase
+    from etq.inspector.comparators import NumericalComparatorBase
     from etq.inspector.gaps import Gaps
 
 # Findings that make answers differ from what one may take them for; the others are told by `findings` alone.
@@ -361,7 +362,7 @@ def _asked(
 
 def _first_dump(dump: Any) -> Any:
     """The first of several dumps in a file, as that is all that the Inspector reads; the file where there is one."""
-    from etq.ingest.dumps import find_dumps, is_etdump
+    from etq.ingest.etdump.containers import find_dumps, is_etdump
 
     content = source_of(dump).content
     if not is_etdump(content):
@@ -373,7 +374,7 @@ def _first_dump(dump: Any) -> Any:
 def _columns_of_blocks(blocks: list[EventBlock]) -> frames.Columns:
     events = [event for block in blocks for event in block.events]
     names = [block.name for block in blocks for _ in block.events]
-    return {"event_block_name": names, **frames.columns_of_events(events)}
+    return {"event_block_name": names, **frames.columns_of([event._row() for event in events])}
 
 
 def _has_module(event: Event, name: str) -> bool:

@@ -13,7 +13,7 @@ from etq.inspector.events import Statistics
 
 if TYPE_CHECKING:
     from etq.inspector.events import TimeScaleConverter
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 Integers = npt.NDArray[np.integer[Any]]
 # An event's block, its slot in it, and which of its occurrences in a run.

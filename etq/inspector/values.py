@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from etq.ingest.debug_buffer import tensor_at
+from etq.ingest.etdump.debug_buffer import tensor_at
 
 if TYPE_CHECKING:
     from etq.inspector.rows import Asked, Key

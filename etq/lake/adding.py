@@ -13,8 +13,8 @@ from etq.lake import log
 from etq.lake.log import Segment, State, TakenError
 from etq.lake.reading import connect
 from etq.lake.segments import KINDS, parts, rewrite, take_back, write
-from etq.merging import longer_names
-from etq.warehouse import Warehouse, open
+from etq.maintenance.merge import longer_names
+from etq.warehouse.warehouse import Warehouse, open
 
 
 @dataclass(frozen=True)

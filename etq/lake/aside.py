@@ -14,16 +14,16 @@ from pathlib import Path
 
 import duckdb
 
-from etq.batches import File, Links, store_many
+from etq.annotations.discovery import found_about
 from etq.errors import EtqError
-from etq.found_labels import found_about
 from etq.lake import log
 from etq.lake.log import Segment
 from etq.lake.reading import files
 from etq.lake.segments import MOST_CONTENTS, parts, write
-from etq.sources import Source
-from etq.storing import Options, in_little_memory
-from etq.warehouse import Warehouse, open
+from etq.storage.bulk import File, Links, store_many
+from etq.storage.capture import Options, in_little_memory
+from etq.storage.sources import Source
+from etq.warehouse.warehouse import Warehouse, open
 
 
 @dataclass(frozen=True)

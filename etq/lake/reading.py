@@ -8,8 +8,9 @@ from pathlib import Path
 
 import duckdb
 
-from etq import catalog, schema
+from etq import catalog
 from etq.catalog import quoted
+from etq.database import schema
 from etq.errors import WarehouseError, message_of
 from etq.lake import log
 from etq.lake.log import State

@@ -17,7 +17,7 @@ from etq.lake.aside import Written
 from etq.lake.log import Segment, TakenError
 from etq.lake.reading import files
 from etq.lake.segments import remove, rename, rewrite
-from etq.naming import names_for
+from etq.storage.naming import names_for
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from etq.plot.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 _NAMES: Final = {
     "ops": "c.op || coalesce(' in ' || nullif(c.module_path, ''), '') || coalesce(' @' || c.instruction_id, '')",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # Told apart by people who don't see red or green, too: M. Okabe and K. Ito, Color Universal Design, 2008.
 BLUE: Final = "#0072B2"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 __all__ = ["page_of", "trends_page_of", "write", "write_trends"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from etq.analysis.runs import check_method, left_out
 from etq.report.columns import Table, ask
-from etq.runs import check_method, left_out
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.comparing import Comparison
+from etq.analysis.comparison import Comparison
 from etq.report.columns import Table, table
 from etq.report.page import Report, Section
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 # What may be asked of a comparison, as in `compare_ops`.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced")

@@ -10,7 +10,7 @@ from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
 
 if TYPE_CHECKING:
-    from etq.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # What a file's warehouse in memory must have for all that is asked here.
 VIEWS: Final = (

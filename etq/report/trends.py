@@ -9,7 +9,7 @@ from etq.report.columns import Table, ask
 from etq.report.page import Report, Section
 
 if TYPE_CHECKING:
-    from etq.warehouse import Warehouse
+    from etq.warehouse.warehouse import Warehouse
 
 # What may be asked of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")

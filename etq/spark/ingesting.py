@@ -16,18 +16,18 @@ from urllib.parse import unquote
 
 import msgspec
 
+from etq.annotations.discovery import labels_of_git
+from etq.annotations.labels import check_labels
 from etq.errors import EtqError, WarehouseError
-from etq.found_labels import labels_of_git
-from etq.labels import check_labels
 from etq.lake import adding, aside, log
 from etq.lake.aside import Known, Order, Refused, Result, Written
 from etq.lake.log import Segment
 from etq.lake.segments import remove_of_prefix
 from etq.lake.taking import take
-from etq.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
 from etq.spark.session import failures, message
-from etq.storing import Options
-from etq.warehouse import Warehouse
+from etq.storage.capture import Options
+from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
+from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from etq.warehouse import TimeScale
+    from etq.choices import TimeScale
 
 # A task's files are as many as make a good segment, fewer where there are more cores; a batch of them fits in memory.
 _SETTINGS: Final = {

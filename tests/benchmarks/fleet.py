@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import etq
-from etq.rollups import fill_rollups
+from etq.database.rollups import fill_rollups
 from tests.benchmarks.make_dump import EVENTS_PER_RUN
 from tests.benchmarks.make_fleet import CAPTURES_OF_COMMIT, PLANTED, RUNS
 

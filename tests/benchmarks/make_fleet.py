@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import etq
-from etq.rollups import fill_rollups
+from etq.database.rollups import fill_rollups
 from tests.benchmarks.make_dump import EVENTS_PER_RUN, around, write
 from tests.statistics.fleet import Floats, fleet_of
 

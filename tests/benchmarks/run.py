@@ -31,7 +31,7 @@ INSPECTOR_CLI = ["-m", "executorch.devtools.inspector.inspector_cli", "--etdump_
 DECODE = """
 import mmap, sys, time
 import pyarrow.compute
-from etq.ingest.etdump import read_etdump
+from etq.ingest.etdump.reader import read_etdump
 with open(sys.argv[1], "rb") as file:
     data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 events, start = 0, time.perf_counter()
@@ -45,7 +45,7 @@ RECORD = """
 import mmap, sys, time
 import pyarrow.compute
 import etq
-from etq.ingest.etrecord import read_etrecord
+from etq.ingest.etrecord.reader import read_etrecord
 with open(sys.argv[1], "rb") as file:
     data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 nodes, start = 0, time.perf_counter()
@@ -64,7 +64,7 @@ with etq.open() as warehouse:
 FLEET = """
 import pathlib, sys, time
 import etq
-from etq.ingest.captures import read_capture
+from etq.ingest.registry import read_capture
 files = sorted(pathlib.Path(sys.argv[1]).iterdir())
 start = time.perf_counter()
 for path in files[:500]:
@@ -94,8 +94,8 @@ print(time.perf_counter() - start)
 
 AVERAGES = """
 import sys, time
-import duckdb, pyarrow, etq.storing, etq.ingest.torch_trace
-from etq.looking import look_at
+import duckdb, pyarrow, etq.storage.capture, etq.ingest.trace.reader
+from etq.warehouse.ephemeral import look_at
 start = time.perf_counter()
 warehouse, capture = look_at(sys.argv[1], ["key_averages"])
 warehouse.rows("FROM key_averages($capture)", capture=capture)

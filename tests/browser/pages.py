@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import etq.report
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver

@@ -12,7 +12,7 @@ import pytest
 
 import etq
 import etq.report
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, drawn, near, opened
 from tests.browser.test_hostile import HOSTILE, check
 from tests.builders import dump, execute, kernel, operator_call, run

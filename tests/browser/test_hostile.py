@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, opened, written
 from tests.builders import dump, execute, framework, kernel, operator_call, run
 from tests.trace_builders import event, trace

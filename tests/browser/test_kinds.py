@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_trace import make_trace
 from tests.browser.pages import complaints, drawn, opened, written
 from tests.conftest import CAPTURES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
 from tests.conftest import CAPTURES
 from tests.typical import are_typical

@@ -9,7 +9,7 @@ import pytest
 
 import etq
 import etq.report
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_fleet import DEVICES, make
 from tests.browser.pages import cells, complaints, drawn, number, opened
 from tests.browser.test_hostile import HOSTILE, check

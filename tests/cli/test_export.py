@@ -19,7 +19,7 @@ import etq
 from etq import catalog
 from etq.catalog import quoted
 from etq.export import FORMATS
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
@@ -216,7 +216,7 @@ OF_CAPTURES = [
 @pytest.mark.parametrize("view", OF_CAPTURES)
 def test_any_view_as_arrow_and_parquet(view: str, stored: Warehouse, tmp_path: Path) -> None:
     """The same rows come back, in types that readers know: one view alone has whole numbers too wide for 64 bits."""
-    from etq.output import write
+    from etq.render.table import write
 
     trace = {"step_breakdown", "average_step", "module_tree", "memory_timeline", "trace_memory_stats"}
     query = f"FROM {view}('{'trace' if view in trace else 'old' if view.startswith('prof_result') else 'run'}')"

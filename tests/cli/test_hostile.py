@@ -16,8 +16,8 @@ import pytest
 
 import etq
 from etq.errors import FormatError, printable
-from etq.terminal import STYLES as LOOKS
-from etq.warehouse import Warehouse
+from etq.render.terminal import STYLES as LOOKS
+from etq.warehouse.warehouse import Warehouse
 from tests import hostile
 from tests.conftest import CAPTURES
 

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
-from etq import plan
+from etq.analysis import ab_plan as plan
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 
@@ -379,8 +379,6 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, etq.plan; print([name for name in ('duckdb', 'numpy', 'pyarrow', 'click') if name in sys.modules])"
-    )
+    code = "import sys, etq.analysis.ab_plan; print([name for name in ('duckdb', 'numpy', 'pyarrow', 'click') if name in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.terminal import PLAIN, Look, bar
+from etq.render.terminal import PLAIN, Look, bar
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
 from tests.conftest import CAPTURES

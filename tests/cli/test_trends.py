@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq.cli import main
-from etq.terminal import BARS, WIDTH, Look, sparkline
+from etq.render.terminal import BARS, WIDTH, Look, sparkline
 from tests.sql.test_trends import capture
 
 

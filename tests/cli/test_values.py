@@ -84,7 +84,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_a_reference_needs_torch(tmp_path: Path) -> None:
-    pytest.importorskip("etq.reference")
+    pytest.importorskip("etq.torch.reference")
     try:
         import torch  # noqa: F401
     except ImportError:

@@ -17,14 +17,14 @@ import etq
 from etq import catalog
 from etq.errors import EtqError, FormatError
 from etq.ingest.arrow import Later
-from etq.ingest.captures import read_capture
-from etq.ingest.debug_buffer import with_elements
-from etq.ingest.etrecord import read_etrecord
-from etq.ingest.metrics import read_metrics
-from etq.ingest.program import read_program
-from etq.ingest.sidecar import read_sidecar
-from etq.looking import look_at
-from etq.warehouse import Capture, Warehouse
+from etq.ingest.etdump.debug_buffer import with_elements
+from etq.ingest.etrecord.reader import read_etrecord
+from etq.ingest.metrics.reader import read_metrics
+from etq.ingest.metrics.sidecar import read_sidecar
+from etq.ingest.program.reader import read_program
+from etq.ingest.registry import read_capture
+from etq.warehouse.ephemeral import look_at
+from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.fuzz.inputs import Input
 from tests.fuzz.originals import Original

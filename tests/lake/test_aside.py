@@ -14,8 +14,8 @@ from etq.lake.aside import Known, Order, Refused, Written, write_aside
 from etq.lake.log import Segment
 from etq.lake.segments import remove_of_prefix
 from etq.lake.taking import take
-from etq.storing import Options
-from etq.warehouse import Warehouse
+from etq.storage.capture import Options
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
 

@@ -21,7 +21,7 @@ from etq import catalog
 from etq.errors import WarehouseError
 from etq.lake import Added, add, check, compact, export, is_lake, log
 from etq.lake.log import Segment, State, TakenError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 NEW_KEYS = {"capture_id", "record_id", "program_id"}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from etq import catalog
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.pairs import dumps, json_traces
 
 TOLERANCE: Final = 1e-9

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.pairs import dumps

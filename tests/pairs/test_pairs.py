@@ -16,7 +16,7 @@ import pytest
 
 import etq
 from etq import catalog, report
-from etq.looking import look_at
+from etq.warehouse.ephemeral import look_at
 from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences

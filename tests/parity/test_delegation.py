@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
 from tests.device_times import check, rows_of
 from tests.trace_reference import load, reference

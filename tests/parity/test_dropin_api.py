@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import etq
-from etq import EtqError, comparators, inspector
-from etq.inspector import Inspector
+from etq import EtqError, inspector
+from etq.inspector import Inspector, comparators
 from tests.conftest import CAPTURES
 from tests.parity.record_api import class_api, parameters
 

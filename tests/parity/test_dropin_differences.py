@@ -16,7 +16,7 @@ import pytest
 
 from etq import EtqError, FormatError
 from etq.inspector import Event, Inspector, frames
-from etq.looking import look_at
+from etq.warehouse.ephemeral import look_at
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, recorded

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from etq import EtqError, Inspector
-from etq.comparators import MSEComparator, NumericalComparatorBase
+from etq.inspector.comparators import MSEComparator, NumericalComparatorBase
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

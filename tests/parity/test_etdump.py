@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etq.looking import look_at
+from etq.warehouse.ephemeral import look_at
 from tests.parity import oracle
 
 NAMES = oracle.names("etdump")

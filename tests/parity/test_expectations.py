@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegated, dump, run
 from tests.trace_builders import event, memory, trace
 

@@ -14,7 +14,7 @@ import pytest
 
 import etq
 from etq.export import parts
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names

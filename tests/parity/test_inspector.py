@@ -13,8 +13,8 @@ import pytest
 
 import etq
 from etq import FormatError
-from etq.looking import look_at
-from etq.warehouse import TimeScale
+from etq.choices import TimeScale
+from etq.warehouse.ephemeral import look_at
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests import trace_reference
 from tests.conftest import CAPTURES
 

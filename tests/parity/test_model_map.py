@@ -7,7 +7,7 @@ import json
 import pytest
 
 from etq.errors import QueryError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 

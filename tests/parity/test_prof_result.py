@@ -11,8 +11,8 @@ import pytest
 
 import etq
 from etq import FormatError
-from etq.looking import look_at
-from etq.warehouse import Warehouse
+from etq.warehouse.ephemeral import look_at
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from etq.looking import look_at_program
-from etq.warehouse import Warehouse
+from etq.warehouse.ephemeral import look_at_program
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

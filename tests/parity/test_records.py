@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from etq import EtqError, FormatError
-from etq.reference import EDGE, EXPORTED, reference_values
+from etq.torch.reference import EDGE, EXPORTED, reference_values
 from tests.conftest import CAPTURES
 
 torch = pytest.importorskip("torch", reason="running a program needs torch")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 
 FOLDER = "captures/torch/gpu"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from etq.warehouse import Capture, Warehouse
+from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 

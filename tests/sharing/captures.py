@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 
 # What is in each table for each capture: one row of captures, and for each of its runs two events.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from etq import connecting, warehouse
+from etq.database import connection as connecting
+from etq.warehouse import warehouse
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ def killed_once(path: Path, first: int, delay: float) -> set[int]:
     """The captures that a process told of that ingests from a number on, and is killed after a time."""
     context = multiprocessing.get_context("forkserver")
     # What reads files is imported once, not by each process that is killed.
-    context.set_forkserver_preload(["etq.storing", "etq.warehouse", "tests.sharing.captures"])
+    context.set_forkserver_preload(["etq.storage.capture", "etq.warehouse.warehouse", "tests.sharing.captures"])
     told, telling = context.Pipe(duplex=False)
     process = context.Process(target=captures.ingest_until_killed, args=(str(path), first, telling))
     process.start()

@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 import etq
-from etq import storing
 from etq.errors import EtqError, FormatError, WarehouseError
-from etq.sources import SMALL, source_of
+from etq.storage import capture as storing
+from etq.storage.sources import SMALL, source_of
 from tests.sharing import captures
 from tests.sharing.test_many_at_once import ROOT
 

@@ -14,7 +14,7 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
-from etq.merging import merge
+from etq.maintenance.merge import merge
 from tests.sharing import captures
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"

@@ -25,7 +25,7 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 OLDER = Path(__file__).parent / "older"

@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 import etq
-from etq import sandbox
 from etq.errors import QueryError, WarehouseError
+from etq.sandbox import client as sandbox
 from tests.cli.test_cli import etq_says
 from tests.sharing import captures
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import etq
-from etq.rollups import fill_rollups
-from etq.warehouse import Warehouse
+from etq.database.rollups import fill_rollups
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 START = datetime(2026, 1, 1)

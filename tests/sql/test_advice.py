@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     DebugEvent,
     Event,

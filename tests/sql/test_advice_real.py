@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sql.test_advice import said
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.planting import rows_of, rules

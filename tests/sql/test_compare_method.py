@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sql.method import Sides, common_of, several, single
 

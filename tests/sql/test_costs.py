@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import etq
-from etq.output import _csv as as_csv
-from etq.warehouse import Warehouse
+from etq.render.table import _csv as as_csv
+from etq.warehouse.warehouse import Warehouse
 from tests.records import Node, node, record, tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from etq.errors import QueryError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     ProfileEvent,
     delegate_call,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     ProfileEvent,
     Run,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event
 from tests.traces import Traces
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     DebugEvent,
     Run,

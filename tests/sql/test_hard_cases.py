@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     ProfileEvent,
     delegate_call,

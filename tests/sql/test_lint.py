@@ -12,7 +12,7 @@ from sqlglot import exp
 import etq
 from etq import catalog
 from etq.catalog import SqlObject
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 
 OBJECTS = list(catalog.objects().values())
 PUBLIC = list(catalog.public_objects())

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import etq
 from etq.cli import main
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse

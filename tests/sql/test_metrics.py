@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
 

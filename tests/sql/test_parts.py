@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import history

@@ -10,9 +10,9 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.choices import PHASES
 from etq.errors import QueryError
-from etq.warehouse import Warehouse
-from etq.words import PHASES
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import GENERATION, log

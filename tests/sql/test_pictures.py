@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.test_views import assert_error, assert_query

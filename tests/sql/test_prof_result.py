@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import etq
-from etq.output import _csv as as_csv
+from etq.render.table import _csv as as_csv
 from tests.builders import dump
 from tests.builders import execute as dumped_execute
 from tests.builders import run as dumped_run

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import etq
-from etq.output import _csv as as_csv
-from etq.warehouse import Warehouse
+from etq.render.table import _csv as as_csv
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.program_builders import (
     delegate,

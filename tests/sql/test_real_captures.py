@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 import etq
-from etq._views import table_macros
-from etq.warehouse import Warehouse
+from etq.warehouse.views import table_macros
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 NAMES = sorted(path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name != "malformed")
@@ -166,7 +166,7 @@ def test_tracing_is_most_of_the_mlps_time(all_captures: Warehouse) -> None:
 
 
 def test_json_of_a_view_is_json(all_captures: Warehouse) -> None:
-    from etq.output import _json
+    from etq.render.table import _json
 
     relation = all_captures.op_totals("mlp_xnn_100runs")
     rows = json.loads(_json(relation.columns, relation.fetchall(), False))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sql.test_real_captures import NAMES, executes
@@ -280,7 +280,7 @@ def test_phases_have_rows_of_their_own(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="run")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
     warehouse.connection.execute("UPDATE runs SET phase = CASE WHEN run_index < 30 THEN 'prefill' ELSE 'decode' END")
-    etq.rollups.fill_rollups(warehouse.connection, capture.capture_id)
+    etq.database.rollups.fill_rollups(warehouse.connection, capture.capture_id)
     for phase in (None, "prefill", "decode"):
         assert check_ops(warehouse, "run", phase) == 25
         assert check_modules(warehouse, "run", phase) > 10

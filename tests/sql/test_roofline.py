@@ -9,7 +9,7 @@ import pytest
 
 import etq
 from etq.errors import QueryError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.parity.test_records import lab  # noqa: F401 - a fixture: all captures that have a record, linked to it

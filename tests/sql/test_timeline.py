@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import etq
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
 from tests.empty import empty_warehouse
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces

@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.trace_corpus import SHAPES, Style
 from tests.trace_reference import load

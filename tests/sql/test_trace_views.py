@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces

@@ -9,7 +9,7 @@ import pytest
 
 import etq
 from etq.errors import EtqError, QueryError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 

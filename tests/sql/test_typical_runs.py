@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import etq
 from etq.cli import main
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, dump, execute, kernel, run
 from tests.empty import empty_warehouse
 from tests.sql.test_views import assert_query

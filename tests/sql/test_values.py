@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from etq import EtqError
-from etq.warehouse import Capture, Warehouse
+from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
 

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 import etq
-from etq.output import _csv as as_csv
-from etq.warehouse import Warehouse
+from etq.render.table import _csv as as_csv
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     AllocationEvent,
     ProfileEvent,

@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import etq
-from etq import batches, catalog
+from etq import catalog
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
-from etq.sources import Source
-from etq.storing import Options, store
-from etq.warehouse import Capture, Warehouse
+from etq.storage import bulk as batches
+from etq.storage.capture import Options, store
+from etq.storage.sources import Source
+from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etq.ingest import debug_buffer
-from etq.ingest.debug_buffer import tensor_at, with_elements
-from etq.ingest.etdump_schema import SCALAR_TYPES
+from etq.ingest.etdump import debug_buffer
+from etq.ingest.etdump.debug_buffer import tensor_at, with_elements
+from etq.ingest.etdump.schema import SCALAR_TYPES
 
 # What torch 2.13 makes of each byte as float8, of 256 pairs of bytes as bfloat16, of four float16 as complex32:
 # torch.frombuffer(…, dtype=torch.uint8).view(dtype).float()

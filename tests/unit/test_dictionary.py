@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from etq.ingest import dictionary
 from etq.ingest.dictionary import encode_rows, encode_strings
-from etq.ingest.flatbuffer import Buffer, Spans
+from etq.ingest.flatbuffers.reader import Buffer, Spans
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 ANYTHING = st.text(max_size=20) | st.sampled_from(["", "a", "a\0", "a" * 300, "é" * 150, "b" * 13, "b" * 12])
@@ -59,7 +59,7 @@ def test_pandas_is_left_alone(count: int) -> None:
     """It is installed here, and takes longer to import than a million events to read."""
     code = f"""
 import sys
-from etq.ingest.etdump import read_etdump
+from etq.ingest.etdump.reader import read_etdump
 from tests.builders import dump, kernel, run
 tables = list(read_etdump(dump(run("Execute", *(kernel("add", at, at + 1) for at in range({count})))), "made"))
 assert sum(rows.num_rows for table, rows in tables if table == "event_ticks") == {count}

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import EtqError, FormatError
-from etq.ingest import run_groups
-from etq.ingest.etdump import read_etdump
-from etq.ingest.etdump_schema import VALUE_KINDS
+from etq.ingest.etdump import run_groups
+from etq.ingest.etdump.reader import read_etdump
+from etq.ingest.etdump.schema import VALUE_KINDS
 from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
 from tests.builders import run as a_run

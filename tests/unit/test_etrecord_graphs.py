@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
 from tests.unit.test_etrecord_reader import (
     EDGE,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.empty import empty_warehouse
 from tests.unit.test_etrecord_reader import (
     EDGE,

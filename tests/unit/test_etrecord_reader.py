@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from etq import FormatError
-from etq.ingest.etrecord import read_etrecord
-from etq.warehouse import Warehouse
+from etq.ingest.etrecord.reader import read_etrecord
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 EDGE = "edge_dialect_exported_program/forward"

@@ -8,7 +8,7 @@ import pytest
 
 import etq
 from etq.errors import QueryError
-from etq.ingest.metrics import read_metrics
+from etq.ingest.metrics.reader import read_metrics
 from tests.builders import dump, execute, run
 from tests.conftest import CAPTURES
 from tests.sql.test_views import TWO_OPERATORS

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
+from etq.annotations.discovery import labels_of_git, labels_of_path
 from etq.errors import EtqError, FormatError
-from etq.found_labels import labels_of_git, labels_of_path
-from etq.ingest.sidecar import read_sidecar
-from etq.warehouse import Warehouse
+from etq.ingest.metrics.sidecar import read_sidecar
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 MLP = (CAPTURES / "mlp/mlp.etdp").read_bytes()

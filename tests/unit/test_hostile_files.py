@@ -21,8 +21,8 @@ import pytest
 import etq
 from etq.errors import FormatError
 from etq.ingest import dictionary
-from etq.ingest.flatbuffer import string_views
-from etq.warehouse import Warehouse
+from etq.ingest.flatbuffers.reader import string_views
+from etq.warehouse.warehouse import Warehouse
 from tests import prof_result_builders, program_builders
 from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, kernel, run
 from tests.fuzz import checks
@@ -237,7 +237,7 @@ def test_paths_in_records_are_names_alone(
 
 def test_a_type_of_a_tensor_beyond_all_bytes_has_none() -> None:
     """Sizes that multiply to more than 64 bits hold."""
-    from etq.ingest.debug_buffer import tensor_at
+    from etq.ingest.etdump.debug_buffer import tensor_at
 
     assert tensor_at(bytes(64), "float32", [2**40, 2**40], [1, 1], 0) is None
     assert tensor_at(bytes(64), "uint8", [2**63 - 1] * 64, [], 0) is None

@@ -12,9 +12,10 @@ import duckdb
 import pytest
 
 import etq
-from etq import catalog, house
+from etq import catalog
 from etq.errors import QueryError, WarehouseError
-from etq.warehouse import Warehouse
+from etq.maintenance import compaction, retention
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import MLP, ONE, TWO, contents
 
@@ -109,7 +110,7 @@ def test_no_table_of_events_is_forgotten() -> None:
         for table in catalog.tables()
         if table.columns[0].name == "capture_id" and {"event_index"} & {column.name for column in table.columns}
     }
-    assert set(house.EVENT_TABLES) == found
+    assert set(retention.EVENT_TABLES) == found
 
 
 def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
@@ -150,7 +151,7 @@ def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch
         warehouse.ingest(ONE, name="one")
     with etq.open(path, read_only=True) as reader, pytest.raises(WarehouseError, match="can't be compacted"):
         reader.compact()
-    in_place = house._put_in_place
+    in_place = compaction._put_in_place
 
     def after_another(fresh: Path, old: Path, before: os.stat_result) -> None:
         script = "import etq, sys; etq.open(sys.argv[1]).ingest(sys.argv[2], name='two')"
@@ -158,7 +159,7 @@ def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch
         subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "two.etdp")], check=True)
         in_place(fresh, old, before)
 
-    monkeypatch.setattr(house, "_put_in_place", after_another)
+    monkeypatch.setattr(compaction, "_put_in_place", after_another)
     with etq.open(path) as warehouse:
         with pytest.raises(WarehouseError, match="another process wrote to it; it stays as it is"):
             warehouse.compact()
@@ -169,15 +170,15 @@ def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch
 KILLED = """
 import os, signal, sys, threading, time
 import etq
-from etq import house
+from etq.maintenance import compaction
 def end(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 at = sys.argv[2]
-in_place = house._put_in_place
+in_place = compaction._put_in_place
 if at == "written":
-    house._put_in_place = end
+    compaction._put_in_place = end
 if at == "placed":
-    house._put_in_place = lambda *given: (in_place(*given), end())
+    compaction._put_in_place = lambda *given: (in_place(*given), end())
 with etq.open(sys.argv[1]) as warehouse:
     if at.isdigit():
         threading.Timer(int(at) / 1000, end).start()

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from etq import EtqError, comparators
+from etq import EtqError
 from etq.inspector import (
     Event,
     EventBlock,
     Inspector,
     PerfData,
     TimeScale,
+    comparators,
     compare_results,
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,

@@ -10,8 +10,8 @@ import pytest
 
 import etq
 from etq.errors import EtqError, WarehouseError
-from etq.merging import Merged, merge
-from etq.warehouse import Warehouse
+from etq.maintenance.merge import Merged, merge
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import ONE, TWO, contents
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from etq.errors import FormatError
-from etq.ingest.metrics import read_metrics
+from etq.ingest.metrics.reader import read_metrics
 
 # As ExecuTorch's runner of language models logs it (extension/llm/runner/stats.h, print_report).
 GENERATION = {

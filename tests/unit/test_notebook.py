@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import etq
-from etq.handles import Capture
-from etq.notebook import ROWS, bundle_of
-from etq.warehouse import Warehouse
+from etq.database.handles import Capture
+from etq.render.notebook import ROWS, bundle_of, described
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 
@@ -138,38 +138,38 @@ def test_names_are_shown_and_not_obeyed(warehouse: Warehouse) -> None:
     table = Table(shown["text/html"])
     assert table.rows[1][0] == "(unattributed)" and table.rows[2][0] == EVIL.replace("\x1b", "\\x1b")
     assert "\x1b" not in shown["text/html"] + shown["text/plain"]
-    described = Table(capture._repr_html_())
-    assert table.tags | described.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "small"}
-    assert ["labels", "device=<img src=x onerror=alert(1)>"] in described.rows
+    shown_capture = Table(described(capture))
+    assert table.tags | shown_capture.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "small"}
+    assert ["labels", "device=<img src=x onerror=alert(1)>"] in shown_capture.rows
     named = Table(bundle_of(warehouse.sql('SELECT NULL AS "<b>"'))["text/html"])
     assert named.rows == [["<b>"], [""]] and "b" not in named.tags
 
 
 def test_captures_are_shown_as_they_are_now(warehouse: Warehouse, tmp_path: Path) -> None:
     capture = warehouse.ingest(MLP)
-    assert ["labels", ""] in Table(capture._repr_html_()).rows
+    assert ["labels", ""] in Table(described(capture)).rows
     warehouse.label(capture, build="41")
-    assert ["labels", "build=41"] in Table(capture._repr_html_()).rows
-    assert ["labels", "build=41"] in Table(warehouse.capture("mlp_100runs")._repr_html_()).rows
+    assert ["labels", "build=41"] in Table(described(capture)).rows
+    assert ["labels", "build=41"] in Table(described(warehouse.capture("mlp_100runs"))).rows
     [many] = warehouse.ingest_many([MLP])
-    assert isinstance(many, Capture) and ["labels", "build=41"] in Table(many._repr_html_()).rows
+    assert isinstance(many, Capture) and ["labels", "build=41"] in Table(described(many)).rows
     # A copy, and one whose warehouse is closed or gone, tell what they know.
     short = [["capture", "mlp_100runs"], ["sha256", capture.sha256], ["format", "etdump"]]
     copied = pickle.loads(pickle.dumps(capture))
     assert copied == capture and hash(copied) == hash(capture)
-    assert Table(copied._repr_html_()).rows == Table(copy.copy(capture)._repr_html_()).rows == short
+    assert Table(described(copied)).rows == Table(described(copy.copy(capture))).rows == short
     warehouse.remove(capture)
-    assert Table(capture._repr_html_()).rows == short
+    assert Table(described(capture)).rows == short
     warehouse.close()
-    assert Table(many._repr_html_()).rows == short
+    assert Table(described(many)).rows == short
     with etq.open() as other:
         record = other.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         program = other.ingest_program(CAPTURES / "mlp/mlp.pte")
         lost = other.ingest(MLP)
     del other
-    assert Table(lost._repr_html_()).rows == short
-    assert Table(record._repr_html_()).rows == [["record", "mlp"], ["sha256", record.sha256]]
-    assert Table(program._repr_html_()).rows == [["program", "mlp"], ["sha256", program.sha256]]
+    assert Table(described(lost)).rows == short
+    assert Table(described(record)).rows == [["record", "mlp"], ["sha256", record.sha256]]
+    assert Table(described(program)).rows == [["program", "mlp"], ["sha256", program.sha256]]
 
 
 def test_errors_in_data_are_one_line(notebook: Notebook) -> None:
@@ -191,7 +191,7 @@ warehouse = etq.open()
 
 
 def test_elsewhere_nothing_is_imported_or_registered(tmp_path: Path) -> None:
-    script = "import sys, etq; etq.open(); assert not {'IPython', 'etq.notebook'} & set(sys.modules)"
+    script = "import sys, etq; etq.open(); assert not {'IPython', 'etq.render.notebook'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
     # In a terminal IPython shows text, and DuckDB's own.
     cell = "import etq, duckdb; etq.open(); f = get_ipython().display_formatter.mimebundle_formatter"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import etq
 from etq.plot.drawing import BLUE, GREY, RED, shortened
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture as made_capture

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest import prof_result
-from etq.ingest.captures import read_capture
-from etq.ingest.dumps import is_etdump
-from etq.ingest.prof_result_blocks import is_prof_result
+from etq.ingest.etdump.containers import is_etdump
+from etq.ingest.prof_result import reader as prof_result
+from etq.ingest.prof_result.blocks import is_prof_result
+from etq.ingest.registry import read_capture
 from tests.builders import dump, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse

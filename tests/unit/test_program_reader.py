@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest.program import is_program, read_program
+from etq.ingest.program.reader import is_program, read_program
 from tests.conftest import CAPTURES
 from tests.program_builders import (
     DOUBLE_LIST,

@@ -18,7 +18,7 @@ from etq.errors import EtqError
 from etq.report import columns, page
 from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
 
 ROOT = Path(etq.report.__file__).parent

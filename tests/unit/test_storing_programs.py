@@ -8,7 +8,7 @@ import pytest
 
 import etq
 from etq.errors import FormatError, WarehouseError
-from etq.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.program_builders import kernel, method, program, tensor
 from tests.unit.test_warehouse import contents

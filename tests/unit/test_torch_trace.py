@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest import trace_entries, trace_order
-from etq.ingest.torch_trace import read_torch_trace
-from etq.looking import look_at
-from etq.warehouse import Warehouse
+from etq.ingest.trace import nesting as trace_order
+from etq.ingest.trace import types as trace_entries
+from etq.ingest.trace.reader import read_torch_trace
+from etq.warehouse.ephemeral import look_at
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
 REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
@@ -295,6 +296,6 @@ def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> No
     warehouse, without = look_at(paths[0], ["key_averages"])
     asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
     assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
-    other = warehouse.lay_beside(paths[1])
+    other = warehouse.attach_second(paths[1])
     assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
     assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]

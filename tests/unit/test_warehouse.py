@@ -13,11 +13,13 @@ import duckdb
 import pytest
 
 import etq
-from etq import catalog, schema, storing
+from etq import catalog
+from etq.database import schema
+from etq.database.rollups import ROLLUPS
 from etq.errors import FormatError, QueryError, WarehouseError
-from etq.looking import look_at
-from etq.rollups import ROLLUPS
-from etq.warehouse import Warehouse
+from etq.storage import capture as storing
+from etq.warehouse.ephemeral import look_at
+from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -124,7 +126,7 @@ def test_a_damaged_file_leaves_nothing(warehouse: Warehouse, name: str) -> None:
 
 def test_a_file_damaged_at_its_end_leaves_nothing(warehouse: Warehouse) -> None:
     """Rows of its first runs are on their way already when the last one turns out to be damaged."""
-    from etq.ingest import run_groups
+    from etq.ingest.etdump import run_groups
 
     good = dump(*(run("Execute", kernel("add", at, at + 2), execute(at, at + 3)) for at in range(50)))
     bad = good.replace((49).to_bytes(8, "little") + (51).to_bytes(8, "little"), bytes(16))

@@ -1,0 +1,1 @@
+"""Comparisons, plans for measuring, and how metadata of delegates is decoded."""

@@ -1,0 +1,86 @@
+"""Which runs of a capture views put together: their methods, and whether they are typical."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from etq.errors import EtqError
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+
+def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
+    """Refuse a method that no run of a capture ran, and name those that there are."""
+    if method is None:
+        return
+    query = """
+        SELECT DISTINCT r.scope
+        FROM runs AS r
+        JOIN signatures AS s ON s.capture_id = r.capture_id AND s.block_index = r.block_index
+            AND s.name IN ('Method::execute', 'Method::step')
+        WHERE r.capture_id = _capture_id($capture)
+        ORDER BY r.scope
+    """
+    known = [scope for (scope,) in warehouse.rows(query, capture=selector)[1]]
+    if method not in known:
+        raise EtqError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
+
+
+def has_one_method(warehouse: Warehouse, selector: str) -> bool:
+    """Whether all executes of a capture are of one method, so that a column of it need not be shown."""
+    query = """
+        SELECT count(DISTINCT r.scope) <= 1
+        FROM runs AS r
+        JOIN signatures AS s
+            ON s.capture_id = r.capture_id AND s.block_index = r.block_index
+            AND s.name IN ('Method::execute', 'Method::step')
+        WHERE r.capture_id = _capture_id($capture)
+    """
+    return bool(warehouse.rows(query, capture=selector)[1][0][0])
+
+
+# The parameters of `typical_runs` but the unit.
+_CHOOSING: Final = (
+    *("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait"),
+    *("phase", "method"),
+)
+
+
+class LeftOut(NamedTuple):
+    """The runs of a capture that are not typical: how many, and what they would change, in words; how many are slower
+    than the median of typical ones."""
+
+    text: str
+    slower: int
+
+
+def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> LeftOut | None:
+    """The runs that views of typical runs leave out; None where all runs are typical."""
+    query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
+    if not warehouse.rows(query, capture=selector)[1]:
+        return None
+    chosen = {name: given[name] for name in (*_CHOOSING, "unit") if given.get(name) is not None}
+    arguments = "".join(f', "{name}" := ${name}' for name in chosen)
+    query = f"""
+        SELECT
+            sum(t.all_runs)::BIGINT,
+            sum(t.typical)::BIGINT,
+            sum(t.slower)::BIGINT,
+            count(*),
+            any_value(t.typical_execute),
+            any_value(t.all_execute),
+            coalesce(sum(t.other_percent * t.all_execute * t.all_runs) / nullif(sum(t.all_execute * t.all_runs), 0), 0),
+            any_value(t.unit)
+        FROM typical_runs($capture{arguments}) AS t
+    """
+    [(number, typical, slower, blocks, execute, of_all, share, unit)] = warehouse.rows(
+        query, capture=selector, **chosen
+    )[1]
+    if number is None or number == typical:
+        return None
+    text = f"{typical} of {number} runs are typical and counted; the others have {share:.3g} % of the time of all"
+    if blocks == 1 and execute is not None:
+        text += f" (an execute takes {execute:.4g} {unit} on average, with them {of_all:.4g})"
+    return LeftOut(text, slower)

@@ -1,0 +1,1 @@
+"""What users say of captures: labels, metrics, phases."""

@@ -1,0 +1,148 @@
+"""Labels that nobody types: from a pattern over a file's path, from git, from the sidecar beside a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from etq.errors import EtqError, FormatError, displayed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SIDECARS: Final = (".json", ".toml")
+_HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found about a file: labels by key, and the metrics of its sidecar."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    metrics: tuple[pa.RecordBatch, ...] = ()
+
+
+def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Found:
+    """All that is found about a file; the sidecar wins over the pattern, and that over what git said.
+
+    Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
+    """
+    labels = dict(of_git)
+    metrics: list[pa.RecordBatch] = []
+    if pattern is not None:
+        if path is None:
+            raise EtqError("a pattern needs a path, and bytes have none")
+        labels |= labels_of_path(path, pattern)
+    if sidecar and path is not None and (beside := sidecar_of(path)) is not None:
+        from etq.ingest.metrics.sidecar import read_sidecar
+
+        for table, rows in read_sidecar(_bytes(beside), displayed(beside)):
+            if table == "labels":
+                labels |= {row["key"]: row["value"] for row in rows.to_pylist()}
+            else:
+                metrics.append(rows)
+    return Found(labels, tuple(metrics))
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise FormatError(displayed(path), f"can't be read: {what}; sidecar=False leaves sidecars out") from error
+
+
+def sidecar_of(path: str) -> str | None:
+    """The sidecar beside a file: run.etdp.json or run.etdp.toml. Raises `EtqError` where there are both."""
+    there = [path + ending for ending in SIDECARS if Path(path + ending).is_file()]
+    if len(there) > 1:
+        raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
+    return there[0] if there else None
+
+
+def labels_of_path(path: str, pattern: str) -> dict[str, str]:
+    """The labels that a pattern like {model}/{device}/{build}.etdp reads from the end of a path.
+
+    Each {key} stands for one or more characters of one folder's or the file's name, {} for some that are no label,
+    and {{ and }} for braces. Raises `EtqError` for a path that doesn't fit, or fits in more than one way.
+    """
+    keys = [key for _, key in _parts(pattern) if key is not None]
+    if not any(keys):
+        raise EtqError(f"{pattern!r} is no pattern for labels: it has no {{key}}, as in {{model}}/{{device}}.etdp")
+    whole = displayed(os.path.abspath(path)).replace(os.sep, "/")  # noqa: PTH100 - links keep their names
+    # Where the shortest and the longest ways to fit agree, there is but one.
+    ways = [re.search(_expression(pattern, greed), whole, re.DOTALL) for greed in ("+?", "+")]
+    if ways[0] is None or ways[1] is None:
+        raise EtqError(f"{displayed(path)}: the path doesn't end as the pattern {pattern} does")
+    for key, short, long in zip(keys, ways[0].groups(), ways[1].groups(), strict=True):
+        if short != long:
+            raise EtqError(
+                f"{displayed(path)}: fits the pattern {pattern} in more than one way: {{{key}}} may be {short!r} or "
+                f"{long!r}; give labels with --label"
+            )
+    return {key: value for key, value in zip(keys, ways[0].groups(), strict=True) if key}
+
+
+def _expression(pattern: str, greed: str) -> str:
+    """The regular expression of a pattern: a group for each {}."""
+    expression = ""
+    for text, key in _parts(pattern):
+        expression += re.escape(text) if key is None else f"([^/]{greed})"
+    return f"(?:^|/){expression}\\Z"
+
+
+def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
+    """A pattern's parts: literal text and None, or no text and a key, which is empty for {}."""
+    seen: set[str] = set()
+    end = 0
+    for hole in _HOLE.finditer(pattern):
+        yield pattern[end : hole.start()], None
+        end = hole.end()
+        if hole[0] in ("{{", "}}"):
+            yield hole[0][0], None
+            continue
+        key = hole[1]
+        if key is None:
+            raise EtqError(f"{pattern!r} is no pattern for labels: a brace without another; {{{{ stands for one brace")
+        if key in seen:
+            raise EtqError(f"{pattern!r} is no pattern for labels: it has {{{key}}} twice")
+        if key:
+            seen.add(key)
+        yield "", key
+    yield pattern[end:], None
+
+
+def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """What git says of the repository of a folder: commit, commit_time (in UTC), branch, and dirty: true or false.
+
+    Dirty is as in `git describe --dirty`: files that git tracks are changed. A commit that is checked out without a
+    branch has no branch. Raises `EtqError` where there is no git, no repository or no commit.
+    """
+    commit, moment = _git(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
+    labels = {"commit": commit, "commit_time": moment}
+    if (branch := _git(folder, "branch", "--show-current")) != "":
+        labels["branch"] = branch
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {**labels, "dirty": "true" if changed else "false"}
+
+
+def _git(folder: str | os.PathLike[str], *arguments: str) -> str:
+    import subprocess
+
+    # In UTC and English, and without taking the lock that a commit at the same time needs.
+    settings = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    shown = displayed(os.fspath(folder))
+    try:
+        done = subprocess.run(
+            ["git", "-C", os.fspath(folder), *arguments], capture_output=True, env=settings, check=False
+        )
+    except FileNotFoundError:
+        raise EtqError("labels from git need git, which is not installed") from None
+    if done.returncode != 0:
+        message = done.stderr.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
+        raise EtqError(f"{shown}: git says: {message}")
+    return done.stdout.decode(errors="backslashreplace").strip()

@@ -1,0 +1,104 @@
+"""Phases of runs: said by the user by number or rule, or by the tokens that a runner counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import duckdb
+
+from etq.choices import PHASES
+from etq.database.rollups import fill_rollups
+from etq.errors import WarehouseError
+
+_RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
+
+
+def ranges_of(text: str) -> list[tuple[int, int | None]]:
+    """The ranges of a text such as 1-39,45,50-: first and last, None to the end. Raises `WarehouseError` for others."""
+    ranges: list[tuple[int, int | None]] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise WarehouseError(f"{text!r} are no runs: they are numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
+        first = int(match[1])
+        last = None if match[2] and not match[3] else int(match[3] or match[1])
+        if last is not None and last < first:
+            raise WarehouseError(f"{text!r} are no runs: {part.strip()} ends before it begins")
+        ranges.append((first, last))
+    return ranges
+
+
+def set_phase(
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    phase: str | None,
+    runs: str | Iterable[int] | None,
+    name: str | None,
+    method: str | None,
+) -> int:
+    """Say the phase of the runs that all rules choose; returns their number. Errors are those of `Warehouse.phase`."""
+    if phase not in (None, *PHASES):
+        raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
+    if runs is None and name is None and method is None:
+        raise WarehouseError("a phase is said of runs: give their numbers, their name or their method")
+    chosen = ["r.capture_id = $capture"]
+    given: dict[str, Any] = {"capture": capture_id}
+    for column, value in (("name", name), ("method", method)):
+        if value is not None:
+            chosen.append(f"r.{column} = ${column}")
+            given[column] = value
+    if runs is not None:
+        chosen.append("list_contains($runs, r.run_index)")
+        given["runs"] = _numbers(connection, capture_id, runs)
+    found = connection.execute(f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(chosen)}", given).fetchall()
+    if not found:
+        raise WarehouseError(_none_chosen(connection, capture_id, name, method))
+    connection.execute(
+        "UPDATE runs SET phase = ? WHERE capture_id = ? AND list_contains(?, run_index)",
+        [phase, capture_id, [run for (run,) in found]],
+    )
+    fill_rollups(connection, capture_id)
+    return len(found)
+
+
+def set_phases_from_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, int]:
+    """Say the phases that `_runner_phases` tells, whose errors come as DuckDB's; returns the number of runs of each."""
+    [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
+    connection.execute("CREATE OR REPLACE TEMP TABLE _said AS FROM _runner_phases($capture)", {"capture": sha256})
+    connection.execute(
+        "UPDATE runs SET phase = s.phase FROM _said AS s WHERE runs.capture_id = ? AND runs.run_index = s.run_index",
+        [capture_id],
+    )
+    fill_rollups(connection, capture_id)
+    counts = connection.execute(
+        "SELECT s.phase, count(*) FROM _said AS s GROUP BY 1 ORDER BY min(s.run_index)"
+    ).fetchall()
+    connection.execute("DROP TABLE _said")
+    return dict(counts)
+
+
+def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str | Iterable[int]) -> list[int]:
+    [(number,)] = connection.execute("SELECT count(*) FROM runs WHERE capture_id = ?", [capture_id]).fetchall()
+    if isinstance(runs, str):
+        ranges = [(first, number - 1 if last is None else last) for first, last in ranges_of(runs)]
+        beyond = [max(first, last) for first, last in ranges if max(first, last) >= number]
+        numbers = [] if beyond else [each for first, last in ranges for each in range(first, last + 1)]
+    else:
+        numbers = list(runs)
+        beyond = [each for each in numbers if not 0 <= each < number]
+    if beyond:
+        raise WarehouseError(f"there is no run {beyond[0]}: the capture has {number} runs, counted from 0")
+    return numbers
+
+
+def _none_chosen(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str | None, method: str | None) -> str:
+    """Why no run is chosen: the names or methods that there are."""
+    for column, value in (("name", name), ("method", method)):
+        query = f"SELECT DISTINCT {column} FROM runs WHERE capture_id = ? AND {column} IS NOT NULL ORDER BY 1"
+        known = [each for (each,) in connection.execute(query, [capture_id]).fetchall()]
+        if value is not None and value not in known:
+            link = "; methods are told by a linked record or program" if column == "method" and not known else ""
+            return f"no run has the {column} {value!r}; there are {', '.join(known) or 'none'}{link}"
+    return "no run is chosen by all of this together"

@@ -1,0 +1,1 @@
+"""The database of a warehouse: its file, its lock, its schema."""

@@ -1,0 +1,100 @@
+"""A warehouse's DuckDB connection, shared by threads: one asks at a time, and one writes to a file at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, TypeVar
+
+import duckdb
+
+from etq.database import schema
+from etq.database.connection import explained, identity
+from etq.database.locking import WriteLock
+from etq.errors import WarehouseError
+
+Result = TypeVar("Result")
+
+
+class Database:
+    """An open connection to the file at `path`; None: to a database in memory."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        # A connection holds one answer at a time: hold this from a query until its rows are fetched.
+        self.lock = RLock()
+        self._connection: duckdb.DuckDBPyConnection | None = connection
+        self._file = None if path is None else identity(path)
+        self._write_lock = WriteLock(path)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection. Raises `WarehouseError` once it is closed."""
+        if self._connection is None:
+            raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is open."""
+        return self._connection is not None
+
+    def close(self) -> None:
+        """Close the connection; a closed one stays closed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
+        """Connect to the file again, after it was replaced."""
+        assert self.path is not None, "a database in memory has no file"
+        self._connection = connect(self.path)
+        self._file = identity(self.path)
+
+    def forget(self) -> None:
+        """Mark the connection as closed: its owner closed it."""
+        self._connection = None
+
+    def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query. Raises `duckdb.Error`."""
+        with self.lock:
+            return self.connection.execute(query, parameters).fetchall()
+
+    def check_writable(self) -> None:
+        """Raise `WarehouseError` if the database is read-only."""
+        if self.read_only and self.path is not None and os.path.isdir(self.path):
+            raise WarehouseError(f"{self.path}: a lake is read-only; add captures to it with: etq lake add")
+        if self.read_only:
+            raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
+
+    def write(self, work: Callable[[], Result]) -> Result:
+        """The result of `work`, in a transaction of its own: all of it is written, or, at an error, nothing.
+
+        Raises `WarehouseError` for a database that is read-only or can't be written, and what `work` raises.
+        """
+        self.check_writable()
+        try:
+            with self.writing():
+                return schema.in_transaction(self.connection, work)
+        except duckdb.Error as error:
+            raise WarehouseError(f"{self.path or 'memory'}: {explained(self.path or 'memory', error)}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the locks for writing, and check that the file is the one that was opened, before and after.
+
+        Raises `WarehouseError` if the file was removed or replaced.
+        """
+        with self.lock, self._write_lock:
+            self._check_file()
+            yield
+            self._check_file()
+
+    def _check_file(self) -> None:
+        if self.path is not None and identity(self.path) != self._file:
+            raise WarehouseError(
+                f"{self.path}: removed or replaced while it was open, and writes to it are lost; open it again"
+            )

@@ -1,0 +1,94 @@
+"""What a warehouse gives for what is put into it: captures, records and programs, by key, name and hash."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import duckdb
+
+
+class Answers(Protocol):
+    """What is asked of a warehouse by those that it calls itself."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection: ...
+
+    def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]: ...
+
+    def capture(self, selector: str) -> Capture: ...
+
+
+class Handle:
+    """A row of a table that has a name and a hash. As text it is its name."""
+
+    name: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def described(self) -> dict[str, str | None]:
+        """What it is, by name of each property."""
+        return {type(self).__name__.lower(): self.name, "sha256": self.sha256}
+
+
+@dataclass(frozen=True)
+class Record(Handle):
+    """An ETRecord in a warehouse. `is_complete` is False for one that can't tell events their ops."""
+
+    record_id: int
+    name: str
+    sha256: str
+    is_complete: bool
+    is_new: bool = False
+
+
+@dataclass(frozen=True)
+class Capture(Handle):
+    """A capture in a warehouse. `is_new` is False where ingest found that its content was there already."""
+
+    capture_id: int
+    name: str
+    sha256: str
+    format: str
+    is_new: bool = False
+
+    # The warehouse that gave it, as long as there is one, which knows its labels.
+    _warehouse: ClassVar[weakref.ref[Any] | None] = None
+
+    def within(self, warehouse: Answers) -> Self:
+        """Itself, with the warehouse that gave it."""
+        object.__setattr__(self, "_warehouse", weakref.ref(warehouse))
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def described(self) -> dict[str, str | None]:
+        """With labels and size, if the warehouse is open still; both and the name as they are now."""
+        parts = super().described() | {"format": self.format}
+        warehouse: Answers | None = self._warehouse() if self._warehouse is not None else None
+        if warehouse is None or not warehouse.is_open:
+            return parts
+        query = """
+            SELECT s.name, s.labels, c.byte_size FROM captures AS c
+            JOIN capture_summary AS s ON s.name = c.name WHERE c.sha256 = $sha256
+        """
+        for name, labels, size in warehouse.rows(query, sha256=self.sha256)[1]:
+            parts |= {"capture": name, "labels": labels, "size": f"{size:,} bytes"}
+        return parts
+
+
+@dataclass(frozen=True)
+class Program(Handle):
+    """A program in a warehouse. `is_new` is False where ingest found that its content was there already."""
+
+    program_id: int
+    name: str
+    sha256: str
+    is_new: bool = False

@@ -1,0 +1,123 @@
+"""Waiting for a file that others have: DuckDB lets one process write it or many read it, and threads write in turn."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+from etq.errors import WarehouseError
+
+WAIT: Final = 30.0
+# What a command says of waiting: how long, in seconds, and what is to be called once that takes a while.
+lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
+on_wait: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_wait", default=None)
+# Pauses between two attempts grow from the first to the second, in seconds; of random length, so that those who wait
+# don't all come back at once.
+PAUSES: Final = (0.005, 0.2)
+A_WHILE: Final = 2.0
+
+_LOCKED: Final = "Could not set lock on file"
+_HOLDER: Final = re.compile(r"PID (\d+)")
+
+Result = TypeVar("Result")
+
+
+def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | None = None) -> Result:
+    """The result of what opens a database, tried again while other processes hold the file.
+
+    Raises `WarehouseError` where they hold it for longer than `seconds_to_wait`, `duckdb.Error` where all else fails.
+    """
+    # Commands that ask no database start sooner without it.
+    import duckdb
+
+    seconds = seconds_to_wait(wait)
+    start = time.monotonic()
+    pause, most = PAUSES
+    tell = on_wait.get()
+    while True:
+        try:
+            return attempt()
+        except duckdb.Error as error:
+            text = str(error)
+            waited = time.monotonic() - start
+            if _LOCKED not in text:
+                raise
+            if waited >= seconds:
+                raise WarehouseError(
+                    f"{path}: held by {_holder(text)}; waited {seconds:g} s for it: end it, or wait longer "
+                    "(etq --wait SECONDS, $ETQ_WAIT)"
+                ) from error
+            if tell is not None and waited > A_WHILE:
+                tell(f"{path}: held by {_holder(text)}; waiting up to {seconds:g} s")
+                tell = None
+        time.sleep(min(random.uniform(pause / 2, pause), max(0.0, seconds - waited)))
+        pause = min(2 * pause, most)
+
+
+def seconds_to_wait(given: float | None = None) -> float:
+    """How long to wait for a file: what is given, or the command says, or `$ETQ_WAIT`; else 30 seconds.
+
+    Raises `WarehouseError` for what is no number of seconds.
+    """
+    said = lock_timeout.get() if given is None else given
+    try:
+        seconds = float(os.environ.get("ETQ_WAIT") or WAIT) if said is None else float(said)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        shown = os.environ.get("ETQ_WAIT") if said is None else said
+        raise WarehouseError(f"{shown!r} is no number of seconds to wait")
+    return seconds
+
+
+def _holder(text: str) -> str:
+    """Who holds a file, as the database's message and the system tell: a process's command and number."""
+    found = _HOLDER.search(text)
+    if found is None:
+        return "another process"
+    command = _command(found[1])
+    return f"another process{f', {command},' if command else ''} with PID {found[1]}"
+
+
+def _command(process: str) -> str:
+    """The command line of a process, shortened; empty where the system doesn't say."""
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="backslashreplace").split("\0")
+    except OSError:
+        return ""
+    command = " ".join([Path(words[0]).name, *words[1:]]).strip()
+    return f"{command[:57]}..." if len(command) > 60 else command
+
+
+class _Lock:
+    """A lock that can be referred to weakly."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_guard: Final = threading.Lock()
+
+
+class WriteLock:
+    """Threads that write to the same file do so in turn: the database would let two of them add the same content."""
+
+    def __init__(self, path: str | None) -> None:
+        with _guard:
+            # Nobody else has what is in memory.
+            self._held = _Lock() if path is None else _locks.setdefault(os.path.realpath(path), _Lock())
+
+    def __enter__(self) -> None:
+        self._held.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._held.lock.release()

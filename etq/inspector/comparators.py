@@ -1,0 +1,95 @@
+"""Distances between a program's values and their references: the base to derive one's own from, and three ready ones.
+
+They work on numpy arrays and on what numpy makes arrays of, in doubles; what is no number counts as 0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.errors import EtqError
+
+# The debug handles of one or more ops that one value stands for.
+DebugHandle = tuple[int, ...]
+# From the reference's (debug handles, value) to the runtime's.
+IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
+
+
+class NumericalComparatorBase(ABC):
+    """A distance between two values, for `Inspector.calculate_numeric_gap`; derive from it to define one's own.
+
+    inspector  the Inspector that asks, for what preprocessing needs to know; set by it where it isn't given
+    """
+
+    def __init__(self, inspector: Any = None) -> None:
+        self._inspector = inspector
+
+    @property
+    def inspector(self) -> Any:
+        """The Inspector that asks."""
+        return self._inspector
+
+    @inspector.setter
+    def inspector(self, value: Any) -> None:
+        self._inspector = value
+
+    def preprocessing(self, mapping: IntermediateOutputMapping) -> IntermediateOutputMapping:
+        """The pairs to compare: as they are, unless a derived class changes their layout or takes quantisation back."""
+        return mapping
+
+    @abstractmethod
+    def element_compare(self, a: Any, b: Any) -> float:
+        """The distance between two values: `a` the reference's, `b` the runtime's."""
+
+
+class MSEComparator(NumericalComparatorBase):
+    """Mean squared error."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """The mean of the squared differences. Raises `EtqError` where shapes differ."""
+        one, other = _doubles(a, b)
+        return float(np.mean((one - other) ** 2))
+
+
+class L1Comparator(NumericalComparatorBase):
+    """Sum of absolute differences."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """The sum of the absolute differences. Raises `EtqError` where shapes differ."""
+        one, other = _doubles(a, b)
+        return float(np.sum(np.abs(one - other)))
+
+
+class SNRComparator(NumericalComparatorBase):
+    """Signal-to-noise ratio, in dB: the larger, the closer."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Ten times the decimal logarithm of the reference's power over the difference's; infinite where they agree.
+
+        Raises `EtqError` where shapes differ.
+        """
+        one, other = _doubles(a, b)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(10 * np.log10(np.mean(one**2) / np.mean((one - other) ** 2)))
+
+
+def _doubles(a: Any, b: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Two values as arrays of one shape. Raises `EtqError` where they have none in common: they are not stretched."""
+    one, other = (_array(each) for each in (a, b))
+    if one.shape != other.shape:
+        raise EtqError(f"values of shapes {one.shape} and {other.shape} can't be compared")
+    return one, other
+
+
+def _array(value: Any) -> npt.NDArray[np.float64]:
+    if isinstance(value, Sequence):
+        raise EtqError(f"a tensor or a number is compared at a time, not a {type(value).__name__}")
+    try:
+        return np.nan_to_num(np.asarray(value, np.float64), posinf=np.inf, neginf=-np.inf)
+    except (TypeError, ValueError) as error:
+        raise EtqError(f"a value of type {type(value).__name__} is no tensor and no number: {error}") from error

@@ -1,0 +1,1 @@
+"""Pruning, compacting and merging warehouses."""

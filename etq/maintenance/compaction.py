@@ -1,0 +1,90 @@
+"""Compacting a warehouse: its file is written anew, so that the space of what was removed is given back."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from etq.catalog import quoted
+from etq.database.connection import STORAGE, connect
+from etq.database.database import Database
+from etq.errors import WarehouseError, message_of
+
+# The ending of the new file before it replaces the old one.
+_FRESH: Final = ".compact"
+
+
+def compact(database: Database) -> tuple[int, int]:
+    """Write the file of a database anew; returns its bytes before and after. Raises as `Warehouse.compact` does."""
+    if database.path is None or database.read_only:
+        raise WarehouseError(
+            f"{database.path or 'a warehouse in memory'} can't be compacted: it is no file to write to"
+        )
+    with database.lock:
+        connection, path = database.connection, Path(database.path).resolve()
+        for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
+            left.unlink()  # Of a process that was killed.
+        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
+        try:
+            before = _write_anew(connection, path, fresh)
+            database.forget()
+            _put_in_place(fresh, path, before)
+        except duckdb.Error as error:
+            raise WarehouseError(f"{database.path}: {message_of(error)}") from error
+        except OSError as error:
+            what = (error.strerror or str(error)).lower()
+            raise WarehouseError(f"{database.path}: can't be compacted: {what}") from error
+        finally:
+            fresh.unlink(missing_ok=True)
+            if not database.is_open:
+                database.reopen(lambda path: connect(path, False))
+        return before.st_size, path.stat().st_size
+
+
+def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) -> os.stat_result:
+    """Copy the whole database to a new file, and close it. Returns what the old file was then."""
+    [(name,)] = connection.execute("SELECT current_database()").fetchall()
+    storage = (
+        f"BLOCK_SIZE {STORAGE['default_block_size']}, STORAGE_VERSION '{STORAGE['storage_compatibility_version']}'"
+    )
+    connection.execute("CHECKPOINT")
+    before = path.stat()
+    connection.execute(f"ATTACH {quoted(str(fresh))} AS _fresh ({storage})")
+    try:
+        connection.execute(f'COPY FROM DATABASE "{name.replace(chr(34), chr(34) * 2)}" TO _fresh')
+    finally:
+        # What is written is in the file once it is detached.
+        connection.execute("DETACH _fresh")
+    connection.close()
+    return before
+
+
+def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
+    """Replace the old file by the new one, if no other process has the old one or wrote to it in between.
+
+    Raises `WarehouseError` where one has, and `OSError`; the old file stays then.
+    """
+    import fcntl
+
+    with path.open("r+b") as old, fresh.open("rb") as new:
+        try:
+            fcntl.lockf(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise WarehouseError(f"{path}: another process opened it; it stays as it was") from None
+        now = path.stat()
+        is_same = (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
+        if not is_same or os.path.exists(f"{path}.wal"):
+            raise WarehouseError(f"{path}: another process wrote to it; it stays as it is")
+        os.fsync(new.fileno())
+        fresh.chmod(before.st_mode & 0o777)
+        fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

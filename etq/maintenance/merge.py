@@ -1,0 +1,291 @@
+"""Making one warehouse of several."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.catalog import quoted
+from etq.database import schema
+from etq.database.connection import connect
+from etq.database.locking import retry_while_locked
+from etq.database.rollups import PRUNED, fill_rollups
+from etq.errors import WarehouseError, message_of
+from etq.maintenance.retention import EVENT_TABLES
+from etq.storage.linking import link
+from etq.storage.naming import names_for
+
+# What has keys of its own in a warehouse, those that others refer to first.
+KINDS: Final = ("program", "record", "capture")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge made: numbers of captures, and of those that a warehouse before had already.
+
+    `conflicts` tells, a line each, where warehouses said different things of the same capture: the first one's stayed.
+    """
+
+    captures: int
+    known: int
+    conflicts: tuple[str, ...]
+
+
+def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> Merged:
+    """Make a new warehouse of all captures, records and programs of several, whose files are only read.
+
+    The same content is there once, with the labels, metrics, phases, record and program that any warehouse says of it;
+    where they differ, the first wins, and it is told. Its events are there if they were pruned in some but not in all.
+    Keys are given anew, in the order of the warehouses; of a name that other content has, a longer one is made of the
+    file's folders or its hash. Tables that are not etq's are left out.
+
+    Raises `WarehouseError` for what is no warehouse, one of another schema, and an output that is there already or
+    can't be written; then nothing is left of it.
+    """
+    sources = [os.fspath(path) for path in paths]
+    target = Path(output)
+    for path in sources:
+        _check(path)
+    if target.exists():
+        raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
+    fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}.merge")
+    try:
+        with connect(str(fresh), False) as connection:
+            merged = _merged(connection, sources)
+        fresh.rename(target)
+        return merged
+    except duckdb.Error as error:
+        raise WarehouseError(f"{target}: {message_of(error)}") from error
+    except OSError as error:
+        raise WarehouseError(f"{target}: can't be written: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+        fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
+
+
+def _check(path: str) -> None:
+    """Raise `WarehouseError` for what is no warehouse of this schema."""
+    with connect(path, True) as connection:
+        schema.bring_forward(connection, path, read_only=True)
+
+
+def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:
+    """Fill an empty file from the warehouses."""
+    known, conflicts = 0, []
+    schema.in_transaction(connection, lambda: schema.create(connection))
+    for path in sources:
+        retry_while_locked(path, partial(connection.execute, f"ATTACH {quoted(path)} AS _source (READ_ONLY)"))
+        try:
+            told = schema.in_transaction(connection, lambda: _add(connection))
+        finally:
+            connection.execute("DETACH _source")
+        known += told.known
+        conflicts += [f"{path}: {each}" for each in told.conflicts]
+    [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
+    connection.execute("CHECKPOINT")
+    return Merged(captures, known, tuple(conflicts))
+
+
+def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
+    """Add the attached warehouse `_source` to the one that is connected. The caller holds a transaction."""
+    for kind in KINDS:
+        _give_keys(connection, kind)
+    for table in catalog.tables():
+        _copy(connection, table)
+    conflicts = [f"{name}: {what}" for name, what in connection.execute(_CONFLICTS_IN_ORDER).fetchall()]
+    _unite(connection)
+    [(known,)] = connection.execute("SELECT count(*) FROM _capture_keys WHERE NOT is_new").fetchall()
+    for kind in KINDS:
+        connection.execute(f"DROP TABLE _{kind}_keys")
+    return Merged(0, known, tuple(conflicts))
+
+
+def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
+    """Make the table of the source's keys of a kind, and what they are here: of known content those that it has."""
+    connection.execute(
+        f"""
+        CREATE TEMP TABLE _{kind}_keys AS
+        SELECT
+            s.{kind}_id AS old_key,
+            coalesce(
+                k.{kind}_id,
+                (SELECT coalesce(max(l.{kind}_id), 0) FROM {kind}s AS l)
+                + row_number() OVER (PARTITION BY k.{kind}_id IS NULL ORDER BY s.{kind}_id)
+            )::INTEGER AS new_key,
+            k.{kind}_id IS NULL AS is_new,
+            s.name AS name
+        FROM _source.{kind}s AS s
+        LEFT JOIN {kind}s AS k ON k.sha256 = s.sha256
+        """
+    )
+    rows = connection.execute(
+        f"""
+        SELECT m.old_key, s.name, s.uri, s.sha256
+        FROM _{kind}_keys AS m
+        JOIN _source.{kind}s AS s ON s.{kind}_id = m.old_key
+        WHERE m.is_new AND s.name IN (SELECT k.name FROM {kind}s AS k)
+        ORDER BY m.new_key
+        """
+    ).fetchall()
+    if not rows:
+        return
+    names = connection.execute(f"SELECT k.name FROM {kind}s AS k UNION SELECT s.name FROM _source.{kind}s AS s")
+    taken = {name for (name,) in names.fetchall()}
+    for key, name, uri, sha256 in rows:
+        free = next(each for each in longer_names(name, uri, sha256) if each not in taken)
+        taken.add(free)
+        connection.execute(f"UPDATE _{kind}_keys SET name = ? WHERE old_key = ?", [free, key])
+
+
+def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
+    """Names for what can't have its own: with the file's folders before it, where it is the file's; with its hash."""
+    yield from (each for each in names_for(uri, lambda: sha256) if each.endswith(f"/{name}"))
+    yield f"{name}-{sha256[:12]}"
+    yield f"{name}-{sha256}"
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> None:
+    """Copy the rows of what is new, with its keys here; of events also those that were pruned here and not there."""
+    kind = next((kind for kind in KINDS if table.columns[0].name == f"{kind}_id"), None)
+    if kind is None:
+        return
+    replaced = [f"m.new_key AS {kind}_id"]
+    joined = ""
+    if table.name == f"{kind}s":
+        replaced.append("m.name AS name")
+    if table.name == "captures":
+        for other in ("program", "record"):
+            replaced.append(f"{other}.new_key AS {other}_id")
+            joined += f" LEFT JOIN _{other}_keys AS {other} ON {other}.old_key = t.{other}_id"
+    chosen = f"m.is_new OR m.new_key IN ({_REFILLED})" if table.name in EVENT_TABLES else "m.is_new"
+    connection.execute(
+        f"""
+        INSERT INTO {table.name} BY NAME
+        SELECT t.* REPLACE ({", ".join(replaced)})
+        FROM _source.{table.name} AS t
+        JOIN _{kind}_keys AS m ON m.old_key = t.{kind}_id
+        {joined}
+        WHERE {chosen}
+        ORDER BY m.new_key, t.rowid
+        """
+    )
+
+
+def _unite(connection: duckdb.DuckDBPyConnection) -> None:
+    """Say of what is known what is said of it there, and here not."""
+    connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
+    for statement in _UNITED:
+        connection.execute(statement)
+    changed = connection.execute(_PHASED).fetchall()
+    for column, capture_id, key in connection.execute(_LINKED).fetchall():
+        link(connection, capture_id, column, key)
+    for (capture_id,) in sorted({*changed}):
+        fill_rollups(connection, capture_id)
+
+
+# Keys here of the captures whose events were pruned here and not there.
+_REFILLED: Final = f"""
+    SELECT m.new_key FROM _capture_keys AS m
+    JOIN findings AS f ON f.capture_id = m.new_key AND f.rule = '{PRUNED}'
+    WHERE NOT m.is_new AND m.old_key NOT IN (
+        SELECT s.capture_id FROM _source.findings AS s WHERE s.rule = '{PRUNED}'
+    )
+"""
+_KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
+_UNITED: Final = (
+    f"""
+    UPDATE captures SET captured_at = s.captured_at
+    FROM _source.captures AS s {_KNOWN}
+    WHERE captures.capture_id = m.new_key AND captures.captured_at IS NULL
+    """,
+    f"""
+    INSERT INTO labels
+    SELECT m.new_key, s.key, s.value FROM _source.labels AS s {_KNOWN}
+    WHERE NOT EXISTS (FROM labels AS l WHERE l.capture_id = m.new_key AND l.key = s.key)
+    """,
+    # What was read of a file is there or not; what was said by hand is so by its name.
+    f"""
+    INSERT INTO metrics BY NAME
+    SELECT s.* REPLACE (m.new_key AS capture_id) FROM _source.metrics AS s {_KNOWN}
+    WHERE NOT EXISTS (
+        FROM metrics AS h
+        WHERE h.capture_id = m.new_key AND h.source IS NOT DISTINCT FROM s.source AND (
+            s.source IS NOT NULL OR h.name = s.name AND h.run_index IS NOT DISTINCT FROM s.run_index
+        )
+    )
+    """,
+)
+_IS_WHOLE: Final = f"m.new_key NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
+_PHASED: Final = f"""
+    UPDATE runs SET phase = s.phase
+    FROM _source.runs AS s {_KNOWN}
+    WHERE runs.capture_id = m.new_key AND runs.run_index = s.run_index
+        AND runs.phase IS NULL AND s.phase IS NOT NULL AND {_IS_WHOLE}
+    RETURNING runs.capture_id
+"""
+_LINKED: Final = " UNION ALL ".join(
+    f"""
+    SELECT '{kind}_id', m.new_key, k.new_key
+    FROM _source.captures AS s {_KNOWN}
+    JOIN _{kind}_keys AS k ON k.old_key = s.{kind}_id
+    JOIN captures AS c ON c.capture_id = m.new_key
+    WHERE c.{kind}_id IS NULL AND {_IS_WHOLE}
+    """
+    for kind in ("program", "record")
+)
+# What several warehouses may say something else of: what stands here, and there.
+_COMPARED: Final = {
+    **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},
+    **{
+        kind: (
+            f"(SELECT k.name FROM {kind}s AS k WHERE k.{kind}_id = c.{kind}_id)",
+            f"""(
+                SELECT k.name FROM {kind}s AS k
+                JOIN _{kind}_keys AS n ON n.new_key = k.{kind}_id WHERE n.old_key = s.{kind}_id
+            )""",
+        )
+        for kind in ("program", "record")
+    },
+}
+_CONFLICTS: Final = " UNION ALL ".join(
+    [
+        *(
+            f"""
+            SELECT c.name, '{what}: ' || ({here})::VARCHAR || ' stays, not ' || ({there})::VARCHAR
+            FROM _source.captures AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
+            WHERE {here} <> {there}
+            """
+            for what, (here, there) in _COMPARED.items()
+        ),
+        f"""
+        SELECT c.name, 'label ' || l.key || ': ' || l.value || ' stays, not ' || s.value
+        FROM _source.labels AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
+        JOIN labels AS l ON l.capture_id = m.new_key AND l.key = s.key
+        WHERE l.value <> s.value
+        """,
+        f"""
+        SELECT c.name, 'metric ' || h.name || ': ' || h.value || ' stays, not ' || s.value
+        FROM _source.metrics AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
+        JOIN metrics AS h
+            ON h.capture_id = m.new_key AND h.name = s.name AND h.sample = s.sample
+            AND h.run_index IS NOT DISTINCT FROM s.run_index
+        WHERE h.source IS NULL AND s.source IS NULL AND h.value <> s.value
+        """,
+        f"""
+        SELECT c.name, 'phases: those said before stay, and differ for ' || count(*) || ' runs'
+        FROM _source.runs AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
+        JOIN runs AS r ON r.capture_id = m.new_key AND r.run_index = s.run_index
+        WHERE r.phase <> s.phase
+        GROUP BY c.name
+        """,
+    ]
+)
+_CONFLICTS_IN_ORDER: Final = f"SELECT * FROM ({_CONFLICTS}) ORDER BY ALL"

@@ -1,0 +1,75 @@
+"""Removing captures, and keeping only the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.database.database import Database
+from etq.database.handles import Capture
+from etq.database.rollups import PRUNED
+from etq.errors import WarehouseError
+
+# The tables that grow with the events of captures: all that pruning takes where it keeps rollups.
+EVENT_TABLES: Final = (
+    "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "trace_memory",
+)  # fmt: skip
+
+
+def outdated_captures(
+    database: Database, keep_last: int, by: Sequence[str], selectors: Sequence[str] | None, *, keep_rollups: bool
+) -> list[Capture]:
+    """The captures that pruning takes, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
+
+    Raises `WarehouseError` for a number below 0 and a key that no label has.
+    """
+    if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
+        raise WarehouseError(f"keep_last is a number of captures, not {keep_last!r}")
+    with database.lock:
+        _check_keys(database.connection, by)
+    query = """
+        SELECT c.capture_id, c.name, c.sha256, c.format
+        FROM _outdated_captures($keep_last, "by" := $keys::VARCHAR[], selectors := $selectors::VARCHAR[]) AS o
+        JOIN captures AS c ON c.capture_id = o.capture_id
+        WHERE NOT (o.is_pruned AND $keep_rollups)
+        ORDER BY o.group_values, o.age DESC
+    """
+    given = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
+    chosen = None if selectors is None else list(selectors)
+    return [Capture(*row) for row in database.fetch(query, {**given, "selectors": chosen})]
+
+
+def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
+    """Delete all rows of these captures. The caller holds a transaction."""
+    for table in catalog.tables():
+        if any(column.name == "capture_id" for column in table.columns):
+            _delete(connection, table.name, capture_ids)
+
+
+def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
+    """Delete the events of these captures, and tell so in their findings. The caller holds a transaction."""
+    for table in EVENT_TABLES:
+        _delete(connection, table, capture_ids)
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    detail = f"pruned at {when} UTC; rollups, labels and metrics are kept, and ingesting the file again brings all back"
+    connection.execute(
+        "INSERT INTO findings SELECT unnest($keys::INTEGER[]), $rule, $detail",
+        {"keys": list(capture_ids), "rule": PRUNED, "detail": detail},
+    )
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, capture_ids: Sequence[int]) -> None:
+    query = f"DELETE FROM {table} WHERE capture_id IN (SELECT unnest($keys::INTEGER[]))"
+    connection.execute(query, {"keys": list(capture_ids)})
+
+
+def _check_keys(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
+    if isinstance(keys, str):
+        raise WarehouseError(f"by is a list of keys of labels, not {keys!r}")
+    known = [key for (key,) in connection.execute("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1").fetchall()]
+    if missing := [key for key in keys if key not in known]:
+        raise WarehouseError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")

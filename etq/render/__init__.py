@@ -1,0 +1,1 @@
+"""Results on terminals, in notebooks and files."""

@@ -1,0 +1,50 @@
+"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --dot`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from etq.errors import printable
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+
+def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> str:
+    """Nodes with op, module and self time, darker the larger their share of the executes, and edges to their users.
+
+    The options are parameters of `node_totals`.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    given = {"capture": capture, **options}
+    asked = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
+    nodes = warehouse.sql(
+        f"""
+        SELECT n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.own, n.share_percent, n.unit, n.backend
+        FROM node_totals({asked}) AS n
+        """,
+        **given,
+    ).fetchall()
+    edges = warehouse.sql(
+        f"""
+        SELECT DISTINCT e.graph_id, e.from_node, e.to_node
+        FROM op_edges AS e
+        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM node_totals({asked}) AS n) AS g
+            ON g.record_id = e.record_id AND g.graph_id = e.graph_id
+        ORDER BY ALL
+        """,
+        **given,
+    ).fetchall()
+    lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
+    for graph_id, index, name, op_type, module, own, share, shown_unit, backend in nodes:
+        label = [name or op_type, op_type, module or "(model)", f"{own:.6g} {shown_unit} ({share or 0:.1f} %)"]
+        label += [backend] if backend else []
+        text = "\\n".join(_quoted(part) for part in label)
+        lines.append(f'  n{graph_id}_{index} [label="{text}", fillcolor="0.08 {min((share or 0) / 50, 1):.3f} 1.0"];')
+    lines += [f"  n{graph_id}_{maker} -> n{graph_id}_{user};" for graph_id, maker, user in edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')

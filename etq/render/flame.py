@@ -1,0 +1,86 @@
+"""A flame chart in text: rows of a tree, each with a bar that lies within the bar of what it is within."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from etq.errors import printable
+from etq.render.table import fitted
+from etq.render.terminal import Look, bar
+
+# Where there is no terminal.
+WIDTH: Final = 100
+_SHORTEST_NAME: Final = 16
+_SHORTEST_BAR: Final = 10
+_LONGEST_BAR: Final = 60
+# Without these a row still tells its name, time and share: the first to go where there is no room.
+_STYLES: Final = {
+    "total": ("bold",),
+    "method": ("bold",),
+    "run": ("bold",),
+    "module": ("bold",),
+    "rest": ("dim",),
+    "smaller": ("dim",),
+}
+_BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run": "blue", "total": "blue"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a node of `time_tree`, or several small ones together. Times are of one unit; `share` is in percent of
+    all, NULL where that is nothing; `start` says where the node begins, as time from the begin of the first row."""
+
+    depth: int
+    name: str
+    kind: str
+    own: float
+    total: float
+    share: float | None
+    start: float
+
+
+def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
+    """The rows as text, as wide as the terminal, or `WIDTH` where there is none."""
+    room = look.width or shutil.get_terminal_size((WIDTH, 24)).columns
+    names = ["  " * row.depth + printable(row.name) for row in rows]
+    decimals = _decimals([row.total for row in rows])
+    columns = {
+        f"total {unit}": [f"{row.total:.{decimals}f}" for row in rows],
+        "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
+        f"own {unit}": [f"{row.own:.{decimals}f}" if row.own else "" for row in rows],
+    }
+    name_width = max(len("name"), *(len(name) for name in names))
+    widths = {title: max(len(title), *(len(cell) for cell in cells)) for title, cells in columns.items()}
+
+    def left() -> int:
+        return room - name_width - sum(width + 2 for width in widths.values()) - 2
+
+    own = f"own {unit}"
+    if left() < _SHORTEST_BAR:
+        # A bar says more than the last letters of the longest name.
+        name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
+    if left() < _SHORTEST_BAR:
+        del widths[own]
+        name_width = min(max(len(name) for name in names), max(_SHORTEST_NAME, name_width + left() - _SHORTEST_BAR))
+    bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
+    if not bar_width:
+        name_width = max(min(max(len(name) for name in names), name_width + left() + 2), len("name"))
+    head = [fitted("name", name_width, False, look), *(title.rjust(width) for title, width in widths.items())]
+    lines = [look.styled("  ".join(head), "bold")]
+    whole = rows[0].total
+    for at, row in enumerate(rows):
+        cells = [columns[title][at].rjust(width) for title, width in widths.items()]
+        name = look.styled(fitted(names[at], name_width, False, look), *_STYLES.get(row.kind, ()))
+        drawn = bar(row.start / whole, row.total / whole, bar_width, look) if bar_width and whole > 0 else ""
+        lines.append("  ".join([name, *cells, look.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _decimals(totals: Sequence[float]) -> int:
+    """As many as show the greatest in 6 digits; none where all are whole."""
+    if all(total == int(total) for total in totals):
+        return 0
+    return min(max(6 - len(str(int(max(totals)))), 0), 6)

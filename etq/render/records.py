@@ -1,0 +1,40 @@
+"""Rows with long texts for a terminal: a line of what is short in a row, and its texts as paragraphs below."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from etq.render.terminal import Look
+
+_INDENT: Final = "    "
+
+
+def paragraphs(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    cells: Sequence[Sequence[str]],
+    long: Collection[str],
+    look: Look,
+) -> str:
+    """The rows, shown as these texts: a line of the short columns, and a paragraph of each `long` one."""
+    parts = []
+    for row, texts in zip(rows, cells, strict=True):
+        heads = [
+            f"{name} {text}" if isinstance(value, int | float) else text
+            for name, value, text in zip(columns, row, texts, strict=True)
+            if text and name not in long
+        ]
+        width = look.width or 80
+        lines = [look.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
+        for name, text in zip(columns, texts, strict=True):
+            if text and name in long:
+                lines += textwrap.wrap(
+                    f"{name}: {text}",
+                    width,
+                    initial_indent=_INDENT,
+                    subsequent_indent=_INDENT * 2,
+                )
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)

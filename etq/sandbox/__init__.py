@@ -1,0 +1,1 @@
+"""SQL that isn't trusted, asked in a process of its own."""

@@ -1,0 +1,63 @@
+"""Asking SQL that isn't trusted: each query in a process of its own, which can only read the warehouse."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etq.database.locking import seconds_to_wait
+from etq.errors import QueryError, WarehouseError
+
+SECONDS: Final = 10.0
+MEGABYTES: Final = 512
+# What a process needs of the environment to start at all; the rest is none of the query's business.
+_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT")
+# All that values of a database are made of: what comes back is not trusted either.
+_TYPES: Final = {
+    ("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")
+} | {("decimal", "Decimal"), ("uuid", "UUID")}  # fmt: skip
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads plain values, and no other objects."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _TYPES:
+            raise QueryError(f"the query's result holds a {module}.{name}; cast it to a text")
+        return super().find_class(module, name)
+
+
+def ask(
+    path: str, query: str, parameters: Mapping[str, Any] | None, seconds: float = SECONDS, megabytes: int = MEGABYTES
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of a query's columns, and all its rows.
+
+    Raises `QueryError` for a query that is wrong, is no one SELECT, or takes more than `seconds` or `megabytes`.
+    """
+    if not 0 < seconds <= 86400 or not 16 <= megabytes <= 2**20:
+        raise QueryError(f"limits of {seconds:g} s and {megabytes} MB; from 0 to 86400 s, and from 16 MB, they may be")
+    request = pickle.dumps((path, query, parameters, seconds, megabytes, seconds_to_wait()))
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "etq.sandbox.worker"],
+        input=request,
+        capture_output=True,
+        check=False,
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        # Each arena of the allocator takes much of the addresses that there are.
+        | {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each), "MALLOC_ARENA_MAX": "2"},
+    )
+    if done.returncode == -signal.SIGALRM:
+        raise QueryError(f"the query took longer than {seconds:g} s")
+    if done.returncode != 0:
+        raise QueryError(f"the query ended the process that was to answer it (status {done.returncode})")
+    kind, told = _Unpickler(io.BytesIO(done.stdout)).load()
+    if kind == "rows":
+        columns, rows = told
+        return columns, rows
+    raise (WarehouseError if kind == "WarehouseError" else QueryError)(told)

@@ -1,0 +1,130 @@
+"""The process that answers one query that isn't trusted: it locks itself in first.
+
+The database is opened for reading, without any other file, extension or setting, and that can't be changed any more.
+The system's limits hold where the database's don't: for single large values, for what can't be interrupted, for files.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from etq.errors import EtqError, message_of
+
+# Beside what a query may take, in megabytes: what the process itself does.
+HEADROOM: Final = 256
+# How long after the query was interrupted the process ends, in seconds.
+GRACE: Final = 1.0
+_SETTINGS: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+    "threads": "2",
+}
+# Where these are set, nothing else can be.
+_LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
+
+
+def main() -> None:
+    """Answer the request on standard input on standard output: rows, or an error's kind and text."""
+    path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
+    try:
+        connection = _lake(path, megabytes) if os.path.isdir(path) else _file(path, megabytes, wait)
+        # The thread is started before: there must be room for its stack.
+        clock = threading.Timer(seconds, connection.interrupt)
+        clock.daemon = True
+        clock.start()
+        _limit(seconds, megabytes)
+        told: tuple[str, Any] = "rows", _answer(connection, query, parameters)
+    except duckdb.InterruptException:
+        told = "QueryError", f"the query took longer than {seconds:g} s"
+    except (duckdb.OutOfMemoryException, MemoryError):
+        told = "QueryError", f"the query took more than {megabytes} MB of memory"
+    except duckdb.Error as error:
+        # Where a module is missing, the database quotes Python.
+        told = "QueryError", message_of(error).split(" Traceback ")[0]
+    except EtqError as error:
+        told = type(error).__name__, str(error)
+    try:
+        written = pickle.dumps(told)
+    except MemoryError:
+        written = pickle.dumps(("QueryError", f"the query's result took more than {megabytes} MB of memory"))
+    sys.stdout.buffer.write(written)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
+    from etq.database.connection import connect
+    from etq.database.schema import bring_forward
+
+    connection = connect(path, True, wait, {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK})
+    bring_forward(connection, path, read_only=True)
+    return connection
+
+
+def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
+    """A lake, of which no other files can be read than those that its log names."""
+    from etq import catalog
+    from etq.catalog import quoted
+    from etq.lake import log
+    from etq.lake.log import is_lake
+    from etq.lake.reading import connect, files
+
+    lake = Path(path)
+    if not is_lake(lake):
+        raise EtqError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
+    state = log.read(lake)
+    connection = connect(lake, state)
+    named = [quoted(file) for table in catalog.tables() for file in files(lake, state, table.name)]
+    connection.execute(f"SET allowed_paths = [{', '.join(named)}]")
+    for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
+        connection.execute(f"SET {setting} = {quoted(value)}")
+    return connection
+
+
+def _limit(seconds: float, megabytes: int) -> None:
+    """What the system sees to: the process writes to no file, and ends when its time is over."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and rows of a query that is one SELECT. Raises `EtqError` for any other."""
+    statements = duckdb.extract_statements(query)
+    kinds = [_kind(each) for each in statements]
+    if kinds != ["SELECT"]:
+        raise EtqError(f"what is asked safely is one SELECT, not {', '.join(kinds) or 'nothing'}")
+    answer = connection.execute(statements[0], parameters)
+    return [column[0] for column in answer.description or ()], answer.fetchall()
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # Of a kind that the database's Python knows no name of.
+        return "another statement"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""From files to rows: what ingestors read, stored in tables."""

@@ -1,0 +1,232 @@
+"""Putting many files into a warehouse: the small ones together, as a transaction costs more than one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from etq.annotations.discovery import Found
+from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
+from etq.database.connection import explained
+from etq.database.rollups import fill_rollups
+from etq.database.schema import in_transaction
+from etq.errors import EtqError, WarehouseError
+from etq.ingest.arrow import Rows, batch, numbers, texts
+from etq.ingest.registry import GZIP, read_capture
+from etq.storage.capture import Options, described_tables, keep_order, store
+from etq.storage.linking import link, link_many
+from etq.storage.naming import check_name, names_for
+from etq.storage.sources import Source, source_of
+
+# What one transaction takes: so many files, and bytes of them.
+FILES: Final = 64
+BYTES: Final = 32 * 2**20
+# Larger files go by themselves, streamed: what a transaction costs is little beside them.
+SMALL: Final = 4 * 2**20
+
+# A file that is stored: its capture_id, and whether it is new. Or why it isn't.
+Outcome = tuple[int, bool] | EtqError
+# The columns of `captures` that link to records and programs, and the keys.
+Links = Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to store, with what is said and was found about it."""
+
+    source: Source
+    options: Options
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A file's rows, with its name and labels in the warehouse."""
+
+    file: File
+    name: str
+    labels: Mapping[str, str]
+    tables: list[tuple[str, Rows]]
+
+
+def files_of(
+    sources: Iterable[str | os.PathLike[str] | bytes], said: Options, find: Callable[[str | None], Found]
+) -> Iterator[File | EtqError]:
+    """Each file with what is said of all, and what is found about its path; or why it can't be read."""
+    for each in sources:
+        try:
+            found = find(None if isinstance(each, bytes) else os.fspath(each))
+            yield File(source_of(each), replace(said, found=found))
+        except EtqError as error:
+            yield error
+
+
+def store_many(
+    connection: duckdb.DuckDBPyConnection, files: Iterable[File | EtqError], links: Links
+) -> Iterator[list[Outcome]]:
+    """Store files, and link their captures; what became of each, in order, in lists that are committed.
+
+    Each file is stored whole or not at all, and none stops the others. What is an error already stays one.
+    """
+    for together in _batches(files):
+        yield _store_together(connection, together, links)
+
+
+def _batches(files: Iterable[File | EtqError]) -> Iterator[list[File | EtqError]]:
+    gathered: list[File | EtqError] = []
+    total = 0
+    for each in files:
+        size = 0 if isinstance(each, EtqError) else _unpacked_bytes(each.source)
+        if gathered and (size > SMALL or len(gathered) == FILES or total + size > BYTES):
+            yield gathered
+            gathered, total = [], 0
+        gathered.append(each)
+        total += size
+        if size > SMALL:
+            yield gathered
+            gathered, total = [], 0
+    if gathered:
+        yield gathered
+
+
+def _unpacked_bytes(source: Source) -> int:
+    """The size of what is read; of a gzip file, what its last bytes say."""
+    if bytes(source.content[:2]) == GZIP:
+        return max(len(source.content), int.from_bytes(source.content[-4:], "little"))
+    return len(source.content)
+
+
+def _store_together(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], links: Links
+) -> list[Outcome]:
+    """What became of files that go into one transaction: those of new content; each other one has its own."""
+    outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(files) if isinstance(each, EtqError)}
+    given = {at: each for at, each in enumerate(files) if isinstance(each, File)}
+    if len(given) > 1:
+        known = _known(connection, given.values())
+        new: dict[str, int] = {}
+        for at, each in given.items():
+            if each.source.sha256 not in known:
+                new.setdefault(each.source.sha256, at)
+        outcomes |= _store_new(connection, {at: given[at] for at in new.values()}, links)
+    for at, each in given.items():
+        if at not in outcomes:
+            outcomes[at] = _store_alone(connection, each, links)
+    return [outcomes[at] for at in range(len(files))]
+
+
+def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
+    """The hashes among those of the files that the warehouse has."""
+    query = "SELECT c.sha256 FROM captures AS c WHERE c.sha256 IN (SELECT unnest($hashes::VARCHAR[]))"
+    hashes = [each.source.sha256 for each in files]
+    return {sha256 for (sha256,) in connection.execute(query, {"hashes": hashes}).fetchall()}
+
+
+def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links) -> Outcome:
+    def work() -> tuple[int, bool]:
+        capture_id, is_new = store(connection, file.source, file.options)
+        for column, key in links:
+            # What is linked already need not be found again.
+            query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
+            if not connection.execute(query, [capture_id, key]).fetchall():
+                link(connection, capture_id, column, key)
+        return capture_id, is_new
+
+    try:
+        return in_transaction(connection, work)
+    except EtqError as error:
+        return error
+    except duckdb.Error as error:
+        return WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
+
+
+def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File], links: Links) -> dict[int, Outcome]:
+    """What became of files of new content; of none, where the database refuses them together."""
+    outcomes: dict[int, Outcome] = {}
+    decoded: dict[int, Decoded] = {}
+    taken = _taken(connection, files.values())
+    for at, each in files.items():
+        try:
+            decoded[at] = _decoded(each, taken)
+        except EtqError as error:
+            outcomes[at] = error
+        else:
+            taken.add(decoded[at].name)
+    if decoded:
+        try:
+            keys = in_transaction(connection, lambda: _insert(connection, list(decoded.values()), links))
+        except duckdb.Error:
+            # One of them is why, and the others may go: each by itself, then.
+            return outcomes
+        outcomes |= {at: (key, True) for at, key in zip(decoded, keys, strict=True)}
+    return outcomes
+
+
+def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
+    """Of the names that the files may get, those that captures have."""
+    names = [name for each in files for name in _names(each.source)]
+    query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
+    return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
+
+
+def _names(source: Source) -> Iterator[str]:
+    return names_for(source.uri, lambda: source.sha256)
+
+
+def _decoded(file: File, taken: set[str]) -> Decoded:
+    """A file's rows. Raises `EtqError` for what `store` would refuse."""
+    options, source = file.options, file.source
+    # What is said wins over what was found.
+    labels = {**options.found.labels, **options.labels}
+    for key, value in labels.items():
+        check_label(key, value)
+    moment = labels.pop(CAPTURED_AT, None)
+    if moment is not None and options.captured_at is None:
+        options = replace(options, captured_at=moment_of(moment))
+    reading = list(read_capture(source.content, source.uri, options.clock_bits))
+    names = list(_names(source))
+    name = next((name for name in names if name not in taken), names[-1])
+    check_name(name)
+    return Decoded(file, name, labels, list(described_tables(reading, name, source, options)))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], links: Links) -> list[int]:
+    """Insert the rows of new captures, table by table, and return the captures' keys."""
+    [(last,)] = connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()
+    keys = list(range(last + 1, last + 1 + len(files)))
+    # Rows of one table may differ in their Arrow types, as texts have dictionaries or not: each kind by itself.
+    parts: dict[tuple[str, pa.Schema], list[pa.RecordBatch]] = {}
+    for key, file in zip(keys, files, strict=True):
+        for table, rows in [*file.tables, ("labels", _label_rows(file.labels))]:
+            keyed = _keyed(key, rows)
+            parts.setdefault((table, keyed.schema), []).append(keyed)
+    for (table, _), batches in parts.items():
+        connection.register("_rows", pa.Table.from_batches(batches))
+        connection.execute(f"INSERT INTO {table} BY NAME FROM _rows")
+        connection.unregister("_rows")
+    metrics = {key: each.file.options.found.metrics for key, each in zip(keys, files, strict=True)}
+    if any(metrics.values()):
+        from etq.storage.metrics import add_metrics_of_new
+
+        add_metrics_of_new(connection, metrics)
+    for column, record in links:
+        link_many(connection, keys, column, record)
+    keep_order(connection, keys[0])
+    fill_rollups(connection, keys[0], keys[-1])
+    return keys
+
+
+def _label_rows(labels: Mapping[str, str]) -> pa.RecordBatch:
+    return batch({"key": texts(list(labels)), "value": texts(list(labels.values()))})
+
+
+def _keyed(key: int, rows: Rows) -> pa.RecordBatch:
+    """Rows with the key of their capture before them."""
+    made = rows if isinstance(rows, pa.RecordBatch) else rows.rows
+    keys = numbers(np.full(made.num_rows, key, np.int32))
+    return batch({"capture_id": keys, **dict(zip(made.schema.names, made.columns, strict=True))})

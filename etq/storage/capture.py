@@ -1,0 +1,389 @@
+"""Putting one profiling file into a warehouse: within a transaction, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from etq import catalog
+from etq.annotations.discovery import Found
+from etq.annotations.labels import add_labels, set_labels
+from etq.database.rollups import describe_runs, fill_rollups, is_pruned
+from etq.ingest.arrow import Later, Rows, batch, integers, texts
+from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.registry import read_capture
+from etq.storage.linking import link
+from etq.storage.naming import check_name_is_free, free_name
+from etq.storage.sources import Source
+from etq.version import VERSION
+
+# What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
+INSERT_MEMORY: Final = "128MB"
+# The tables that may have millions of rows of one capture.
+LAID: Final = ("event_ticks", "trace_events", "op_arguments")
+# Tables that most files have no rows of. Where it is known before a question is planned, their part in it is left out.
+SELDOM: Final = ("device_events", "trace_memory")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says of a file, and what was found about it; None for what was not said."""
+
+    name: str | None
+    labels: Mapping[str, str]
+    captured_at: datetime | None
+    time_scale: str | None
+    clock_bits: int | None
+    debug_buffer: Source | None = None
+    keep_values: bool = False
+    found: Found = field(default_factory=Found)
+    metrics: tuple[Source, ...] = ()
+
+
+def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
+    """Put a file into the warehouse, or apply the options to what is there of the same content.
+
+    Returns the capture_id, and whether it is new. The caller holds a transaction.
+    """
+    last_id = connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0]
+    if last_id == 0:
+        # Nothing can be known, so that reading needn't wait for the hash.
+        source.start_hashing()
+        known = []
+    else:
+        known = connection.execute(
+            "SELECT capture_id, name, clock_bits FROM captures WHERE sha256 = ?", [source.sha256]
+        ).fetchall()
+    if not known:
+        capture_id = last_id + 1
+        name = free_name(connection, "captures", source) if options.name is None else options.name
+        check_name_is_free(connection, "captures", name, capture_id)
+        _insert_rows(connection, capture_id, name, source, options)
+        keep_order(connection, capture_id)
+    else:
+        [(capture_id, name, clock_bits)] = known
+        if options.name is not None:
+            check_name_is_free(connection, "captures", options.name, capture_id)
+        is_other = options.clock_bits not in (None, clock_bits)
+        if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
+            _read_again(connection, capture_id, name, source, options)
+        _update_capture(connection, capture_id, options)
+    _say(connection, capture_id, options)
+    return capture_id, not known
+
+
+def keep_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
+    """See to it that captures from this key on were read behind those before, also where the clock went back."""
+    query = """
+        SELECT
+            max(c.ingested_at) FILTER (WHERE c.capture_id < $first),
+            min(c.ingested_at) FILTER (WHERE c.capture_id >= $first)
+        FROM captures AS c
+    """
+    [(before, behind)] = connection.execute(query, {"first": first_id}).fetchall()
+    if before is not None and behind <= before:
+        told = "UPDATE captures SET ingested_at = $before + to_microseconds(1) WHERE capture_id >= $first"
+        connection.execute(told, {"before": before, "first": first_id})
+
+
+def _say(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
+    """Give a capture its labels and metrics. What was found gives way to what is said, now or before."""
+    when = {"captured_at"} if options.captured_at is not None else set()
+    set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
+    add_labels(connection, capture_id, options.found.labels)
+    if options.metrics or options.found.metrics:
+        from etq.storage.metrics import add_metrics, store_metrics
+
+        add_metrics(connection, capture_id, options.found.metrics)
+        for source in options.metrics:
+            store_metrics(connection, capture_id, source)
+
+
+def store_once(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    source: Source,
+    name: str | None,
+    rows_of_tables: Iterator[tuple[str, pa.RecordBatch]],
+) -> tuple[int, bool]:
+    """Put a record or program into the warehouse, or name the one that is there of the same content.
+
+    `table` is `records` or `programs`, whose one row among `rows_of_tables` lacks what the file doesn't say. Returns
+    the key, and whether it is new. The caller holds a transaction.
+    """
+    column = f"{table.removesuffix('s')}_id"
+    last_key = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}").fetchall()[0][0]
+    known = []
+    if last_key == 0:
+        # Nothing can be known, so that reading needn't wait for the hash.
+        source.start_hashing()
+    else:
+        known = connection.execute(f"SELECT {column} FROM {table} WHERE sha256 = ?", [source.sha256]).fetchall()
+    if known:
+        [(key,)] = known
+        if name is not None:
+            check_name_is_free(connection, table, name, key)
+            connection.execute(f"UPDATE {table} SET name = ? WHERE {column} = ?", [name, key])
+        return key, False
+    key = last_key + 1
+    given_name = free_name(connection, table, source) if name is None else name
+    check_name_is_free(connection, table, given_name, key)
+    for filled, rows in rows_of_tables:
+        insert(connection, filled, key, _described(rows, source, given_name) if filled == table else rows, column)
+    return key, True
+
+
+@contextmanager
+def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Keep what DuckDB holds of a file within `INSERT_MEMORY`; not for a database in memory, which must hold all."""
+    before = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'; SET VARIABLE memory_is_little = true")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET memory_limit = '{before}'; RESET VARIABLE memory_is_little")
+
+
+def _make_room(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Let DuckDB hold as much as a large file has bytes: rollups sort all times of its ops, which can't go to disk."""
+    megabytes = len(source.content) >> 20
+    [(is_little,)] = connection.execute("SELECT getvariable('memory_is_little')").fetchall()
+    if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
+        connection.execute(f"SET memory_limit = '{megabytes}MB'")
+
+
+def load_ephemeral(
+    database: Callable[[], tuple[duckdb.DuckDBPyConnection, Container[str]]], source: Source, options: Options
+) -> None:
+    """Put one file into an empty database in memory that has just these tables, to be asked and thrown away.
+
+    Its many rows (`LAID`) are not copied into the database, which reads them where they were decoded. The database is
+    asked for once there is something to put into it.
+    """
+    source.start_hashing()
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    first = [*islice(reading, 1)]
+    connection, tables = database()
+    for table, rows in _lay(connection, 1, tables, chain(first, reading), source, options).items():
+        connection.register(f"_{table}_1", rows)
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
+    for table in SELDOM:
+        if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+            connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
+            connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
+
+
+def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
+    """Put one more file into such a database; returns its capture_id, or the first one's for the same content."""
+    known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
+    if known:
+        return int(known[0][0])
+    views = {
+        name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    }
+    laid = views & set(LAID)
+    for table in views & set(SELDOM):
+        connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
+    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    reading = read_capture(source.content, source.uri, options.clock_bits)
+    for table, rows in _lay(connection, 2, {name for (name,) in tables} | laid, reading, source, options).items():
+        if table not in laid:
+            insert(connection, table, 2, rows)
+            continue
+        connection.register(f"_{table}_2", rows)
+        connection.execute(
+            f"""
+            CREATE OR REPLACE VIEW {table} AS
+            SELECT 1 AS capture_id, * FROM _{table}_1
+            UNION ALL
+            SELECT 2 AS capture_id, * FROM _{table}_2
+            """
+        )
+    describe_runs(connection, 2, 2)
+    return 2
+
+
+def _lay(
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    tables: Container[str],
+    reading: Iterable[tuple[str, Rows]],
+    source: Source,
+    options: Options,
+) -> dict[str, pa.Table | Later]:
+    """Insert the rows of these tables but those of `LAID`, and return these."""
+    laid: dict[str, list[pa.RecordBatch]] = {}
+    later: dict[str, Later] = {}
+    for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
+        if table in LAID and table in tables:
+            if isinstance(rows, Later):
+                later[table] = rows
+            else:
+                laid.setdefault(table, []).append(rows)
+        elif table in tables:
+            _insert_part(connection, table, capture_id, rows, options)
+    return {table: pa.Table.from_batches(parts) for table, parts in laid.items()} | later
+
+
+def _insert_rows(
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    name: str,
+    source: Source,
+    options: Options,
+    staying: Container[str] = (),
+) -> None:
+    """Insert the rows of all tables: events as they are decoded, in one stream, and what there is little of behind.
+
+    The tables `staying` have theirs already.
+    """
+    others: list[tuple[str, pa.RecordBatch]] = []
+    failures: list[BaseException] = []
+
+    def events() -> Iterator[pa.RecordBatch]:
+        try:
+            reading = read_capture(source.content, source.uri, options.clock_bits)
+            for table, rows in described_tables(reading, name, source, options):
+                if table == "event_ticks":
+                    yield rows
+                elif table not in staying:
+                    others.append((table, rows))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    try:
+        insert(connection, "event_ticks", capture_id, pa.RecordBatchReader.from_batches(EVENT_TICKS, events()))
+    except duckdb.Error:
+        # What the decoder raises reaches us through the database, which knows no more than that it failed.
+        if failures:
+            raise failures[0] from None
+        raise
+    for table, rows in others:
+        _insert_part(connection, table, capture_id, rows, options)
+    if options.debug_buffer is not None:
+        from etq.storage.values import find_in_values
+
+        find_in_values(connection, capture_id, options.debug_buffer)
+    _make_room(connection, source)
+    fill_rollups(connection, capture_id)
+
+
+def _insert_part(
+    connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch, options: Options
+) -> None:
+    if table == "debug_values" and options.debug_buffer is not None:
+        from etq.storage.values import insert_values
+
+        insert_values(connection, capture_id, rows, options.debug_buffer, options.keep_values)
+    else:
+        insert(connection, table, capture_id, rows)
+
+
+def insert(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    key: int,
+    rows: pa.RecordBatch | pa.RecordBatchReader | pa.Table,
+    column: str = "capture_id",
+) -> None:
+    """Insert rows that lack their first key, the column of that name."""
+    connection.register("_rows", rows)
+    # The number stands in the statement: as a parameter it would be a column to fill.
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT {key:d} AS {column}, * FROM _rows")
+    connection.unregister("_rows")
+
+
+def described_tables(
+    reading: Iterable[tuple[str, Rows]], name: str, source: Source, options: Options
+) -> Iterator[tuple[str, Rows]]:
+    """The rows of all tables that a file is read into; in those of `captures`, what the file doesn't say."""
+    for table, rows in reading:
+        if table != "captures":
+            yield table, rows
+            continue
+        captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
+        described = _described(rows, source, name)
+        given = {
+            "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
+            "time_scale": texts([options.time_scale or "ns"]),
+        }
+        yield table, batch({**given, **dict(zip(described.schema.names, described.columns, strict=True))})
+
+
+def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatch:
+    """The one row of a file, with what the file doesn't say."""
+    given = {
+        "sha256": texts([source.sha256]),
+        "name": texts([name]),
+        "uri": texts([source.uri]),
+        "byte_size": integers([len(source.content)], np.int64),
+        "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
+        "etq_version": texts([VERSION]),
+    }
+    return batch({**given, **dict(zip(rows.schema.names, rows.columns, strict=True))})
+
+
+def _read_again(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
+) -> None:
+    """Replace what was read of a file by what it says to new options; its name, scale, date, links and phases stay.
+
+    What a debug buffer told stays, too, unless a debug buffer is given: the file alone doesn't have it.
+    """
+    kept = connection.execute(
+        "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
+        [capture_id],
+    ).fetchall()
+    phases = connection.execute(
+        "SELECT phase, run_index FROM runs WHERE capture_id = ? AND phase NOT NULL", [capture_id]
+    )
+    said = [(*each, capture_id) for each in phases.fetchall()]
+    staying = {"labels", "metrics"} | ({"debug_values"} if options.debug_buffer is None else set())
+    for table in catalog.tables():
+        if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
+            connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
+    captured_at, time_scale, clock_bits, record_id, program_id = kept[0]
+    again = replace(
+        options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
+    )
+    _insert_rows(connection, capture_id, name, source, again, staying)
+    if said:
+        connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", said)
+        fill_rollups(connection, capture_id)
+    for column, key in (("program_id", program_id), ("record_id", record_id)):
+        if key is not None:
+            link(connection, capture_id, column, key)
+
+
+def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
+    captured_at = None if options.captured_at is None else _in_utc(options.captured_at)
+    connection.execute(
+        """
+        UPDATE captures
+        SET name = coalesce(?, name),
+            captured_at = coalesce(?, captured_at),
+            time_scale = coalesce(?, time_scale)
+        WHERE capture_id = ?
+        """,
+        [options.name, captured_at, options.time_scale, capture_id],
+    )
+
+
+def _microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 in UTC; a moment without a time zone is in UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,116 @@
+"""Linking captures to their records and programs, and finding what these say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.database.rollups import fill_rollups
+
+# Below this share of a capture's operators that fit a record, the record is taken for another program's.
+FITTING: Final = 0.8
+# The tables of what is found when captures are linked.
+FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
+_OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
+_KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
+
+
+def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int) -> None:
+    """Say of which record or program a capture is, by the column of `captures` that has its key.
+
+    The methods of its runs are inferred, and the nodes of its events found. A record or program that doesn't fit is
+    linked all the same, and told of in `findings`. The caller holds a transaction.
+    """
+    link_many(connection, [capture_id], column, key)
+    fill_rollups(connection, capture_id)
+
+
+def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:
+    """Link captures as `link` does, but for their rollups, which the caller fills.
+
+    What is found depends on the signatures alone: of captures that have the same, it is found for one.
+    """
+    keys = {"keys": list(capture_ids)}
+    connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
+    for table in FOUND:
+        connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
+    connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
+    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _alike(connection, capture_ids):
+        _find_all(connection, first)
+        if others:
+            _copy_found(connection, first, others)
+    connection.execute(
+        f"""
+        UPDATE runs SET method = b.method, method_score = b.score
+        FROM (SELECT DISTINCT r.capture_id, r.block_index FROM runs AS r WHERE r.capture_id IN {_KEYS}) AS k
+        LEFT JOIN linked_methods AS b ON b.capture_id = k.capture_id AND b.block_index = k.block_index
+        WHERE runs.capture_id = k.capture_id AND runs.block_index = k.block_index
+        """,
+        keys,
+    )
+
+
+def _alike(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
+    """These captures in groups of the same signatures, and the same record and program."""
+    columns = [f"s.{column.name}" for column in catalog.objects()["signatures"].columns if column.name != "capture_id"]
+    query = f"""
+        SELECT list(k.capture_id ORDER BY k.capture_id)
+        FROM (
+            SELECT c.capture_id, c.record_id, c.program_id,
+                list(row({", ".join(columns)}) ORDER BY s.signature_index) AS shape
+            FROM captures AS c
+            LEFT JOIN signatures AS s ON s.capture_id = c.capture_id
+            WHERE c.capture_id IN {_KEYS}
+            GROUP BY ALL
+        ) AS k
+        GROUP BY k.record_id, k.program_id, k.shape
+        ORDER BY ALL
+    """
+    return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
+
+
+def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find what a capture's record or program says of it."""
+    _find(connection, capture_id, "linked_methods", "_find_methods")
+    _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
+    if _has_delegates(connection, capture_id):
+        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes")
+    if _has_delegates(connection, capture_id, "NOT d.is_mapped"):
+        _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
+    _find(connection, capture_id, "signature_ops", "_find_event_ops")
+    connection.execute(
+        "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
+        {"capture": capture_id, "fitting": FITTING},
+    )
+
+
+def _copy_found(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
+    """Say of other captures what was found of the first."""
+    for table in (*FOUND, "findings"):
+        connection.execute(
+            f"""
+            INSERT INTO {table}
+            SELECT k.capture_id, f.* EXCLUDE (capture_id)
+            FROM (SELECT unnest($keys::INTEGER[]) AS capture_id) AS k, {table} AS f
+            WHERE f.capture_id = $first {f"AND {_OF_LINKS}" if table == "findings" else ""}
+            ORDER BY k.capture_id, f.rowid
+            """,
+            {"first": first, "keys": list(others)},
+        )
+
+
+def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str) -> None:
+    statement = f"INSERT INTO {table} SELECT $capture, f.* FROM {finder}($capture) AS f"
+    connection.execute(statement, {"capture": capture_id})
+
+
+def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
+    """Whether there are delegates to find the nodes of; where there are none, that search needn't be planned."""
+    query = f"""
+        SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
+        WHERE k.capture_id = ? AND {which} LIMIT 1
+    """
+    return bool(connection.execute(query, [capture_id]).fetchall())

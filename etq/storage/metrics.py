@@ -1,0 +1,130 @@
+"""Putting metrics into a warehouse, with the units and directions that are known by their names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from etq.errors import WarehouseError, displayed
+from etq.ingest.metrics.reader import read_metrics
+from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
+from etq.storage.sources import Source
+
+_NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# What takes the rows of each table that is read to those of `metrics`.
+_COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
+
+
+def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source) -> int:
+    """Put a file's metrics to a capture; returns their number, 0 where the file's are there.
+
+    The caller holds a transaction. Raises `FormatError` for a file that can't be read.
+    """
+    known = "SELECT 1 FROM metrics WHERE capture_id = ? AND source = ? LIMIT 1"
+    if connection.execute(known, [capture_id, source.sha256]).fetchall():
+        return 0
+    return sum(
+        _insert(connection, capture_id, table, rows, source.sha256)
+        for table, rows in read_metrics(bytes(source.content), displayed(source.path))
+    )
+
+
+def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: Sequence[pa.RecordBatch]) -> None:
+    """Put a sidecar's metrics to a capture, as if said by hand, but for those that were said."""
+    said = "SELECT DISTINCT name FROM metrics WHERE capture_id = ? AND source IS NULL"
+    have = {name for (name,) in connection.execute(said, [capture_id]).fetchall()}
+    for rows in parts:
+        new = [name not in have for name in rows["name"].to_pylist()]
+        _insert(connection, capture_id, "metrics", rows.filter(pa.array(new)), None)
+
+
+def add_metrics_of_new(
+    connection: duckdb.DuckDBPyConnection, parts_of_captures: Mapping[int, Sequence[pa.RecordBatch]]
+) -> None:
+    """Put sidecars' metrics to captures of which nothing was said yet, by their keys, as `add_metrics` does to one."""
+    keyed = [
+        rows.add_column(0, "capture_id", pa.repeat(pa.scalar(key, pa.int32()), rows.num_rows))
+        for key, parts in parts_of_captures.items()
+        for rows in parts
+    ]
+    if not keyed:
+        return
+    connection.register("_given", pa.Table.from_batches(keyed))
+    connection.execute(
+        """
+        INSERT INTO metrics BY NAME
+        SELECT k.capture_id, m.*
+        FROM (SELECT g.capture_id, list(g) AS given FROM _given AS g GROUP BY g.capture_id) AS k,
+            LATERAL (FROM _known_metrics(k.given)) AS m
+        ORDER BY k.capture_id
+        """
+    )
+    connection.unregister("_given")
+
+
+def set_metric(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, metric: Metric | str, run_index: int | None
+) -> int:
+    """Say a metric of a capture or of one of its runs, in place of what was said by hand of that name.
+
+    A name alone takes that away. Returns the number of metrics taken away.
+    """
+    name = metric if isinstance(metric, str) else metric.name
+    gone = connection.execute(
+        """DELETE FROM metrics WHERE capture_id = ? AND name = ? AND source IS NULL
+        AND run_index IS NOT DISTINCT FROM ? RETURNING 1""",
+        [capture_id, name, run_index],
+    ).fetchall()
+    if not isinstance(metric, str):
+        check_metric(metric)
+        rows = metric_batch([metric])
+        if run_index is not None:
+            _check_run(connection, capture_id, run_index)
+            rows = rows.set_column(0, "run_index", pa.array([run_index], pa.int32()))
+        _insert(connection, capture_id, "metrics", rows, None)
+    return len(gone)
+
+
+def check_metric(metric: Metric) -> None:
+    """Raise `WarehouseError` for a metric that can't be stored."""
+    name, value, unit = metric.name, metric.value, metric.unit
+    if not isinstance(name, str) or not name.strip() or _NOT_IN_NAMES.search(name):
+        raise WarehouseError(f"{name!r} is no name of a metric: a text without = and control characters")
+    if isinstance(value, str):
+        raise WarehouseError(f"the metric {name} is no number but {value!r}; a text is a label: {name}={value}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise WarehouseError(f"the metric {name} is no number but {value!r}")
+    if unit is not None and (not isinstance(unit, str) or not unit.strip() or _NOT_IN_NAMES.search(unit)):
+        raise WarehouseError(f"{unit!r} is no unit of the metric {name}: a text without = and control characters")
+    if metric.better not in (None, *DIRECTIONS):
+        raise WarehouseError(f"better of the metric {name} is lower, higher or None, not {metric.better!r}")
+
+
+def _check_run(connection: duckdb.DuckDBPyConnection, capture_id: int, run_index: int) -> None:
+    query = "SELECT count(*) FROM runs AS r WHERE r.capture_id = ?"
+    [(runs,)] = connection.execute(query, [capture_id]).fetchall()
+    if not 0 <= run_index < runs:
+        raise WarehouseError(f"there is no run {run_index}: the capture has {runs} runs, counted from 0")
+
+
+def _insert(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, rows: pa.RecordBatch, source: str | None
+) -> int:
+    if rows.num_rows == 0:
+        return 0
+    connection.register("_given", rows)
+    inserted = connection.execute(
+        f"""
+        INSERT INTO metrics BY NAME
+        SELECT {capture_id:d} AS capture_id, m.*, $source AS source
+        FROM {_COUNTED[table]}((SELECT list(g) FROM _given AS g)) AS m
+        """,
+        {"source": source},
+    ).fetchall()
+    connection.unregister("_given")
+    return int(inserted[0][0])

@@ -1,0 +1,53 @@
+"""Names of captures, records and programs: unique in a warehouse, and made of files' paths unless given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Final
+
+import duckdb
+
+from etq.errors import WarehouseError
+from etq.ingest.registry import FORMATS
+from etq.storage.sources import Source
+
+# The endings of files, no part of a name: longest first, as one may end in another.
+_ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for ending in each.endings)}, key=len)[::-1]
+
+
+def check_name(name: str) -> None:
+    """Raise `WarehouseError` for what is no name."""
+    if not name.strip() or name.startswith("@") or "=" in name:
+        raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
+
+
+def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
+    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
+    check_name(name)
+    taken = connection.execute(
+        f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
+    ).fetchall()
+    if taken:
+        raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
+
+
+def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
+    """The first of the `names_for` a file that no other content has."""
+    for name in names_for(source.uri, lambda: source.sha256):
+        if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
+            break
+    return name
+
+
+def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
+    """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
+    path = PurePath(uri)
+    stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
+    # What names can't hold (see `check_name`) is left out of those that come from paths.
+    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
+    for start in range(len(parts) - 1, -1, -1):
+        yield "/".join(parts[start:])
+    # The hash is asked for last: it may still be under way, beside the reading.
+    yield f"{stem}-{sha256()[:12]}"
+    yield f"{stem}-{sha256()}"

@@ -1,0 +1,69 @@
+"""Putting the values of a reference run into a warehouse, as a capture of format `reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import duckdb
+
+from etq.errors import WarehouseError
+from etq.ingest.metrics.reference_values import Outputs, hash_of, read_reference
+from etq.storage.capture import insert
+from etq.storage.naming import check_name_is_free
+from etq.storage.values import insert_rows
+from etq.version import VERSION
+
+
+def store_reference(
+    connection: duckdb.DuckDBPyConnection, record_id: int, graph: str, values: Mapping[str, Outputs], name: str | None
+) -> tuple[int, bool]:
+    """Put the outputs of a graph's nodes into the warehouse, or name the capture that is there of the same.
+
+    Returns the capture_id, and whether it is new. The caller holds a transaction. Raises `WarehouseError` for a name
+    that is taken, and where the record has no such graph, or not just one.
+    """
+    [(record_name, record_sha256, uri)] = connection.execute(
+        "SELECT name, sha256, uri FROM records WHERE record_id = ?", [record_id]
+    ).fetchall()
+    method = _method_of(connection, record_id, record_name, graph)
+    sha256 = hash_of(values, graph, record_sha256)
+    known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [sha256]).fetchall()
+    capture_id = known[0][0] if known else _next_id(connection)
+    wanted = f"{record_name}-reference" if name is None and not known else name
+    if wanted is not None:
+        check_name_is_free(connection, "captures", wanted, capture_id)
+    if known:
+        connection.execute("UPDATE captures SET name = coalesce(?, name) WHERE capture_id = ?", [wanted, capture_id])
+        return capture_id, False
+    connection.execute(
+        """
+        INSERT INTO captures BY NAME
+        SELECT $capture AS capture_id, $sha256 AS sha256, $name AS name, 'reference' AS format, $uri AS uri,
+            0 AS byte_size, $now::TIMESTAMP AS ingested_at, 'ns' AS time_scale, $record AS record_id,
+            'debug' AS profiling_level, $version AS etq_version
+        """,
+        {
+            **{"capture": capture_id, "sha256": sha256, "name": wanted, "uri": uri, "record": record_id},
+            **{"now": datetime.now(UTC).replace(tzinfo=None), "version": VERSION},
+        },
+    )
+    for table, rows in read_reference(values, graph, method):
+        if table == "debug_values":
+            insert_rows(connection, capture_id, rows, keep=True)
+        else:
+            insert(connection, table, capture_id, rows)
+    return capture_id, True
+
+
+def _next_id(connection: duckdb.DuckDBPyConnection) -> int:
+    return int(connection.execute("SELECT coalesce(max(capture_id), 0) + 1 FROM captures").fetchall()[0][0])
+
+
+def _method_of(connection: duckdb.DuckDBPyConnection, record_id: int, record_name: str, graph: str) -> str:
+    methods = connection.execute(
+        "SELECT method FROM graphs WHERE record_id = ? AND stage = ? ORDER BY graph_id", [record_id, graph]
+    ).fetchall()
+    if not methods:
+        raise WarehouseError(f"the record {record_name} has no {graph}")
+    return str(methods[0][0])

@@ -1,0 +1,42 @@
+"""Putting what a debug buffer holds of a capture's logged tensors into a warehouse."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from etq.ingest.etdump.debug_buffer import with_elements
+from etq.storage.sources import Source
+
+
+def insert_values(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
+) -> None:
+    """Insert rows of `debug_values` with the statistics of their tensors; with the elements where `keep` is set."""
+    for part in with_elements(rows, buffer.content, buffer.uri):
+        insert_rows(connection, capture_id, part, keep=keep)
+
+
+def insert_rows(connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, *, keep: bool) -> None:
+    """Insert rows of `debug_values` that have a column `elements`, which stays only where `keep` is set."""
+    left_out = "" if keep else " EXCLUDE (elements)"
+    connection.register("_values", rows)
+    connection.execute(
+        f"""
+        INSERT INTO debug_values BY NAME
+        SELECT {capture_id:d} AS capture_id, r.*{left_out}, unnest(_tensor_statistics(r.elements))
+        FROM _values AS r
+        """
+    )
+    connection.unregister("_values")
+
+
+def find_in_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
+    """Tell in `findings` what the buffer lacks, and what differs between runs."""
+    connection.execute(
+        "DELETE FROM findings WHERE capture_id = ? AND rule IN ('short debug buffer', 'values differ')", [capture_id]
+    )
+    connection.execute(
+        "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _value_findings($capture, $bytes) AS f",
+        {"capture": capture_id, "bytes": len(buffer.content)},
+    )

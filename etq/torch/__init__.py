@@ -1,0 +1,1 @@
+"""What needs torch or serves it: reference runs, a handler for its profiler."""

@@ -1,0 +1,46 @@
+"""Traces of PyTorch's profiler straight into a warehouse, without a file in between to look after."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from etq.warehouse.warehouse import open
+
+
+def torch_trace_handler(
+    warehouse: str | os.PathLike[str], *, labels: Mapping[str, str] | None = None, name: str | None = None
+) -> Callable[[Any], None]:
+    """A function for `on_trace_ready` of `torch.profiler.profile`, which puts each trace into a warehouse file.
+
+    The capture has these labels, a label `step` (the profiler's) and, of distributed runs, `rank`; it was captured now.
+
+    warehouse  path of the warehouse file; made where there is none
+    labels     key=value pairs that tell captures apart
+    name       name of the captures, with the step behind it; by default host, process and time, as
+               `torch.profiler.tensorboard_trace_handler` names files
+
+    The function raises `WarehouseError` where the warehouse can't be written.
+    """
+
+    def handle(profiler: Any) -> None:
+        now = datetime.now(UTC)
+        stem = f"{socket.gethostname()}_{os.getpid()}.{now.timestamp() * 1e9:.0f}" if name is None else name
+        step = str(profiler.step_num)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "worker.pt.trace.json"
+            profiler.export_chrome_trace(str(path))
+            with open(warehouse) as opened:
+                opened.ingest(
+                    path.read_bytes(),
+                    name=stem if name is None else f"{stem}-{step}",
+                    labels={"step": step, **(labels or {})},
+                    captured_at=now,
+                )
+
+    return handle

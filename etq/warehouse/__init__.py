@@ -1,0 +1,1 @@
+"""A warehouse: a DuckDB database with etq's tables and views."""

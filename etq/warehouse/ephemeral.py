@@ -1,0 +1,149 @@
+"""Looking at one file: a warehouse in memory that has only the views asked for, made in a few milliseconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+import duckdb
+
+from etq import catalog
+from etq.choices import TimeScale
+from etq.database import schema
+from etq.database.database import Database
+from etq.database.handles import Capture, Program, Record
+from etq.database.rollups import describe_runs
+from etq.storage.sources import checked_time_scale
+from etq.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from etq.storage.records import ReadRecord
+
+Result = TypeVar("Result")
+
+
+def look_at(
+    source: str | os.PathLike[str] | bytes,
+    views: Iterable[str],
+    *,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+    etrecord: str | os.PathLike[str] | None = None,
+    debug_buffer: str | os.PathLike[str] | None = None,
+    program: str | os.PathLike[str] | None = None,
+) -> tuple[Warehouse, Capture]:
+    """One file (or its bytes) in a warehouse in memory, to be asked and thrown away, with the named views alone.
+
+    This is the fast way to a few answers about one file. Options and errors are those of `Warehouse.ingest`; with
+    `etrecord` and `program`, the capture is linked to these; with `debug_buffer`, logged values are kept.
+    """
+    needed = [*views, *(catalog.objects_of_linking() if etrecord or program else ())]
+    if program:
+        from etq.storage.programs import program_tables
+
+        needed += program_tables()
+    needed += catalog.objects_of_values() if debug_buffer else ()
+    # The database is made beside the reading: it leaves the interpreter alone.
+    making = Beside(lambda: _made(needed))
+    record: ReadRecord | None = None
+
+    def made() -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+        nonlocal record
+        if etrecord is not None:
+            from etq.storage.records import read_record
+
+            record = read_record(source_of(etrecord))
+        return making.result()
+
+    try:
+        from etq.storage.capture import Options, load_ephemeral
+        from etq.storage.sources import source_of
+
+        buffer = None if debug_buffer is None else source_of(debug_buffer)
+        options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
+        load_ephemeral(made, source_of(source), options)
+    finally:
+        connection, tables = making.result()
+    warehouse = Warehouse(Database(connection, None))
+    found = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
+    capture = Capture(*found[0])
+    if program is not None:
+        _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
+    if record is not None:
+        _link(connection, capture, "record_id", _store(connection, record))
+    if "runs" in tables:
+        describe_runs(connection, capture.capture_id, capture.capture_id)
+    if buffer is not None:
+        from etq.storage.values import find_in_values
+
+        find_in_values(connection, capture.capture_id, buffer)
+    return warehouse, capture
+
+
+def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
+    """Link a capture, without rollups, which are for questions across captures."""
+    from etq.storage.linking import link_many
+
+    schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
+
+
+def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
+    """Put the first record into such a database; returns its key."""
+    from etq.storage.records import store_read
+
+    return schema.in_transaction(connection, lambda: store_read(connection, record))[0]
+
+
+def _made(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    """A database in memory that has just these objects, and its tables."""
+    connection = duckdb.connect(":memory:")
+    return connection, schema.create_only(connection, names)
+
+
+class Beside(Thread, Generic[Result]):
+    """A call on another thread."""
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        super().__init__()
+        self._call = call
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Result:
+        """What the call returned, or raised, when it is done."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def look_at_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:
+    """One ETRecord in a warehouse in memory, to be asked and thrown away: has only the named views.
+
+    Errors are those of `Warehouse.ingest_record`.
+    """
+    connection = duckdb.connect(":memory:")
+    schema.create_only(connection, [*catalog.objects_of_linking(), *views])
+    warehouse = Warehouse(Database(connection, None))
+    return warehouse, warehouse.ingest_record(path)
+
+
+def look_at_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
+    """One program in a warehouse in memory, to be asked and thrown away: has only the named views.
+
+    Errors are those of `Warehouse.ingest_program`.
+    """
+    from etq.storage.programs import program_tables
+
+    connection = duckdb.connect(":memory:")
+    schema.create_only(connection, [*program_tables(), *views])
+    warehouse = Warehouse(Database(connection, None))
+    return warehouse, warehouse.ingest_program(path)

@@ -1,0 +1,61 @@
+"""What delegates log beside times, decoded by a function of the user's: for backends that `delegate_metadata` lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from etq.errors import QueryError
+
+if TYPE_CHECKING:
+    from etq.database.handles import Answers, Capture
+
+# Given an event's name and what a run logged of it, the fields that it holds; None for what it doesn't know.
+Decoder = Callable[[str, bytes], Mapping[str, Any] | None]
+
+_LOGGED = """
+    SELECT s.block_index, s.slot, s.label, t.delegate_metadata, count(*)
+    FROM event_ticks AS t
+    JOIN signatures AS s ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    WHERE t.capture_id = $capture AND s.kind = 'delegate' AND t.delegate_metadata IS NOT NULL
+    GROUP BY ALL
+    ORDER BY ALL
+"""
+_COLUMNS = pa.schema(
+    {
+        **{"block_index": pa.int32(), "slot": pa.int32(), "event_name": pa.string()},
+        **{"field": pa.string(), "value": pa.string(), "runs": pa.int64()},
+    }
+)
+
+
+def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> pa.Table:
+    """One row a field of an event's metadata: block_index, slot, event_name, field, value (text), runs.
+
+    Bytes that the decoder doesn't know have one row, without a field, in hexadecimal. Raises `QueryError` where the
+    decoder raises or gives something else than a mapping.
+    """
+    _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)
+    rows = [
+        {"block_index": block, "slot": slot, "event_name": name, "field": field, "value": value, "runs": runs}
+        for block, slot, name, content, runs in logged
+        for field, value in _fields(decoder, name, content)
+    ]
+    return pa.Table.from_pylist(rows, _COLUMNS)
+
+
+def _fields(decoder: Decoder, name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
+    try:
+        found = decoder(name, content)
+    except Exception as error:
+        raise QueryError(f"the decoder raised {type(error).__name__} at {content!r} of {name}: {error}") from error
+    if found is None:
+        yield None, content.hex()
+        return
+    if not isinstance(found, Mapping):
+        raise QueryError(f"the decoder gave {found!r} for {name}; expected a mapping of fields to values, or None")
+    for field, value in found.items():
+        yield str(field), value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,142 @@
+"""The public table macros as methods. Names, parameters, defaults and documentation are those of the SQL files."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+from etq import catalog
+from etq.errors import QueryError
+
+# Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
+CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
+# What these begin with takes selectors of many captures as `base` and `new`, or programs.
+OF_SIDES: Final = "compare"
+# In the stub; those of other parameters are told by their defaults.
+PYTHON_TYPES: Final = {
+    "capture": "str | Capture",
+    "baseline": "str | Capture | None = ...",
+    "record": "str | Record",
+    "program": "str | Program",
+    "base": "str | Capture",
+    "new": "str | Capture",
+    "etdump": "str | Capture",
+    "trace": "str | Capture",
+    "min_effect": "float | None = ...",
+    "selectors": "Sequence[str] | None = ...",
+}
+
+
+class Views:
+    """Gives `Warehouse` a method for each public table macro: `warehouse.op_totals(capture, unit="us")`.
+
+    Only the arguments that are given are passed on, so that defaults stand in the SQL alone.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        macro = catalog.objects().get(name)
+        if macro is None or macro.kind != "table macro" or not macro.is_public:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        signature = _signature(macro)
+
+        def view(*args: Any, **kwargs: Any) -> Any:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                known = ", ".join(signature.parameters)
+                raise QueryError(f"{name}: {error}; its parameters are {known}") from None
+            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(given):
+                if isinstance(given[parameter], str):
+                    self.capture(given[parameter])
+            arguments = ", ".join(_argument(macro, parameter) for parameter in given)
+            return self.sql(f"FROM {name}({arguments})", **given)
+
+        view.__name__ = name
+        view.__qualname__ = f"Warehouse.{name}"
+        view.__doc__ = documentation(macro)
+        view.__signature__ = signature  # type: ignore[attr-defined]
+        return view
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(each.name for each in table_macros())})
+
+
+def table_macros() -> list[catalog.SqlObject]:
+    """The public table macros, by name."""
+    return [each for each in catalog.public_objects() if each.kind == "table macro"]
+
+
+def documentation(macro: catalog.SqlObject) -> str:
+    """A macro's documentation as a docstring."""
+    lines = [macro.text, "", "Parameters:"]
+    lines += [f"    {each.name}: {each.text}" for each in macro.parameters]
+    lines += ["", "Columns:"]
+    lines += [f"    {each.name}: {each.text}" for each in macro.columns]
+    return "\n".join(lines)
+
+
+def _signature(macro: catalog.SqlObject) -> inspect.Signature:
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if each.default is None else _python_value(each.default),
+            )
+            for each in macro.parameters
+        ]
+    )
+
+
+def _python_value(default: str) -> Any:
+    known = {"NULL": None, "false": False, "true": True}
+    return known[default] if default in known else ast.literal_eval(default)
+
+
+def _argument(macro: catalog.SqlObject, parameter: str) -> str:
+    is_required = any(each.name == parameter and each.default is None for each in macro.parameters)
+    return f"${parameter}" if is_required else f'"{parameter}" := ${parameter}'
+
+
+def stub() -> str:
+    """The text of `views.pyi`: `python -m etq.warehouse.views > etq/warehouse/views.pyi` writes it."""
+    lines = [
+        "# Made from the SQL files by `python -m etq.warehouse.views`; a test tells when it is stale.",
+        "from collections.abc import Sequence",
+        "",
+        "import duckdb",
+        "",
+        "from etq.catalog import SqlObject",
+        "from etq.database.handles import Capture, Program, Record",
+        "",
+        "class Views:",
+    ]
+    for macro in table_macros():
+        lines += [f"    def {macro.name}(", "        self,"]
+        lines += [f"        {each.name}: {_python_type(macro, each)}," for each in macro.parameters]
+        lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
+    lines += [
+        "",
+        "def table_macros() -> list[SqlObject]: ...",
+        "def documentation(macro: SqlObject) -> str: ...",
+        "def stub() -> str: ...",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
+    if macro.name == "compare_programs":
+        return "str | Program"
+    default = parameter.default
+    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
+        return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
+    if default is None:
+        return "str"
+    beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}
+    return next((kind for begin, kind in beginnings.items() if default.startswith(begin)), "int") + " = ..."
+
+
+if __name__ == "__main__":
+    print(stub(), end="")

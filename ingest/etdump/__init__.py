@@ -1,0 +1,1 @@
+"""ETDump: runs, events, allocations and logged values of ExecuTorch's runtime."""

@@ -1,0 +1,136 @@
+"""Where the ETDumps of a file are: one, several one after the other, or printed as base64 into a device's log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from etq.errors import FormatError
+from etq.ingest.etdump.schema import IDENTIFIER
+
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
+# Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
+_SHORTEST_FIRST_LINE: Final = 16
+# What a device prints before a line of a dump: looked at again for each word of it.
+_LONGEST_PREFIX: Final = 1024
+_LINE: Final = re.compile(rb"[^\n]+")
+_AROUND: Final = b"\r \t\"'"
+_CHANGING: Final = re.compile(rb"[\d\s.:]+")
+_SIZE_PREFIX: Final = 4
+_SMALLEST: Final = 8
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One ETDump within a file: bytes [start, end), its u32 reference to the root table first."""
+
+    start: int
+    end: int
+
+
+def is_etdump(data: Any) -> bool:
+    """Whether a file begins with an ETDump, size-prefixed or not."""
+    return bytes(data[4:8]) == IDENTIFIER or bytes(data[8:12]) == IDENTIFIER
+
+
+def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
+    """The dumps of a binary file, in order, and the number of bytes behind the last one that belong to none.
+
+    A dump with a size prefix ends where that says; behind it the next may begin, after zeros up to a multiple of 8.
+    A dump without one takes the rest of the file. Raises `FormatError` for a truncated dump.
+    """
+    dumps: list[Dump] = []
+    at, size = 0, len(data)
+    while size - at >= _SIZE_PREFIX + _SMALLEST:
+        if bytes(data[at + 8 : at + 12]) == IDENTIFIER:
+            length = int.from_bytes(data[at : at + 4], "little")
+            end = at + _SIZE_PREFIX + length
+            if end > size:
+                raise FormatError(
+                    path,
+                    f"the ETDump is truncated: its size prefix says {length} bytes, the file has {size - at - 4} of "
+                    f"them; it breaks off at byte {size}"
+                    + (f" ({len(dumps)} whole dumps stand before it)" if dumps else ""),
+                    at,
+                )
+            dumps.append(Dump(at + _SIZE_PREFIX, end))
+            at = end
+        elif bytes(data[at + 4 : at + 8]) == IDENTIFIER:
+            dumps.append(Dump(at, size))
+            at = size
+        elif dumps and at % 8 and not any(data[at : at + 8 - at % 8]):
+            at += 8 - at % 8
+        else:
+            break
+    return dumps, size - at
+
+
+def is_text(data: Any) -> bool:
+    """Whether a file begins as a text does: no zeros in it."""
+    return len(data) > 0 and b"\0" not in bytes(data[:4096])
+
+
+def dumps_in_log(data: Any) -> list[bytes]:
+    """The ETDumps printed as base64 into a log, decoded; none where there are none.
+
+    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines stand behind
+    the same prefix (but for numbers in it: the time, say) or alone on their line, and are as long as its first; the
+    last one may be shorter, if it completes just the size that the size prefix says (or, where there is no size prefix,
+    ends in padding). All else is noise. Where another dump begins, the one before is over, whole or not.
+    """
+    found: list[bytes] = []
+    lines: list[bytes] = []
+    first_prefix = b""
+    wanted = letters = 0
+    for line in map(re.Match.group, _LINE.finditer(data)):
+        for match in _BASE64.finditer(line):
+            if match.start() > _LONGEST_PREFIX:
+                break
+            token, prefix = match.group(), line[: match.start()]
+            head = _decoded(token[:16])
+            if len(token) >= _SHORTEST_FIRST_LINE and is_etdump(head):
+                if lines:
+                    found.append(_decoded(b"".join(lines)))
+                lines, letters, first_prefix = [], 0, _shape(prefix)
+                is_prefixed = head[8:12] == IDENTIFIER
+                wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
+            elif not lines or not _is_next(lines, token, letters, wanted):
+                continue
+            elif _shape(prefix) != first_prefix and token != line.strip(_AROUND):
+                continue
+            lines.append(token)
+            letters += len(token)
+            if _completes(letters - len(token), token, wanted):
+                found.append(_decoded(b"".join(lines)))
+                lines = []
+    if lines:
+        found.append(_decoded(b"".join(lines)))
+    return found
+
+
+def _shape(prefix: bytes) -> bytes:
+    """A line's prefix without what changes from line to line."""
+    return _CHANGING.sub(b"", prefix)
+
+
+def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> bool:
+    return len(token) == len(lines[0]) or _completes(letters, token, wanted)
+
+
+def _completes(letters: int, token: bytes, wanted: int) -> bool:
+    """Whether a line behind so many letters is a dump's last: by its size, or, where that is unknown, its padding."""
+    if not wanted:
+        return token.endswith(b"=")
+    return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted
+
+
+def _decoded(token: bytes) -> bytes:
+    token = token.rstrip(b"=")
+    token = token[: len(token) - (len(token) % 4 == 1)]
+    try:
+        return base64.b64decode(token + b"=" * (-len(token) % 4))
+    except binascii.Error:
+        return b""

@@ -1,0 +1,216 @@
+"""ETDump (`.etdp`): what an ExecuTorch runtime logged, as tables.
+
+The one public function is `read_etdump`. Decoding goes by slices of events (`event_slices`), side by side on two
+threads, and what needs order (event blocks, `blocks`) follows behind, group by group of runs, so that memory does not
+grow with the file.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.dictionary import encode_strings
+from etq.ingest.etdump.containers import Dump, dumps_in_log, find_dumps, is_etdump, is_text
+from etq.ingest.etdump.run_groups import decoded_groups
+from etq.ingest.etdump.schema import ALLOCATOR, ETDUMP, RUN_DATA
+from etq.ingest.events import classify as signatures
+from etq.ingest.events import rows as event_rows
+from etq.ingest.events.blocks import Blocks, Structure
+from etq.ingest.events.detached import Misfits, find_detached
+from etq.ingest.events.event import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
+from etq.ingest.events.host_clock import HostClock
+from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+from etq.ingest.events.rows import Place, Runs
+from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
+
+# Runs whose tables are read at a time: these lie all over the file, and what is read of it stays in memory.
+RUNS: Final = 4096
+# Groups of runs after which a mapped file's pages are given back, about 35 MB of it.
+RELEASE_EVERY: Final = 8
+
+Batch = tuple[str, pa.RecordBatch]
+
+
+def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator[Batch]:
+    """Read an ETDump, several in one file, or a log with ETDumps in base64: (base table, rows) one after the other.
+
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. `clock_bits` (32 or 64) is the
+    width of the clock's counter where that is known; where it is not, 32 is taken as evident when a pair of times
+    below 2**32 runs backward. Rows lack the key `capture_id`, which is the warehouse's. The table `captures` has one
+    row and comes last; rows of a table come in the order of its key.
+
+    Raises `FormatError`, naming the byte, for files that are damaged, truncated or no ETDump at all.
+    """
+    if is_etdump(data):
+        yield from _Reader(clock_bits).read([(data, path)])
+        return
+    logged = dumps_in_log(data) if is_text(data) else []
+    if not logged:
+        raise FormatError(path, _what_it_is(data))
+    yield from _Reader(clock_bits).read([(dump, f"{path} (base64 dump {index})") for index, dump in enumerate(logged)])
+
+
+def _what_it_is(data: Any) -> str:
+    size, head = len(data), bytes(data[:12])
+    if size == 0:
+        return "the file is empty; expected an ETDump"
+    if head[4:8] == b"ET12":
+        return (
+            "this is an ExecuTorch program (.pte, `ET12` at byte 4), not an ETDump; give the .etdp of one of its runs"
+        )
+    if head.startswith(b"PK"):
+        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run"
+    if not any(data[: min(size, 4096)]):
+        return "the file holds zeros; expected an ETDump (`ED00` at byte 4 or 8)"
+    return f"no ETDump: expected `ED00` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}, and no dump in base64"
+
+
+@dataclass
+class _Facts:
+    """What is known of a whole file only at its end."""
+
+    types: set[int] = field(default_factory=set)
+    # For each signature of a delegate: events, events that start at 0, events on another clock than the host's.
+    clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+
+
+class _Reader:
+    def __init__(self, clock_bits: int | None) -> None:
+        self.clock = HostClock(clock_bits)
+        self.keys = Keys()
+        self.blocks = Blocks(self.keys)
+        self.runs = Runs()
+        self.facts = _Facts()
+        self.misfits = Misfits()
+        self.findings: list[tuple[str, str]] = []
+        self.dumps = 0
+
+    def read(self, sources: list[tuple[Any, str]]) -> Iterator[Batch]:
+        for data, path in sources:
+            buffer = Buffer(data, path)
+            dumps, trailing = find_dumps(data, path)
+            if trailing:
+                self._find("trailing bytes", f"{trailing} bytes behind the last dump belong to none and are ignored")
+            for dump in dumps:
+                yield from self._read_dump(buffer.part(dump.start, dump.end), dump, data)
+        if self.dumps > 1:
+            self._find("several dumps", f"{self.dumps} ETDumps in one file; dump_index tells their runs apart")
+        yield from self._closing_tables()
+
+    def _find(self, rule: str, detail: str) -> None:
+        self.findings.append((rule, detail))
+
+    def _read_dump(self, buffer: Buffer, dump: Dump, data: Any) -> Iterator[Batch]:
+        start = np.array([dump.start], np.int64)
+        root = Tables(buffer, ETDUMP, start + buffer.gather(start, REFERENCE, "the reference to the root table"))
+        run_data = root.spans("run_data", 4)
+        dump_index, self.dumps = self.dumps, self.dumps + 1
+        buffer.claim(4 * run_data.total(), "ETDump.run_data")
+        for first in range(0, run_data.total(), RUNS):
+            runs = root.elements(run_data, RUN_DATA, first, min(first + RUNS, run_data.total()))
+            yield from self._read_runs(runs, dump_index, data)
+
+    def _read_runs(self, runs: Tables, dump_index: int, data: Any) -> Iterator[Batch]:
+        codes, names = encode_strings(runs.buffer, runs.spans("name", 1), "RunData.name")
+        first_run = len(self.runs)
+        self.runs.name += [names[code] or "" for code in codes.tolist()]
+        self.runs.dump_index += [dump_index] * len(runs)
+        self.runs.bundled_input_index += runs.scalar("bundled_input_index").tolist()
+        yield from self._allocators(runs, first_run)
+        spans = runs.spans("events", 4)
+        runs.buffer.claim(4 * spans.total(), "RunData.events")
+        for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
+            yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
+            if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
+                # What was decoded need not stay in memory: the file still has it.
+                data.madvise(mmap.MADV_DONTNEED)
+
+    def _allocators(self, runs: Tables, first_run: int) -> Iterator[Batch]:
+        spans = runs.spans("allocators", 4)
+        if not spans.total():
+            return
+        runs.buffer.claim(4 * spans.total(), "RunData.allocators")
+        found = runs.elements(spans, ALLOCATOR, 0, spans.total())
+        codes, names = encode_strings(runs.buffer, found.spans("name", 1), "Allocator.name")
+        run_index = np.repeat(np.arange(len(runs)), spans.count)
+        # AllocationEvent.allocator_id counts a run's allocators from 1.
+        allocator_id = np.arange(spans.total()) - (np.cumsum(spans.count) - spans.count)[run_index] + 1
+        yield (
+            "allocators",
+            event_rows.allocators(run_index + first_run, allocator_id, [names[code] for code in codes.tolist()]),
+        )
+
+    def _read_group(self, first_run: int, counts: Indexes, slices: list[EventSlice]) -> Iterator[Batch]:
+        """Rows of consecutive runs with `counts` events each, which the slices hold."""
+        codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
+        start = np.concatenate([part.start for part in slices])
+        elapsed = np.concatenate([part.elapsed for part in slices])
+        type = self.keys.column(Keys.TYPE)[codes]
+        self.facts.types.update(np.flatnonzero(np.bincount(type)).tolist())
+        ends = np.cumsum(counts)
+        wrapped = self.clock.wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
+        runs = range(first_run, first_run + len(counts))
+        patterns, structure = self.blocks.structure(
+            [self.runs.name[run] for run in runs],
+            [self.runs.bundled_input_index[run] for run in runs],
+            codes,
+            start,
+            ends,
+            wrapped,
+        )
+        self.runs.block_index += [pattern.block_index for pattern in patterns]
+        before = np.repeat(ends - counts, counts)
+        place = Place(np.repeat(np.arange(runs.start, runs.stop), counts), np.arange(len(codes)) - before)
+        detached = self._detached(structure, codes, start, elapsed, before)
+        chosen = None if self.facts.types == {PROFILE} else type == PROFILE
+        yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached)
+        base = 0
+        for part in slices:
+            if len(part.allocations[0]):
+                yield "allocations", event_rows.allocations(place, base + part.allocations[0], part)
+            if part.values is not None:
+                at = base + part.values.at
+                keys = [self.keys.keys[code] for code in codes[at].tolist()]
+                yield "debug_values", event_rows.debug_values(place, at, keys, part.values)
+            base += len(part.codes)
+
+    def _detached(
+        self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
+    ) -> npt.NDArray[np.bool_] | None:
+        """Find the detached events, and note for the signatures of delegates' events on which clock they seem to be."""
+        found = find_detached(self.keys, self.clock, structure, codes, start, elapsed, before)
+        self.misfits.note(found, structure.signature)
+        rows = len(self.blocks.signatures)
+        if rows > len(self.facts.clocks):
+            grown = np.zeros((rows, 3), np.int64)
+            grown[: len(self.facts.clocks)] = self.facts.clocks
+            self.facts.clocks = grown
+        roles = self.keys.column(Keys.ROLE)
+        if (roles == Keys.DELEGATE).any():
+            delegate = np.flatnonzero((roles[codes] == Keys.DELEGATE) & (structure.signature != NOWHERE))
+            signature = structure.signature[delegate]
+            elsewhere = structure.signature[found.delegates[found.elsewhere]]
+            for column, counted in enumerate((signature, signature[start[delegate] == 0], elsewhere)):
+                self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
+        return found.events
+
+    def _closing_tables(self) -> Iterator[Batch]:
+        yield "runs", self.runs.rows()
+        yield "signatures", event_rows.signature_rows(self.blocks.signatures, self.facts.clocks)
+        rows = self.blocks.signatures
+        names = dict(zip(self.runs.block_index, self.runs.name, strict=True))
+        detached = self.misfits.findings([row.key for row in rows], [names[row.block_index] for row in rows])
+        findings = [*self.findings, *self.clock.findings(), *detached]
+        if findings:
+            yield "findings", event_rows.findings(findings)
+        is_debug = self.facts.types & {DEBUG, OUTPUT}
+        level = "debug" if is_debug else signatures.profiling_level(self.keys.keys)
+        yield "captures", event_rows.capture("etdump", self.clock.bits(), level)

@@ -1,0 +1,1 @@
+"""ETRecord: op graphs, debug handles and delegate maps of an exported program."""

@@ -1,0 +1,89 @@
+"""Texts of exported programs' nodes that come again and again: each is decoded and kept once."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import count
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.etrecord.export_json import Origin
+
+_text: Final = msgspec.json.Decoder(str | None)
+_origins: Final = msgspec.json.Decoder(list[Origin])
+
+
+def packed(numbers: list[int]) -> bytes:
+    """Numbers as an `array("i")` holds them: given as bytes, they are in it several times sooner."""
+    return struct.pack(f"{len(numbers)}i", *numbers)
+
+
+class Repeated(defaultdict[str | None, int]):
+    """A column of texts: their numbers, and row by row the number of one of them."""
+
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
+        self._codes = array("i")
+        self._written: dict[bytes, int] = {}
+
+    def extend(self, values: Iterable[str | None]) -> None:
+        """Add rows."""
+        self._codes.frombytes(packed([*map(self.__getitem__, values)]))
+
+    def extend_written(self, values: Iterable[msgspec.Raw]) -> None:
+        """Add rows of texts as JSON has them. Raises msgspec's error for the first that is none, behind those before.
+
+        Neighbours are mostly alike, which is seen sooner than a text is looked up.
+        """
+        last, number, codes = None, 0, list[int]()
+        try:
+            for value in values:
+                if value != last:
+                    last, written = value, bytes(value)
+                    known = self._written.get(written)
+                    if known is None:
+                        known = self._written[written] = self[_text.decode(written)]
+                    number = known
+                codes.append(number)
+        finally:
+            self._codes.frombytes(packed(codes))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self._codes)
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """The number of each row."""
+        return np.array(self._codes, np.int32)
+
+
+class Origins(dict[bytes, list[list[int]]]):
+    """The handles of what was made of nodes of the exported graph.
+
+    By `from_node` as JSON has it, which is JSON within a text: the lists of handles of the nodes that it names, to add
+    the handle of a node that has it.
+    """
+
+    def __init__(self, export_graph_id: str) -> None:
+        super().__init__()
+        self._export_graph_id = export_graph_id
+        self.handles = defaultdict[str | None, list[int]](list)
+
+    def __missing__(self, written: bytes) -> list[list[int]]:
+        text = _text.decode(written)
+        origins = _origins.decode(text) if text else []
+        found = []
+        for origin in origins:  # Which grows as it is gone through.
+            if str(origin.graph_id) == self._export_graph_id:
+                found.append(self.handles[origin.name])
+            origins += origin.from_node
+        self[written] = found
+        return found

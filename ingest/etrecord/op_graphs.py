@@ -1,0 +1,397 @@
+"""Exported programs as rows: nodes, values, edges, modules, debug handles."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
+from etq.ingest.etrecord.export_json import (
+    DTYPES,
+    NOTHING,
+    Graph,
+    GraphModule,
+    NestedGraph,
+    Node,
+    ProgramGraph,
+    Signature,
+    Size,
+)
+from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
+from etq.ingest.etrecord.interner import Origins, Repeated, packed
+from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
+from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
+
+EDGE: Final = "edge_dialect_exported_program"
+EXPORTED: Final = "exported_program"
+
+_node: Final = msgspec.json.Decoder(Node)
+# How many nodes are decoded at once.
+AT_ONCE: Final = 512
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """A program of an ETRecord: where it stands and what it is called."""
+
+    graph_id: int
+    stage: str
+    method: str
+    member: str
+    dialect: str | None
+
+
+def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
+    """The nodes of a program's own graph, some at a time: all of them fill memory, and leave the processor's cache."""
+    for start in range(0, len(graph.nodes), AT_ONCE):
+        nodes: list[Node] = []
+        try:
+            nodes.extend(map(_node.decode, graph.nodes[start : start + AT_ONCE]))
+        except msgspec.DecodeError as error:
+            raise placed(error, f"{place}.nodes[{start + len(nodes)}]") from error
+        yield nodes
+
+
+class GraphRows:
+    """Collects the rows of all graphs of a record, program by program. A node is known by its row."""
+
+    def __init__(self, path: str, export_graph_id: str | None) -> None:
+        """With the id of the exported graph, its nodes get the handles of the edge nodes that were made of them."""
+        self._path = path
+        self._origins = None if export_graph_id is None else Origins(export_graph_id)
+        # By program: its graph_id, how many nodes and how many values it has.
+        self._counts: list[int] = []
+        # By node.
+        self._names: list[str | None] = []
+        self._subgraphs, self._targets, self._traces, self._stacks = (Repeated() for _ in range(4))
+        # By value: the node (NO_NODE for inputs) and position; number of the tensor; name.
+        self._value_places, self._value_tensors = array("i"), array("i")
+        self._value_names: list[str] = []
+        # By input: the kind. The first is of what is no input.
+        self._kinds = Repeated()
+        self._kinds["result"]
+        self._tensors = Tensors()
+        # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
+        # that the node takes it is. By literal: the node, number and name of the argument, the literal.
+        self._uses, self._literals = array("i"), array("i")
+        self._argument_names = Repeated()
+        self._literal_numbers = defaultdict[bytes, int](count().__next__)
+        # By node: the handle, 0 for none.
+        self._handles = array("i")
+        self._exported: range | None = None
+
+    def add(self, stored: StoredGraph, module: GraphModule) -> None:
+        """Add a program's graph and the graphs nested in it.
+
+        Raises msgspec's errors for nodes and tensors that are none, `FormatError` for such origins of nodes.
+        """
+        first_node, first_value = len(self._names), len(self._value_names)
+        graph, place = module.graph, "$.graph_module.graph"
+        self._add_graph(stored, graph, _parts(graph, place), "", _input_kinds(module.signature), place)
+        last_node, last_value = len(self._names), len(self._value_names)
+        self._counts += (stored.graph_id, last_node - first_node, last_value - first_value)
+        if stored.stage == EXPORTED and self._exported is None:
+            self._exported = range(first_node, last_node)
+
+    def _add_graph(
+        self,
+        stored: StoredGraph,
+        graph: Graph | ProgramGraph,
+        parts: Iterable[list[Node]],
+        subgraph: str,
+        kinds: dict[str, str],
+        place: str,
+    ) -> None:
+        """Add a graph of these nodes; `place` is for errors, see `placed`."""
+        tensors = self._tensors.of_values(graph, place)
+        inputs = [name for argument in graph.inputs for name in argument.names()]
+        self._kinds.extend(kinds.get(name, "input") for name in inputs)
+        values = {name: row for row, name in enumerate(inputs, len(self._value_names))}
+        self._add_values(inputs, [at for position in range(len(inputs)) for at in (NO_NODE, position)], tensors)
+        number = 0
+        for part in parts:
+            left = part
+            while left:
+                row = len(self._names)
+                added, nested = self._add_wires(row, left, tensors, values)
+                self._add_nodes(stored, row, left[:added], subgraph, place, number)
+                number, left = number + added, left[added:]
+                for at, each in nested:
+                    path = f"{subgraph}/{each.name}" if subgraph else each.name
+                    within = f"{place}.nodes[{number - 1}].inputs[{at}].arg.as_graph.graph"
+                    self._add_graph(stored, each.graph, [each.graph.nodes], path, {}, within)
+
+    def _add_wires(
+        self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
+    ) -> tuple[int, list[tuple[int, NestedGraph]]]:
+        """Add the arguments and values of nodes, up to the first that has graphs among its arguments.
+
+        `values` has the last value so far of each name. Returns how many nodes that are, and these graphs, each with
+        the argument's number.
+        """
+        # Nothing else is done as often: the most frequent kinds are not worth a call.
+        find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
+        uses, literals = list[int](), list[int]()
+        names, places = list[str](), list[int]()
+        value = len(self._value_names)
+        added, nested = 0, list[tuple[int, NestedGraph]]()
+        for user, node in enumerate(nodes, row):
+            position = 0
+            for number, argument in enumerate(node.inputs):
+                given = argument.arg
+                if (tensor := given.as_tensor) is not None:
+                    if (used := find(tensor.name)) is not None:
+                        uses += (used, user, number, names_of[argument.name], position)
+                    position += 1
+                elif given.as_tensors is not None or given.as_optional_tensors is not None:
+                    for name in given.names():
+                        if (used := find(name)) is not None:
+                            uses += (used, user, number, names_of[argument.name], position)
+                        position += 1
+                elif given.as_graph is not None:
+                    nested = _nested(node)
+                elif (written := given.literal()) is not NOTHING:
+                    literals += (user, number, names_of[argument.name], literal_numbers[bytes(written)])
+            position = 0
+            for given in node.outputs:
+                for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
+                    names.append(name)
+                    places += (user, position)
+                    values[name] = value
+                    position += 1
+                    value += 1
+            added += 1
+            if nested:
+                break
+        self._uses.frombytes(packed(uses))
+        self._literals.frombytes(packed(literals))
+        self._add_values(names, places, tensors)
+        return added, nested
+
+    def _add_values(self, names: list[str], places: list[int], tensors: TensorsOfValues) -> None:
+        """Add values; `places` has the node and the position of each."""
+        self._value_names += names
+        self._value_places.frombytes(packed(places))
+        self._value_tensors.frombytes(packed([*map(tensors.__getitem__, names)]))
+
+    def _add_nodes(
+        self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
+    ) -> None:
+        """Add nodes, the first at this row; for errors, it has this number in the graph, which is at `place`."""
+        self._names += [node.name for node in nodes]
+        self._subgraphs.extend([subgraph] * len(nodes))
+        self._targets.extend([node.target for node in nodes])
+        told = [node.metadata for node in nodes]
+        for column, key in ((self._traces, "stack_trace"), (self._stacks, "nn_module_stack")):
+            try:
+                column.extend_written(map(attrgetter(key), told))
+            except msgspec.DecodeError as error:
+                at = number + column.rows - first
+                raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
+        handles = _handles([each.debug_handle for each in told])
+        self._handles.frombytes(packed(handles))
+        if stored.stage == EDGE and subgraph == "" and self._origins is not None:
+            self._note_origins(stored, nodes, handles, self._origins)
+
+    def _note_origins(self, stored: StoredGraph, nodes: list[Node], handles: list[int], origins: Origins) -> None:
+        last, made = NOTHING, list[list[int]]()
+        for node, handle in zip(nodes, handles, strict=True):
+            if handle == 0:
+                continue
+            if (written := node.metadata.from_node) != last:
+                try:
+                    last, made = written, origins[bytes(written)]
+                except (msgspec.DecodeError, RecursionError) as error:
+                    where = f"member {stored.member}: from_node of the node {node.name or node.target}"
+                    raise FormatError(self._path, f"{where}: {error}") from error
+            for each in made:
+                each.append(handle)
+
+    def handles_of(self, graph_ids: set[int]) -> set[int]:
+        """The debug handles that nodes of these graphs have themselves."""
+        graph_of, _ = self._keys()
+        return set(np.array(self._handles)[np.isin(graph_of, list(graph_ids))].tolist()) - {0}
+
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each table that has any."""
+        graph_of, index_of = self._keys()
+        if self._names:
+            yield "op_nodes", self._node_rows(graph_of, index_of)
+        if self._value_names:
+            yield "node_values", self._value_rows(index_of)
+        values, nodes, _, _, positions = as_columns(self._uses, 5)
+        makers = as_columns(self._value_places, 2)[0][values]
+        if (is_edge := makers != NO_NODE).any():
+            makers, users, positions = makers[is_edge], nodes[is_edge], positions[is_edge]
+            columns = {"graph_id": graph_of[users], "from_node": index_of[makers], "to_node": index_of[users]}
+            yield "op_edges", _numbers({**columns, "position": positions})
+        if self._uses or self._literals:
+            yield "node_arguments", self._argument_rows(graph_of, index_of)
+        levels = [module_levels(stack) if stack else () for stack in self._stacks]
+        if any(levels):
+            yield "node_modules", self._module_rows(levels, graph_of, index_of)
+        nodes, handles = self._handles_of_nodes()
+        if len(nodes):
+            columns = {"graph_id": graph_of[nodes], "node_index": index_of[nodes], "debug_handle": handles}
+            yield "node_debug_handles", _numbers(columns)
+
+    def _keys(self) -> tuple[Whole, Whole]:
+        """Each node's graph_id and node_index."""
+        graph_ids, nodes, _ = as_columns(self._counts, 3)
+        return np.repeat(graph_ids, nodes), places_in_lists(nodes)
+
+    def _handles_of_nodes(self) -> tuple[Whole, Whole]:
+        """Nodes and the handle of each: their own, and behind these the exported program's."""
+        own = np.array(self._handles, np.int32)
+        has_own = np.flatnonzero(own)
+        made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
+        rows, handles = np.array(made, np.int32).reshape(-1, 2).T
+        return np.append(has_own, rows), np.append(own[has_own], handles)
+
+    def _handles_of_exported(self) -> Iterator[tuple[int, list[int]]]:
+        """The nodes of the exported program, but those in nested graphs, with the handles of what was made of them."""
+        if self._origins is None:
+            return
+        is_top = self._subgraphs.codes == self._subgraphs[""]
+        for row in self._exported or ():
+            if is_top[row] and (handles := self._origins.handles.get(self._names[row])):
+                yield row, [*dict.fromkeys(handles)]
+
+    def _node_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        target, trace = self._targets.codes, self._traces.codes
+        targets = [target or "" for target in self._targets]
+        sources = [source_place(trace) if trace else (None, None) for trace in self._traces]
+        paths = [module_levels(stack)[-1][1] if stack else None for stack in self._stacks]
+        return batch(
+            {
+                "graph_id": numbers(graph_of),
+                "node_index": numbers(index_of),
+                "subgraph": encoded([*self._subgraphs], self._subgraphs.codes),
+                "name": texts(self._names),
+                "target": encoded(targets, target),
+                "op_type": encoded([op_type(target) for target in targets], target),
+                "op": encoded([op_name(target) for target in targets], target),
+                "stack_trace": encoded([*self._traces], trace),
+                "source_file": encoded([file for file, _ in sources], trace),
+                "source_line": chosen([line for _, line in sources], trace),
+                "module_path": encoded(paths, self._stacks.codes),
+            }
+        )
+
+    def _value_rows(self, index_of: Whole) -> pa.RecordBatch:
+        (rows, positions), codes = as_columns(self._value_places, 2), np.array(self._value_tensors, np.int32)
+        graph_ids, _, counts = as_columns(self._counts, 3)
+        is_input = rows == NO_NODE
+        kinds = np.zeros(len(rows), np.int32)
+        kinds[is_input] = self._kinds.codes
+        metas = self._tensors.metas
+        dtypes = [DTYPES[meta.dtype] if meta is not None and 0 <= meta.dtype < len(DTYPES) else None for meta in metas]
+        return batch(
+            {
+                "graph_id": numbers(np.repeat(graph_ids, counts)),
+                # There may be inputs and no nodes.
+                "node_index": numbers(np.append(index_of, np.int32(0))[rows], is_input if is_input.any() else None),
+                "output_index": numbers(positions),
+                "value_name": texts(self._value_names),
+                "kind": encoded([*self._kinds], kinds),
+                "dtype": encoded(dtypes, codes),
+                "sizes": _dimensions([None if meta is None else meta.sizes for meta in metas], codes),
+                "strides": _dimensions([None if meta is None else meta.strides for meta in metas], codes),
+                "value_index": numbers(places_in_lists(counts)),
+            }
+        )
+
+    def _argument_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        """Values that nodes take and literals, in the order of the nodes and of their arguments."""
+        values, users, numbers_used, names_used, _ = as_columns(self._uses, 5)
+        takers, numbers_told, names_told, told = as_columns(self._literals, 4)
+        rows, number = np.append(users, takers), np.append(numbers_used, numbers_told)
+        order = np.lexsort((number, rows))
+        rows, is_literal = rows[order], order >= len(users)
+        _, _, counts = as_columns(self._counts, 3)
+        value_indices = places_in_lists(counts)[values]
+        written = [each.decode(errors="replace") for each in self._literal_numbers]
+        literal = np.append(np.full(len(users), len(self._literal_numbers)), told)[order]
+        return batch(
+            {
+                "graph_id": numbers(graph_of[rows]),
+                "node_index": numbers(index_of[rows]),
+                "position": numbers(number[order]),
+                "argument": encoded([*self._argument_names], np.append(names_used, names_told)[order]),
+                "value_index": numbers(np.append(value_indices, np.zeros_like(told))[order], is_literal),
+                "literal": encoded([*written, None], literal),
+            }
+        )
+
+    def _module_rows(self, levels: list[tuple[ModuleLevel, ...]], graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        lengths, depths, at = spread_lists([len(each) for each in levels], self._stacks.codes)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        keys, paths, classes, calls = zip(*(level for each in levels for level in each), strict=True)
+        return batch(
+            {
+                "graph_id": numbers(graph_of[rows]),
+                "node_index": numbers(index_of[rows]),
+                "depth": numbers(depths),
+                "module_key": encoded(keys, at),
+                "module_path": encoded(paths, at),
+                "module_class": encoded(classes, at),
+                "call_number": chosen(calls, at),
+            }
+        )
+
+
+def _nested(node: Node) -> list[tuple[int, NestedGraph]]:
+    """The graphs among a node's arguments, each with the argument's number."""
+    return [(at, each.arg.as_graph) for at, each in enumerate(node.inputs) if each.arg.as_graph is not None]
+
+
+def _input_kinds(signature: Signature | None) -> dict[str, str]:
+    """What the inputs of a program are, by name, where they are not the user's."""
+    kinds: dict[str, str] = {}
+    for spec in signature.input_specs if signature else []:
+        for kind, named in (("parameter", spec.parameter), ("buffer", spec.buffer), ("constant", spec.tensor_constant)):
+            if named is not None and named.arg.name is not None:
+                kinds[named.arg.name] = kind
+    return kinds
+
+
+def _handles(written: list[str | int | None]) -> list[int]:
+    """Debug handles as numbers, see `_handle`."""
+    try:
+        handles = [int(each or 0) for each in written]
+    except ValueError:
+        handles = []
+    if handles and min(handles) >= 0 and max(handles) < 2**31:
+        return handles
+    return [_handle(each) for each in written]
+
+
+def _handle(written: str | int | None) -> int:
+    """A debug handle as a number; 0, which says unset, for what is none."""
+    try:
+        handle = int(written or 0)
+    except ValueError:
+        return 0
+    return handle if 0 < handle < 2**31 else 0
+
+
+def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
+    """Lists of sizes or strides, null for None, for each code the list at that place."""
+    lengths, _, at = spread_lists([len(each or ()) for each in sizes], codes)
+    is_null = np.array([each is None for each in sizes], np.bool_)[codes]
+    flat = [size.as_int for each in sizes for size in each or ()]
+    return lists(chosen(flat, at, np.int64), lengths, is_null if is_null.any() else None)
+
+
+def _numbers(columns: dict[str, Whole]) -> pa.RecordBatch:
+    return batch({name: numbers(values) for name, values in columns.items()})

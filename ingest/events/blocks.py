@@ -1,0 +1,218 @@
+"""Event blocks: which runs are alike, and where each event stands in its run.
+
+Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the
+Inspector groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's
+are checked against every run with two comparisons an event, and computed anew for a run where they don't hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.events.event import ALLOCATION, DEBUG, PROFILE, EventKey, Ticks
+from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+from etq.ingest.events.nesting import Order, find_execute, find_parents
+
+# Patterns that are remembered: in a file where every run is another one, remembering all would take all memory.
+PATTERNS = 2048
+
+
+@dataclass(frozen=True)
+class SignatureRow:
+    """A row of the table `signatures`: what events of one slot of a block have in common."""
+
+    block_index: int
+    slot: int
+    key: EventKey
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A sequence of events that runs of one block logged; arrays have one entry per event of the run.
+
+    signature   index of the event's row in the table `signatures`; NOWHERE for what is no profile event
+    occurrence  how many events of the same slot came before it in the run
+    parent      index in the run of the event that contains it; NOWHERE where none does
+    execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
+    order       what holds of a run's times if these are its parents
+    """
+
+    block_index: int
+    signature: npt.NDArray[np.int32]
+    occurrence: npt.NDArray[np.int32]
+    parent: npt.NDArray[np.int32]
+    execute: npt.NDArray[np.int32]
+    order: Order
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The arrays of `Pattern`, for all events of consecutive runs; indexes count within a run."""
+
+    signature: npt.NDArray[np.int32]
+    occurrence: npt.NDArray[np.int32]
+    parent: npt.NDArray[np.int32]
+    execute: npt.NDArray[np.int32]
+
+
+class Blocks:
+    """The blocks of a file, found run by run."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.signatures: list[SignatureRow] = []
+        self._patterns: dict[tuple[str, int, bytes, bytes], Pattern] = {}
+        self._blocks: dict[tuple[str, int, bytes], int] = {}
+        self._signature_of: dict[tuple[int, int, int], int] = {}
+
+    def structure(
+        self,
+        names: list[str],
+        bundled_input_indexes: list[int],
+        codes: Indexes,
+        start: Ticks,
+        ends: Indexes,
+        wrapped: npt.NDArray[np.bool_],
+        ended: Indexes | None = None,
+    ) -> tuple[list[Pattern], Structure]:
+        """The pattern of each of some consecutive runs, and what these say of every event.
+
+        `codes` and `start` hold the events of all of the runs, of which run i's end at `ends[i]`; `wrapped` says which
+        runs' clock is a 32-bit counter that passed zero. Where events were not logged when they ended, `ended` has, run
+        by run, the places in the run of its events in the order of their ends.
+        """
+        patterns: list[Pattern] = []
+        begin = 0
+        for name, bundled, end, wraps in zip(
+            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), strict=True
+        ):
+            by_end = None if ended is None else ended[begin:end]
+            patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
+            begin = end
+        structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
+        begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        again = wrapped.copy()
+        by_pattern: dict[int, list[int]] = {}
+        for at, pattern in enumerate(patterns):
+            by_pattern.setdefault(id(pattern), []).append(at)
+        for runs in by_pattern.values():
+            pattern = patterns[runs[0]]
+            again[runs] |= _fill(structure, pattern, start, begins[runs], is_all=len(by_pattern) == 1)
+        for run in np.flatnonzero(again).tolist():
+            here = slice(int(begins[run]), int(ends[run]))
+            by_end = None if ended is None else ended[here]
+            parent, _ = find_parents(self.keys, codes[here], start[here], bool(wrapped[run]), by_end)
+            structure.parent[here] = parent
+            structure.execute[here] = find_execute(self.keys, codes[here], parent)
+        return patterns, structure
+
+    def _pattern(
+        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
+    ) -> Pattern:
+        known = (name, bundled, codes.tobytes(), b"" if ended is None else ended.tobytes())
+        pattern = self._patterns.get(known)
+        if pattern is None:
+            if len(self._patterns) >= PATTERNS:
+                self._patterns.clear()
+            pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, wrapped, ended)
+        return pattern
+
+    def _new_pattern(
+        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
+    ) -> Pattern:
+        slots, in_slots = _slots(self.keys, codes)
+        block = self._blocks.setdefault((name, bundled, in_slots.tobytes()), len(self._blocks))
+        signature = self._signature_indexes(block, codes, slots)
+        profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
+        parent, order = find_parents(self.keys, codes, start, wrapped, ended)
+        return Pattern(
+            block,
+            np.where(profile, signature, NOWHERE).astype(np.int32),
+            occurrences(np.where(profile, slots, NOWHERE)),
+            parent.astype(np.int32),
+            find_execute(self.keys, codes, parent).astype(np.int32),
+            order,
+        )
+
+    def _signature_indexes(self, block: int, codes: Indexes, slots: Indexes) -> Indexes:
+        pairs = np.stack([slots, codes], axis=1)[slots != NOWHERE]
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        indexes = np.zeros(len(distinct), np.int64)
+        for at, (slot, code) in enumerate(distinct.tolist()):
+            row = self._signature_of.get((block, slot, code))
+            if row is None:
+                row = self._signature_of[block, slot, code] = len(self.signatures)
+                self.signatures.append(SignatureRow(block, slot, self.keys.keys[code]))
+            indexes[at] = row
+        found = np.full(len(codes), NOWHERE, np.int64)
+        found[slots != NOWHERE] = indexes[which.ravel()]
+        return found
+
+
+def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:
+    """Write a pattern for each of its runs, which begin at `begins`; returns for which its parents don't hold.
+
+    `is_all` says that these runs are all there are, one after the other.
+    """
+    length = len(pattern.signature)
+    if not length:
+        return np.zeros(len(begins), np.bool_)
+    places = np.s_[:] if is_all else begins[:, None] + np.arange(length)
+    for into, values in (
+        (structure.signature, pattern.signature),
+        (structure.occurrence, pattern.occurrence),
+        (structure.parent, pattern.parent),
+        (structure.execute, pattern.execute),
+    ):
+        if is_all:
+            into.reshape(-1, length)[:] = values
+        else:
+            into[places] = values
+    return ~pattern.order.is_kept(start.reshape(-1, length) if is_all else start[places])
+
+
+def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
+    """The slot of each event, NOWHERE for allocations, outputs, and values logged beside a profile event; and the
+    block's signatures in the order of their slots.
+
+    The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are gathered into groups in the order of
+    the groups' first events, whatever these are; each profile event of a group, with the first value logged in the
+    group, is a signature; a group that logged values only is one, too; a signature's slot is where it comes first.
+    """
+    type, group, identity = (keys.column(which)[codes] for which in (Keys.TYPE, Keys.GROUP, Keys.IDENTITY))
+    slots = np.full(len(codes), NOWHERE, np.int64)
+    grouped = np.flatnonzero(type != ALLOCATION)
+    if not len(grouped):
+        return slots, np.zeros(0, np.int64)
+    distinct, group_first, group_of = np.unique(group[grouped], return_index=True, return_inverse=True)
+    logged = np.zeros(len(distinct), np.int64)
+    debug = np.flatnonzero(type[grouped] == DEBUG)[::-1]
+    logged[group_of[debug]] = identity[grouped[debug]] + 1
+    has_profile = np.zeros(len(distinct), np.bool_)
+    has_profile[group_of[type[grouped] == PROFILE]] = True
+
+    first_debug = np.full(len(distinct), NOWHERE, np.int64)
+    first_debug[group_of[debug]] = debug
+    alone = first_debug[(first_debug != NOWHERE) & ~has_profile]
+    entries = np.concatenate([np.flatnonzero(type[grouped] == PROFILE), alone])
+    entries = entries[np.lexsort((entries, group_first[group_of[entries]]))]
+
+    at = grouped[entries]
+    signature = (np.where(type[at] == PROFILE, identity[at] + 1, 0) << 32) | logged[group_of[entries]]
+    order, first, which = np.unique(signature, return_index=True, return_inverse=True)
+    rank = np.empty(len(order), np.int64)
+    rank[np.argsort(first)] = np.arange(len(order))
+    slots[at] = rank[which]
+    return slots, order[np.argsort(first)]
+
+
+def occurrences(values: Indexes) -> npt.NDArray[np.int32]:
+    """How many times each value came before, in order."""
+    by_value = np.argsort(values, kind="stable")
+    ordered = values[by_value]
+    before = np.empty(len(values), np.int32)
+    before[by_value] = np.arange(len(values)) - np.searchsorted(ordered, ordered, side="left")
+    return before

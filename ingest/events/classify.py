@@ -1,0 +1,94 @@
+"""What an event is, told from its name and ids: kind, label, family, unit of its value.
+
+Facts of names come from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`, `program.cpp`), from what its
+backends write, and from the parser of the profiler that was before ETDump; they are kept here, in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from etq.ingest.events.event import DEBUG, PROFILE, EventKey
+
+OPERATOR_CALL: Final = "OPERATOR_CALL"
+DELEGATE_CALL: Final = "DELEGATE_CALL"
+EXECUTE: Final = "Method::execute"
+STEP: Final = "Method::step"
+# Within a DELEGATE_CALL, the delegate alone: only the profiler before ETDump has it.
+DELEGATE_EXECUTE: Final = "delegate_execute"
+# The scopes of the runtime's own classes: Program::load_method, Method::init, Method::execute, …
+FRAMEWORK_PREFIXES: Final = ("Program::", "Method::")
+CONTROL_NAMES: Final = frozenset({"JF_CALL", "MOVE_CALL", "FREE_CALL"})
+KERNEL_PREFIX: Final = "native_call_"
+
+# QNN, for one, writes the unit of a delegate's value behind its name: `Accelerator (execute) time (cycles)`.
+_UNIT_SUFFIX: Final = re.compile(r"\((us|cycles|bytes|count)\)$", re.IGNORECASE)
+# XNNPACK numbers the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
+_SERIAL_NUMBER: Final = re.compile(r" #\d+$")
+# Vulkan names a dispatch by kernel, sizes and id, between braces: `{"kernel_name": "conv2d", …, "dispatch_id": 7}`.
+_VULKAN_KERNEL: Final = re.compile(r'"?kernel_name"?\s*:\s*"?([^",}]+)')
+_OUT_OVERLOAD: Final = re.compile(r"(?:\.out|_out)$")
+
+
+def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
+    """The kind of an event, one of those that the table `signatures` documents."""
+    if key.type == DEBUG:
+        return "debug"
+    if key.delegate_debug_id != -1 or key.delegate_debug_str:
+        return "delegate"
+    if key.name == OPERATOR_CALL:
+        return "operator_call"
+    if key.name in (DELEGATE_CALL, DELEGATE_EXECUTE):
+        return "delegate_call"
+    if key.name in CONTROL_NAMES:
+        return "control"
+    if key.name is not None and key.name.startswith(FRAMEWORK_PREFIXES):
+        return "framework"
+    if key.name is not None and key.name.startswith(KERNEL_PREFIX) and key.chain_index != -1:
+        return "kernel"
+    return "user"
+
+
+def profiling_level(keys: Iterable[EventKey]) -> str | None:
+    """How much was traced, told from the events that there are: all, method_only, or None where nothing ran."""
+    profiled = [key for key in keys if key.type == PROFILE]
+    if any(event_kind(key) not in ("framework", "user") for key in profiled):
+        return "all"
+    if any(key.name in (EXECUTE, STEP) for key in profiled):
+        return "method_only"
+    return None
+
+
+def event_label(key: EventKey) -> str:
+    """What an event is called: its delegate id where it has one, as the Inspector does, else its name, else ''."""
+    if key.delegate_debug_id != -1:
+        return str(key.delegate_debug_id)
+    return key.delegate_debug_str or key.name or ""
+
+
+def event_family(key: EventKey) -> str:
+    """The label without what tells instances of one op apart: serial numbers, dispatch ids, wrappers, overloads."""
+    kind, label = event_kind(key), event_label(key)
+    if kind == "kernel":
+        return _OUT_OVERLOAD.sub("", label.removeprefix(KERNEL_PREFIX))
+    if kind != "delegate":
+        return label
+    if (vulkan := _VULKAN_KERNEL.search(label)) is not None:
+        return vulkan.group(1).strip()
+    if _UNIT_SUFFIX.search(label.rstrip()) is not None:
+        label = _UNIT_SUFFIX.sub("", label.rstrip()).rstrip()
+    return _SERIAL_NUMBER.sub("", label)
+
+
+def event_value_unit(key: EventKey, synthetic: bool) -> str:
+    """The unit of end - start: the capture's `ticks`, or what a backend says that its values are.
+
+    Where a backend writes a bare value (`synthetic`: start 0) and no unit into the name, it is `unknown`.
+    """
+    if event_kind(key) != "delegate":
+        return "ticks"
+    if (suffix := _UNIT_SUFFIX.search(event_label(key).rstrip())) is not None:
+        return suffix.group(1).lower()
+    return "unknown" if synthetic else "ticks"

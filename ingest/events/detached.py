@@ -1,0 +1,244 @@
+"""Which events do not fit into the event that contains them, and so are not counted within it.
+
+A delegate may run asynchronously, run several things at a time, or read a clock of its own. A call whose events start
+before it, end after it, or together take longer has no breakdown: none of the delegate's events within it count, and
+its time counts as a whole. The same holds of any other event that takes less time than what it contains: the times
+of what is left add up to those of the executes, and no own time is negative.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.events.blocks import Structure
+from etq.ingest.events.event import EventKey, Ticks
+from etq.ingest.events.host_clock import HostClock
+from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+
+Mask = npt.NDArray[np.bool_]
+
+# Sums of integers in floating point are exact up to here.
+EXACT: Final = 2.0**53
+# Of one rule, so many instructions are named.
+NAMED: Final = 5
+
+# Why a call has no breakdown, the first that holds.
+FITS, OTHER_CLOCK, LATE, PARALLEL = range(4)
+_CAUSES: Final = {
+    OTHER_CLOCK: "{} on another clock than the host's",
+    LATE: "{} whose events end after the call, as of a backend that runs asynchronously",
+    PARALLEL: "{} whose events together take longer than the call, as of parallel work",
+}
+
+
+@dataclass(frozen=True)
+class Detached:
+    """What was found of the events of consecutive runs; indexes count through all of these.
+
+    events     which are not counted within what contains them; None where all are
+    delegates  the delegates' events that are within another
+    elsewhere  which of these can't be on the host's clock: they start before what contains them; or after its end, or
+               end after that of the execute, though they were logged before these ended. One that only ends after its
+               call, or was logged after it, may be on the host's clock, of a backend that runs asynchronously
+    calls      what contains delegates' events
+    causes     why each of these has no breakdown, or FITS
+    parents    what else takes less time than what it contains
+    """
+
+    events: Mask | None
+    delegates: Indexes
+    elsewhere: Mask
+    calls: Indexes
+    causes: npt.NDArray[np.int8]
+    parents: Indexes
+
+
+def find_detached(
+    keys: Keys, clock: HostClock, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
+) -> Detached:
+    """Which events are detached, in consecutive runs; `before` has for each event the number of those of earlier runs.
+
+    Delegates' events that start at 0, as bare values do, and those that count something else than ticks don't decide
+    about the others of their call.
+    """
+    inside = np.flatnonzero(structure.parent != NOWHERE)
+    outer = structure.parent[inside] + before[inside]
+    length = clock.durations(start, elapsed)
+    is_too_long = _too_long(inside, outer, length)
+    roles = keys.column(Keys.ROLE)
+    delegated = np.zeros(0, np.int64)
+    if (roles == Keys.DELEGATE).any():
+        delegated = np.flatnonzero(roles[codes[inside]] == Keys.DELEGATE)
+    found = _Delegates(inside[delegated], outer[delegated], len(codes) if len(delegated) else 0)
+    is_out = np.zeros(len(inside), np.bool_)
+    if len(delegated):
+        found.place(clock, structure, start, elapsed, length, before)
+        counts = keys.column(Keys.COUNTS_TICKS)[codes[found.events]].astype(np.bool_)
+        is_bare = counts & (start[found.events] == 0) & (found.early | found.late)
+        decides = counts & ~is_bare
+        if not decides.all():
+            is_out[delegated] = ~decides
+            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
+        found.judge(decides, is_too_long)
+        is_misfit = (found.causes[found.call_of] != FITS) | is_bare
+        if is_misfit.any():
+            is_out[delegated] |= is_misfit
+            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
+            delegated = delegated[is_misfit]
+        else:
+            delegated = delegated[:0]
+    parents = np.flatnonzero(is_too_long)
+    if not len(parents) and not len(delegated):
+        return Detached(None, found.events, found.elsewhere, found.calls, found.causes, parents)
+    detached = np.zeros(len(codes), np.bool_)
+    detached[inside[delegated]] = True
+    detached[inside[is_too_long[outer] & ~is_out]] = True
+    _spread(detached, inside, outer, structure.execute + before == np.arange(len(codes)))
+    return Detached(detached, found.events, found.elsewhere, found.calls, found.causes, parents)
+
+
+class _Delegates:
+    """The delegates' events among some, and how they lie to the calls that contain them."""
+
+    def __init__(self, events: Indexes, outer: Indexes, number: int) -> None:
+        self.events = events
+        self.outer = outer
+        is_call = np.zeros(number, np.bool_)
+        is_call[outer] = True
+        self.calls = np.flatnonzero(is_call)
+        self.call_of = (np.cumsum(is_call) - 1)[outer]
+        self.causes = np.zeros(len(self.calls), np.int8)
+        self.early = self.late = self.elsewhere = np.zeros(len(events), np.bool_)
+
+    def place(
+        self,
+        clock: HostClock,
+        structure: Structure,
+        start: Ticks,
+        elapsed: Ticks,
+        length: Ticks,
+        before: Indexes,
+    ) -> None:
+        """Find which start before their call, which end after it, and which can't be on the host's clock."""
+        since = clock.since(start, elapsed, self.events, self.outer)
+        self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
+        execute = structure.execute[self.events]
+        widest = np.where(execute == NOWHERE, self.outer, execute + before[self.events])
+        end = clock.since(start, elapsed, self.events, widest) + length[self.events]
+        # Of impossible times nothing follows.
+        is_possible = (elapsed >= 0) | (length > 0)
+        is_behind = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
+        is_beyond = is_possible[widest] & (self.events < widest) & (end > length[widest])
+        self.elsewhere = self.early | is_behind | is_beyond
+
+    def judge(self, decides: Mask, is_too_long: Mask) -> None:
+        """Find why calls have no breakdown, from their events that decide about that."""
+        for cause, holds in (
+            (PARALLEL, np.flatnonzero(is_too_long[self.calls])),
+            (LATE, self.call_of[decides & self.late]),
+            (OTHER_CLOCK, self.call_of[decides & self.elsewhere]),
+        ):
+            self.causes[holds] = cause
+        # What contains no delegate's event that counts ticks stays as it is.
+        has_any = np.zeros(len(self.calls), np.bool_)
+        has_any[self.call_of[decides]] = True
+        self.causes[~has_any] = FITS
+
+
+def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:
+    """Which events take less time than those that they contain together: `inner` are within `outer`."""
+    taken = np.bincount(outer, weights=length[inner], minlength=len(length))
+    is_longer: Mask = taken > length
+    if taken.max(initial=0) >= EXACT:
+        ordered = np.argsort(outer, kind="stable")
+        holders, first = np.unique(outer[ordered], return_index=True)
+        exact = np.add.reduceat(length[inner[ordered]].astype(object), first)
+        is_longer[holders] = (exact > length[holders]).astype(np.bool_)
+    return is_longer
+
+
+def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -> None:
+    """Detach what is within detached events, too; but an execute counts, whatever it is within."""
+    kept = ~is_execute[inside] & ~is_execute[outer]
+    inside, outer = inside[kept], outer[kept]
+    number = 0
+    while number != (number := int(np.count_nonzero(detached))):
+        detached[inside[detached[outer]]] = True
+
+
+@dataclass
+class Misfits:
+    """What there is to tell of a file's detached events, counted by signature while the file is read."""
+
+    calls: Counter[int] = field(default_factory=Counter)
+    causes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    parents: Counter[int] = field(default_factory=Counter)
+
+    def note(self, found: Detached, signature: npt.NDArray[np.int32]) -> None:
+        """Count what was found in some runs, of whose events these are the signatures."""
+        if len(found.calls):
+            self.calls.update(_counted(signature[found.calls]))
+            for cause in _CAUSES if found.causes.any() else ():
+                counts = _counted(signature[found.calls[found.causes == cause]])
+                self.causes.update({(which, cause): number for which, number in counts.items()})
+        if len(found.parents):
+            self.parents.update(_counted(signature[found.parents]))
+
+    def findings(self, keys: Sequence[EventKey], run_names: Sequence[str]) -> list[tuple[str, str]]:
+        """(rule, detail), once all of the file is seen; of each signature its key, and the name of its runs."""
+        found = []
+        if self.causes:
+            of_causes, of_events = Counter[int](), Counter[int]()
+            for (which, cause), number in self.causes.items():
+                of_causes[cause] += number
+                of_events[which] += number
+            why = ", ".join(text.format(of_causes[cause]) for cause, text in _CAUSES.items() if of_causes[cause])
+            places = _places(of_events, self.calls, keys, run_names)
+            found.append(
+                (
+                    "detached delegate events",
+                    f"{of_events.total()} of {self.calls.total()} calls of delegates have no breakdown and count as a "
+                    f"whole, because their events don't fit into them: {why}; {places}",
+                )
+            )
+        if self.parents:
+            places = _places(self.parents, None, keys, run_names)
+            found.append(
+                (
+                    "detached events",
+                    f"{self.parents.total()} events take less time than what they contain takes together; they count "
+                    f"as a whole, and what they contain is in no total: {places}",
+                )
+            )
+        return found
+
+
+def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
+    counts = np.bincount(values)
+    distinct = np.flatnonzero(counts)
+    return dict(zip(distinct.tolist(), counts[distinct].tolist(), strict=True))
+
+
+def _places(
+    counts: Counter[int], totals: Counter[int] | None, keys: Sequence[EventKey], run_names: Sequence[str]
+) -> str:
+    """Which instructions the counted signatures are of, those with most first: `instruction 3 of forward (2 of 9)`."""
+    of_place, in_all = Counter[str](), Counter[str]()
+    for which, number in counts.items():
+        key = keys[which]
+        what = key.name or "an event" if key.chain_index == -1 else f"instruction {key.instruction_id}"
+        chain = f" of chain {key.chain_index}" if key.chain_index > 0 else ""
+        place = f"{what}{chain} of {run_names[which]}"
+        of_place[place] += number
+        in_all[place] += number if totals is None else totals[which]
+    named = [
+        f"{place} ({number})" if totals is None else f"{place} ({number} of {in_all[place]})"
+        for place, number in of_place.most_common(NAMED)
+    ]
+    return ", ".join(named) + (f" and {len(of_place) - NAMED} more" if len(of_place) > NAMED else "")

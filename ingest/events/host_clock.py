@@ -1,0 +1,93 @@
+"""The counter behind a file's times: how wide it is, whether it passed zero, which times are impossible."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.events.event import Ticks
+
+WRAP: Final = 2**32
+
+
+class HostClock:
+    """What is known of a file's clock, gathered run by run. `given_bits` is its width where that is known.
+
+    Where it is not, 32 bits are taken as evident when a pair of times below 2**32 runs backward.
+    """
+
+    def __init__(self, given_bits: int | None) -> None:
+        self.given_bits = given_bits
+        self.has_wrapped = False
+        self._wraps = 0
+        self._backward = 0
+        self._is_beyond_32_bits = False
+
+    def wrapped_runs(
+        self, start: Ticks, elapsed: Ticks, ends: npt.NDArray[np.int64], is_host: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Which runs have an event that ends after a 32-bit counter passed zero.
+
+        `start` and `elapsed` are those of all events of consecutive runs, of which run i's end at `ends[i]`; `is_host`
+        says which events are on the host's clock.
+        """
+        wrapped = np.zeros(len(ends), np.bool_)
+        if not self._is_beyond_32_bits and is_host.any():
+            end = start + elapsed
+            # Times of 2**63 and more are negative here.
+            lowest = min(int(start.min(where=is_host, initial=0)), int(end.min(where=is_host, initial=0)))
+            highest = max(int(start.max(where=is_host, initial=0)), int(end.max(where=is_host, initial=0)))
+            self._is_beyond_32_bits = lowest < 0 or highest >= WRAP
+        if not len(elapsed) or elapsed.min() >= 0:
+            return wrapped
+        backward = np.flatnonzero(elapsed < 0)
+        wraps = backward[(start[backward] >= 0) & (start[backward] < WRAP) & (elapsed[backward] > -WRAP)]
+        self._backward += len(backward)
+        self._wraps += len(wraps)
+        on_host = wraps[is_host[wraps]]
+        self.has_wrapped |= len(on_host) > 0
+        if self.given_bits != 64:
+            wrapped[np.searchsorted(ends, on_host, side="right")] = True
+        return wrapped
+
+    def bits(self) -> int:
+        """The width of the counter, once all of the file is seen."""
+        if self.given_bits is not None:
+            return self.given_bits
+        return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64
+
+    def durations(self, start: Ticks, elapsed: Ticks) -> Ticks:
+        """The durations of events, as the view `events` has them; 0 for impossible ones.
+
+        While nothing tells that the counter has more than 32 bits, it is taken to have 32 here.
+        """
+        if not len(elapsed) or elapsed.min() >= 0:
+            return elapsed
+        if not self._may_wrap():
+            return np.maximum(elapsed, 0)
+        is_turned = (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP)
+        return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
+
+    def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
+        """How long after the start of `outer` events the `inner` ones start, also where zero falls into the outer."""
+        since: Ticks = start[inner] - start[outer]
+        if not self._may_wrap():
+            return since
+        length = elapsed[outer]
+        return np.where((since < 0) & (length < 0) & (length > -WRAP), since + WRAP, since)
+
+    def _may_wrap(self) -> bool:
+        return self.given_bits == 32 or (self.given_bits is None and not self._is_beyond_32_bits)
+
+    def findings(self) -> list[tuple[str, str]]:
+        """What there is to tell of the file's times, once all of it is seen: (rule, detail)."""
+        found = []
+        bits = self.bits()
+        if self._wraps and bits == 32:
+            found.append(("wrapped clock", f"{self._wraps} events end after the 32-bit counter passed zero"))
+        impossible = self._backward - (self._wraps if bits == 32 else 0)
+        if impossible:
+            found.append(("impossible times", f"{impossible} events end before they start; their duration is null"))
+        return found

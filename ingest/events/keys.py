@@ -1,0 +1,82 @@
+"""The distinct event keys of a file, numbered, with what grouping and nesting need of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.events import classify as signatures
+from etq.ingest.events.event import PROFILE, EventKey
+
+Indexes = npt.NDArray[np.int64]
+NOWHERE: Final = -1
+
+
+@dataclass
+class Keys:
+    """Every distinct `EventKey` of a file, numbered as they appear, with what grouping needs of each as arrays."""
+
+    keys: list[EventKey] = field(default_factory=list)
+    _codes: dict[EventKey, int] = field(default_factory=dict)
+    _groups: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _identities: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _instructions: dict[tuple[int, int], int] = field(default_factory=dict)
+    _columns: list[tuple[int, ...]] = field(default_factory=list)
+    _table: Indexes | None = None
+
+    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS = range(8)
+    # Roles: what may contain it. OTHER and DELEGATE events first look for the call of their own instruction.
+    OTHER, DELEGATE, CALL, CONTAINER = range(4)
+
+    def codes(self, keys: list[EventKey]) -> Indexes:
+        """The file-wide code of each key; new ones are added."""
+        for key in keys:
+            if key not in self._codes:
+                self._codes[key] = len(self.keys)
+                self.keys.append(key)
+                self._columns.append(self._describe(key))
+                self._table = None
+        return np.array([self._codes[key] for key in keys], np.int64)
+
+    def column(self, which: int) -> Indexes:
+        """One attribute of every key: TYPE, GROUP, … as numbered above."""
+        if self._table is None:
+            self._table = np.array(self._columns, np.int64).reshape(-1, 8)
+        return self._table[:, which]
+
+    def _describe(self, key: EventKey) -> tuple[int, ...]:
+        # The Inspector gathers events by these four (FORMATS: InstructionEventSignature); a debug event's chain is a
+        # u64 and a profile event's an i32, which as numbers are equal just where they are not "none".
+        group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
+        # … and tells them apart by these (ProfileEventSignature, DebugEventSignature).
+        identity = (
+            key.type == PROFILE,
+            key.name or "",
+            key.instruction_id,
+            key.delegate_debug_id,
+            key.delegate_debug_str or None,
+        )
+        kind = signatures.event_kind(key)
+        role = self.OTHER
+        if kind == "delegate":
+            role = self.DELEGATE
+        # What is within a DELEGATE_CALL of its own instruction is no call itself.
+        elif kind in ("operator_call", "delegate_call", "control") and key.name != signatures.DELEGATE_EXECUTE:
+            role = self.CALL
+        elif key.chain_index == -1 or kind == "framework":
+            role = self.CONTAINER
+        root = {signatures.EXECUTE: 2, signatures.STEP: 1}.get(key.name or "", 0) if kind == "framework" else 0
+        wrapper = {"operator_call": 1, "delegate_call": 2}.get(kind, 0) if role == self.CALL else 0
+        return (
+            key.type,
+            self._groups.setdefault(group, len(self._groups)),
+            self._identities.setdefault(identity, len(self._identities)),
+            self._instructions.setdefault((key.chain_index, key.instruction_id), len(self._instructions)),
+            role,
+            wrapper,
+            root,
+            int(key.type == PROFILE and signatures.event_value_unit(key, False) == "ticks"),
+        )

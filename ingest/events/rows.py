@@ -1,0 +1,222 @@
+"""Rows of the base tables, as Arrow record batches, from what was decoded of an ETDump or a file like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, blobs, flags, integers, numbers, texts
+from etq.ingest.events import classify as signatures
+from etq.ingest.events.blocks import SignatureRow, Structure, occurrences
+from etq.ingest.events.event import DEBUG, OUTPUT, DebugValues, EventKey, EventSlice
+from etq.ingest.events.keys import NOWHERE, Indexes
+
+Mask = npt.NDArray[np.bool_]
+
+# The table `event_ticks`, but for its capture_id.
+EVENT_TICKS: Final = pa.schema(
+    [
+        ("run_index", pa.int32()),
+        ("event_index", pa.int32()),
+        ("signature_index", pa.int32()),
+        ("occurrence", pa.int32()),
+        ("parent_index", pa.int32()),
+        ("parent_run_index", pa.int32()),
+        ("execute_index", pa.int32()),
+        ("start_ticks", pa.int64()),
+        ("elapsed_ticks", pa.int64()),
+        ("delegate_metadata", pa.binary()),
+        ("is_detached", pa.bool_()),
+    ]
+)
+
+
+@dataclass
+class Runs:
+    """The RunDatas of a file, in order: one entry each in every list."""
+
+    dump_index: list[int] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    bundled_input_index: list[int] = field(default_factory=list)
+    block_index: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def rows(self) -> pa.RecordBatch:
+        """The table `runs`."""
+        block = np.array(self.block_index, np.int64)
+        number = {name: index for index, name in enumerate(dict.fromkeys(self.name))}
+        named = np.array([number[name] for name in self.name], np.int64)
+        return batch(
+            {
+                "run_index": numbers(np.arange(len(self), dtype=np.int32)),
+                "dump_index": integers(self.dump_index),
+                "name": texts(self.name),
+                "bundled_input_index": _known(self.bundled_input_index),
+                "block_index": numbers(block.astype(np.int32)),
+                "block_run": numbers(occurrences(block)),
+                "iteration": numbers(occurrences(named)),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where each event of a group stands: its run in the file, and its index in the run."""
+
+    run_index: Indexes
+    event_index: Indexes
+
+
+def event_ticks(
+    place: Place,
+    structure: Structure,
+    start: Indexes,
+    elapsed: Indexes,
+    slices: Sequence[EventSlice],
+    chosen: Mask | None,
+    detached: Mask | None,
+) -> pa.RecordBatch:
+    """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata.
+
+    `detached` says of all of them which don't count within what contains them (None: none).
+    """
+
+    def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
+        return numbers((values if chosen is None else values[chosen]).astype(dtype, copy=False))
+
+    def index(values: npt.NDArray[np.int32]) -> pa.Array:
+        kept = values if chosen is None else values[chosen]
+        is_null = kept == NOWHERE
+        return numbers(kept, is_null if is_null.any() else None)
+
+    run_index = column(place.run_index, np.int32)
+    is_detached = np.zeros(len(run_index), np.bool_)
+    if detached is not None:
+        is_detached = detached if chosen is None else detached[chosen]
+    columns = [
+        run_index,
+        column(place.event_index, np.int32),
+        column(structure.signature, np.int32),
+        column(structure.occurrence, np.int32),
+        index(structure.parent),
+        pa.nulls(len(run_index), pa.int32()),
+        index(structure.execute),
+        column(start, np.int64),
+        column(elapsed, np.int64),
+        _metadata(slices, chosen) if slices else pa.nulls(len(start), pa.binary()),
+        flags(is_detached),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+
+
+def _metadata(slices: Sequence[EventSlice], chosen: Mask | None) -> pa.Array:
+    if all(part.metadata is None for part in slices):
+        return pa.nulls(sum(len(part.codes) for part in slices) if chosen is None else int(chosen.sum()), pa.binary())
+    parts = [part.metadata if part.metadata is not None else [None] * len(part.codes) for part in slices]
+    values = [value for part in parts for value in part]
+    if chosen is not None:
+        values = [value for value, wanted in zip(values, chosen.tolist(), strict=True) if wanted]
+    return blobs(values)
+
+
+def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | None]) -> pa.RecordBatch:
+    """The table `allocators`."""
+    return batch(
+        {
+            "run_index": numbers(run_index.astype(np.int32)),
+            "allocator_id": numbers(allocator_id),
+            "name": texts(names),
+        }
+    )
+
+
+def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
+    """The table `allocations`, of a slice's allocation events, which stand at places `at` of the group."""
+    _, allocator, size = part.allocations
+    return batch(
+        {
+            "run_index": numbers(place.run_index[at].astype(np.int32)),
+            "event_index": numbers(place.event_index[at].astype(np.int32)),
+            "allocator_id": numbers(allocator),
+            "size_bytes": numbers(size),
+        }
+    )
+
+
+def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: DebugValues) -> pa.RecordBatch:
+    """The table `debug_values`, of a slice's values; their events stand at places `at` and are `keys`."""
+    columns = {
+        "run_index": numbers(place.run_index[at].astype(np.int32)),
+        "event_index": numbers(place.event_index[at].astype(np.int32)),
+        "chain_index": _chain(keys),
+        "instruction_id": _known([key.instruction_id for key in keys]),
+        "delegate_debug_id": _known([key.delegate_debug_id for key in keys]),
+        "delegate_debug_str": texts([key.delegate_debug_str or None for key in keys]),
+        "name": texts([key.name or None for key in keys]),
+        "is_output": flags(np.array([key.type == OUTPUT for key in keys], np.bool_)),
+    }
+    for name in values.table.column_names:
+        columns[name] = values.table.column(name).combine_chunks()
+    return batch(columns)
+
+
+def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The table `signatures`. `clocks` has of each one's events: how many, at start 0, on another clock."""
+    keys = [row.key for row in rows]
+    synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
+    clock = np.where(synthetic, "synthetic", np.where(2 * clocks[:, 2] > clocks[:, 0], "delegate", "host")).tolist()
+    units = [
+        None if key.type == DEBUG else signatures.event_value_unit(key, made_up)
+        for key, made_up in zip(keys, synthetic.tolist(), strict=True)
+    ]
+    return batch(
+        {
+            "signature_index": numbers(np.arange(len(rows), dtype=np.int32)),
+            "block_index": integers(row.block_index for row in rows),
+            "slot": integers(row.slot for row in rows),
+            "kind": texts([signatures.event_kind(key) for key in keys]),
+            "name": texts([key.name for key in keys]),
+            "label": texts([signatures.event_label(key) for key in keys]),
+            "family": texts([signatures.event_family(key) for key in keys]),
+            "chain_index": _chain(keys),
+            "instruction_id": _known([key.instruction_id for key in keys]),
+            "delegate_debug_id": _known([key.delegate_debug_id for key in keys]),
+            "delegate_debug_str": texts([key.delegate_debug_str or None for key in keys]),
+            "value_unit": texts(units),
+            "clock": texts(clock),
+        }
+    )
+
+
+def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """The table `findings`, of rules and details."""
+    rules, details = zip(*found, strict=True)
+    return batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
+    """The one row of the table `captures`, of what the file says."""
+    return batch(
+        {
+            "format": texts([format]),
+            "clock_bits": integers([clock_bits]),
+            "profiling_level": texts([profiling_level]),
+        }
+    )
+
+
+def _known(values: Sequence[int]) -> pa.Array:
+    """-1 is what a file says for none."""
+    return integers(None if value == -1 else value for value in values)
+
+
+def _chain(keys: Sequence[EventKey]) -> pa.Array:
+    """A chain of a debug event is a u64, of which 2**64 - 1 says none, as -1 does for other events."""
+    return numbers(np.array([key.chain_index % 2**64 for key in keys], np.uint64).view(np.int64))

@@ -1,0 +1,1 @@
+"""FlatBuffers: tables, vectors and unions of a buffer."""

@@ -1,0 +1,1 @@
+"""Metrics beside captures: logs of runners and apps, sidecar files."""

@@ -1,0 +1,138 @@
+"""Metrics of other tools' files, told by their content.
+
+- lines `PyTorchObserver {...}` of ExecuTorch's runner of language models, in any log, or what is in the braces alone:
+  `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4
+- `benchmark_results.json` of ExecuTorch's benchmark apps: `BenchmarkMetric` in extension/benchmark/android, and what
+  .github/scripts/extract_benchmark_results.py writes for iOS
+- logs of the tests of its benchmark app for Apple devices, which has no other results
+- records of PyTorch's benchmark database ("HUD"), as the wiki of pytorch/pytorch describes them
+- an object of numbers by name, or of {"value": ..., "unit": ..., "better": ...}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.metrics.rows import Metric, json_of, metric_batch, number, shown, stated_metrics, text
+from etq.ingest.metrics.runner_stats import is_runner_stats, stats_batch
+from etq.ingest.metrics.xctest_log import xctest_metrics
+from etq.ingest.registry import is_json
+
+_OBSERVED: Final = re.compile(rb"PyTorchObserver[ \t]+(?=\{)")
+_UNITS: Final = {"mb": "MB", "kb": "kB", "gb": "GB", "b": "B"}
+
+
+def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Read the metrics of a file: `metrics`, without its keys, and `runner_stats`, of which metrics are counted.
+
+    `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of no known
+    format, and for such that tell of several models or devices, as a capture is of one.
+    """
+    if observed := list(_OBSERVED.finditer(data)):
+        yield "runner_stats", stats_batch([_observed(data, each.end(), path) for each in observed], path)
+    if tested := xctest_metrics(data, path):
+        yield "metrics", metric_batch(tested)
+    if observed or tested:
+        return
+    if not is_json(data):
+        raise FormatError(
+            path,
+            "expected lines `PyTorchObserver {...}`, benchmark_results.json, records of PyTorch's benchmark database "
+            f"or an object of numbers, found {data[:20]!r}",
+        )
+    given = json_of(data, path)
+    if given in ([], {}):
+        raise FormatError(path, f"expected metrics, found none in {shown(given)}")
+    if is_runner_stats(given):
+        yield "runner_stats", stats_batch([given], path)
+    elif isinstance(given, list) or (isinstance(given, dict) and _is_record(given)):
+        yield "metrics", metric_batch(_listed(given if isinstance(given, list) else [given], path))
+    else:
+        yield "metrics", metric_batch(stated_metrics(given, path, "$"))
+
+
+def _observed(data: bytes, start: int, path: str) -> Any:
+    """The object behind PyTorchObserver, up to the end of its line."""
+    line = data[start : start + 65536].split(b"\n", 1)[0].decode(errors="backslashreplace")
+    try:
+        return json.JSONDecoder().raw_decode(line)[0]
+    except (ValueError, RecursionError):  # of numbers of thousands of digits, too
+        raise FormatError(path, f"expected JSON behind PyTorchObserver, found {line[:40]!r}", start) from None
+
+
+def _is_record(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("metric"), dict)
+
+
+def _is_app_result(item: Any) -> bool:
+    return (
+        isinstance(item, dict) and isinstance(item.get("metric"), str) and bool({"actualValue", "actual"} & set(item))
+    )
+
+
+def _listed(items: list[Any], path: str) -> list[Metric]:
+    """The metrics of a list of records, or of results of a benchmark app."""
+    metrics: list[Metric] = []
+    subjects: dict[str, str] = {}
+    for position, item in enumerate(items):
+        place = f"$[{position}]"
+        if _is_record(item):
+            metrics += _of_record(item["metric"], path, f"{place}.metric")
+            subject = [item.get("model"), _runners(item.get("runners", []), path, f"{place}.runners")]
+        elif _is_app_result(item):
+            key = "actualValue" if "actualValue" in item else "actual"
+            metrics.append(_named(item["metric"], number(item[key], path, f"{place}.{key}")))
+            subject = [item.get("benchmarkModel"), _device(item.get("deviceInfo", {}), path, f"{place}.deviceInfo")]
+        else:
+            raise FormatError(
+                path,
+                f"at {place}: expected a record of PyTorch's benchmark database or a result of a benchmark app "
+                f"(benchmark_results.json), found {shown(item)}",
+            )
+        subjects.setdefault(json.dumps(subject, sort_keys=True), place)
+    if len(subjects) > 1:
+        first, second, *_ = subjects.values()
+        raise FormatError(
+            path,
+            f"at {second}: expected the model and device of {first}, found another one: the metrics of a capture are "
+            "of one; give a file that holds these alone",
+        )
+    return metrics
+
+
+def _runners(given: Any, path: str, place: str) -> Any:
+    """What tells runners apart: not the memory that was free."""
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise FormatError(path, f"at {place}: expected a list of objects, found {shown(given)}")
+    return [[each.get("name"), each.get("type")] for each in given]
+
+
+def _device(given: Any, path: str, place: str) -> Any:
+    """What tells devices apart: not the memory that was free."""
+    if not isinstance(given, dict):
+        raise FormatError(path, f"at {place}: expected an object, found {shown(given)}")
+    return [given.get("device"), given.get("arch"), given.get("os")]
+
+
+def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:
+    """The values of one record: samples of one metric."""
+    name = text(metric.get("name"), path, f"{place}.name")
+    values = metric.get("benchmark_values")
+    place += ".benchmark_values"
+    if not isinstance(values, list):
+        return [_named(name, number(values, path, place))]
+    return [_named(name, number(value, path, f"{place}[{at}]")) for at, value in enumerate(values)]
+
+
+def _named(name: str, value: float) -> Metric:
+    """A metric whose unit may be part of its name: avg_inference_latency(ms)."""
+    before, bracket, unit = name.removesuffix(")").rpartition("(")
+    if not name.endswith(")") or not bracket or not unit or ")" in unit or not before.strip():
+        return Metric(name, value)
+    return Metric(before.rstrip(), value, _UNITS.get(unit, unit))

@@ -1,0 +1,63 @@
+"""What ExecuTorch's runner of language models writes at the end of a generation: times on a clock, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.arrow import batch, integers, numbers
+from etq.ingest.metrics.rows import number, shown
+
+# The names of `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4, by column.
+_FIELDS: Final = {
+    "prompt_tokens": "prompt_tokens",
+    "generated_tokens": "generated_tokens",
+    "model_load_start": "model_load_start_ms",
+    "model_load_end": "model_load_end_ms",
+    "inference_start": "inference_start_ms",
+    "inference_end": "inference_end_ms",
+    "prompt_eval_end": "prompt_eval_end_ms",
+    "first_token": "first_token_ms",
+    "sampling_ticks": "aggregate_sampling_time_ms",
+    "ticks_per_second": "SCALING_FACTOR_UNITS_PER_SECOND",
+}
+
+
+def is_runner_stats(given: Any) -> bool:
+    """Whether an object is what the runner writes, alone."""
+    return isinstance(given, dict) and {"prompt_tokens", "inference_start_ms"} <= set(given)
+
+
+def stats_batch(objects: Sequence[Any], path: str) -> pa.RecordBatch:
+    """A row for each generation: counts and times as they were written. Raises `FormatError` for what lacks one."""
+    for position, given in enumerate(objects):
+        if not isinstance(given, dict):
+            raise FormatError(path, f"expected an object behind PyTorchObserver, found {shown(given)}")
+        for name in _FIELDS.values():
+            _whole(given.get(name), path, position, name)
+    columns = {column: integers([int(given[name]) for given in objects], np.int64) for column, name in _FIELDS.items()}
+    peaks = [given.get("gpu_peak_usage_mb") for given in objects]
+    values = [
+        0.0 if peak is None else number(peak, path, f"gpu_peak_usage_mb of generation {position}")
+        for position, peak in enumerate(peaks)
+    ]
+    is_null = np.array([peak is None for peak in peaks], np.bool_)
+    return batch(
+        {
+            "sample": integers(range(len(objects))),
+            **columns,
+            "gpu_peak_usage": numbers(np.array(values, np.float64), is_null),
+        }
+    )
+
+
+def _whole(value: Any, path: str, position: int, name: str) -> None:
+    least = 1 if name == "SCALING_FACTOR_UNITS_PER_SECOND" else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
+        raise FormatError(
+            path, f"at {name} of generation {position}: expected a whole number from {least}, found {shown(value)}"
+        )

@@ -1,0 +1,1 @@
+"""prof_result: the blob of ExecuTorch's profiler before ETDump."""

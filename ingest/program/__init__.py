@@ -1,0 +1,1 @@
+"""ExecuTorch programs (.pte): methods, instructions, planned memory."""

@@ -1,0 +1,1 @@
+"""Traces of PyTorch's profiler: Chrome JSON of Kineto."""

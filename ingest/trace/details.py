@@ -1,0 +1,106 @@
+"""What a trace's events of devices and of memory say: of few events, and so read from these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, chosen, encoded, numbers, texts
+from etq.ingest.trace.columns import texts_of
+from etq.ingest.trace.scanner import UNWRITTEN, DeviceArguments, DeviceEvent, MemoryArguments, MemoryEvent
+from etq.ingest.trace.types import Entries
+
+Whole = npt.NDArray[np.int64]
+# Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
+BEYOND: Final = 9.2e15
+
+_device: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
+_memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
+
+
+def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
+    """Whole and part apart: together they would lose the last nanosecond."""
+    whole = np.floor(microseconds)
+    part = np.rint((microseconds - whole) * 1000)
+    found: Whole = whole.astype(np.int64) * 1000 + part.astype(np.int64)
+    return found
+
+
+def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
+    """The table `device_events` of the entries at these positions, which are of these runs."""
+    said = [_of_device(entries[place]) for place in at.tolist()]
+    return batch(
+        {
+            "run_index": numbers(run.astype(np.int32)),
+            "event_index": numbers(at.astype(np.int32)),
+            "device": _held([each.device for each in said]),
+            "stream": _held([each.stream for each in said], np.int64),
+            "grid": _as_written([each.grid for each in said]),
+            "block": _as_written([each.block for each in said]),
+            "registers_per_thread": _held([each.registers for each in said]),
+            "shared_memory_bytes": _held([each.shared_memory for each in said], np.int64),
+            "blocks_per_sm": _floats([each.blocks_per_sm for each in said]),
+            "warps_per_sm": _floats([each.warps_per_sm for each in said]),
+            "occupancy_percent": _floats([each.occupancy for each in said]),
+            "bandwidth_gb_per_s": _floats([each.bandwidth for each in said]),
+            "bytes": _held([each.bytes for each in said], np.int64),
+        }
+    )
+
+
+def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) -> pa.RecordBatch:
+    """The table `trace_memory` of the entries at these positions, of these threads and at these microseconds."""
+    kept = [each for each in memory if abs(each[2]) < BEYOND]
+    said = [_of_memory(entries[at]) for at, _, _ in kept]
+    return batch(
+        {
+            "event_index": numbers(np.array([at for at, _, _ in kept], np.int32)),
+            "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
+            "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
+            "bytes": _held([each.bytes for each in said], np.int64),
+            "device_type": _held([each.device_type for each in said]),
+            "device": _held([each.device_id for each in said]),
+            "address": texts([None if each.address is None else str(each.address) for each in said]),
+            "total_allocated": _held([each.total_allocated for each in said], np.int64),
+            "total_reserved": _held([each.total_reserved for each in said], np.int64),
+        }
+    )
+
+
+def _of_device(entry: msgspec.Raw) -> DeviceArguments:
+    """What an entry says of a device: nothing where anything of it is of another tool's kind."""
+    try:
+        return _device.decode(entry).args or DeviceArguments()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return DeviceArguments()
+
+
+def _of_memory(entry: msgspec.Raw) -> MemoryArguments:
+    """What an entry says of memory: nothing where anything of it is of another tool's kind."""
+    try:
+        return _memory.decode(entry).args or MemoryArguments()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return MemoryArguments()
+
+
+def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
+    """The numbers that a column holds, null for all else; a file may say any."""
+    bounds = np.iinfo(dtype)
+    held = [each if isinstance(each, int) and bounds.min <= each <= bounds.max else None for each in values]
+    return chosen(held, np.arange(len(held)), dtype)
+
+
+def _floats(values: Sequence[float | None]) -> pa.Array:
+    floats = np.array([np.nan if each is None else each for each in values], np.float64)
+    return numbers(floats, np.isnan(floats))
+
+
+def _as_written(parts: Sequence[msgspec.Raw]) -> pa.Array:
+    written = [None if part is UNWRITTEN else bytes(part) for part in parts]
+    places = {each: place for place, each in enumerate(dict.fromkeys(written))}
+    return encoded(texts_of(places), np.array([places[each] for each in written], np.int64))

@@ -1,0 +1,50 @@
+"""What a trace says of the machine's devices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, integers, texts
+from etq.ingest.trace.scanner import UNWRITTEN, DeviceProperties
+
+_properties: Final = msgspec.json.Decoder(list[DeviceProperties], strict=False)
+_COLUMNS: Final = {
+    "compute_major": "computeMajor",
+    "compute_minor": "computeMinor",
+    "multiprocessors": "numSms",
+}
+
+
+def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
+    """The table `trace_devices` of a trace's `deviceProperties`; None where there are none.
+
+    Raises `msgspec.DecodeError` for what is no list of devices.
+    """
+    if written == UNWRITTEN:
+        return None
+    devices = _properties.decode(written)
+    if not devices:
+        return None
+    return batch(
+        {
+            "device": integers(
+                [place if _small(each.id) is None else each.id for place, each in enumerate(devices)], np.int32
+            ),
+            "name": texts([each.name for each in devices]),
+            "memory_bytes": integers([_bounded(each.totalGlobalMem, 2**63) for each in devices], np.int64),
+        }
+        | {column: integers([_small(getattr(each, name)) for each in devices]) for column, name in _COLUMNS.items()}
+    )
+
+
+def _small(value: int | None) -> int | None:
+    return _bounded(value, 2**31)
+
+
+def _bounded(value: int | None, bound: int) -> int | None:
+    """A number that a column holds; a file may say any."""
+    return value if value is not None and 0 <= value < bound else None

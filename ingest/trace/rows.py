@@ -1,0 +1,239 @@
+"""The tables of a trace, from its columns: steps as runs, events with their parents, what ops and devices say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import Later, batch, encoded, flags, integers, numbers, texts
+from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace.details import BEYOND, device_events, memory_events, nanoseconds
+from etq.ingest.trace.inputs import inputs_of
+from etq.ingest.trace.nesting import first_places, launches, occurrences, order_of, parents
+from etq.ingest.trace.scanner import DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
+from etq.ingest.trace.types import Entries
+
+Whole = npt.NDArray[np.int64]
+_OF_NO_THREAD: Final = "Trace"
+
+
+class Slices:
+    """A trace's slices in the order of the tables: by run, then as in the file.
+
+    Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
+    """
+
+    def __init__(self, columns: TraceColumns) -> None:
+        start, duration = np.array(columns.start), np.array(columns.duration)
+        is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
+        if lost := int((~is_kept).sum()):
+            columns.find("impossible times", f"{lost} events have times that 64 bits don't hold: left out")
+        if unknown := int(np.isnan(duration).sum()):
+            columns.find("no duration", f"{unknown} events have no duration: taken for 0")
+        if negative := int((duration < 0).sum()):
+            columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+        kept: Any = slice(None) if is_kept.all() else is_kept
+        start, duration = start[kept], duration[kept]
+        self.kinds = [*columns.kinds]
+        self.at, self.kind, self.thread = (
+            np.array(each, np.int64)[kept] for each in (columns.at, columns.kind, columns.thread)
+        )
+        self.start, self.elapsed = nanoseconds(start), nanoseconds(np.nan_to_num(duration))
+        self.external, old_external, self.correlation, self.sequence, self.forward = (
+            np.array(each, np.int64)[kept]
+            for each in (
+                *(columns.external, columns.old_external, columns.correlation),
+                *(columns.sequence, columns.forward),
+            )
+        )
+        # In the older layout runtime and device events have it in lower case, 0 for none.
+        self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
+        # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
+        self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
+        self.slack[self.slack < 2] = 0
+        self.is_device = self._is_of(DEVICE_CATEGORIES)
+        self.steps = self._steps()
+        self.run = self._runs()
+        self.parent = self._parents()
+
+    def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
+        is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
+        found: npt.NDArray[np.bool_] = is_of[self.kind]
+        return found
+
+    def _steps(self) -> Whole:
+        """The slices that are profiler steps, by their start."""
+        is_step = np.array(
+            [name.startswith(STEP) and category not in DEVICE_CATEGORIES for category, name in self.kinds]
+        )
+        steps = np.flatnonzero(is_step[self.kind]) if len(self.kinds) else np.zeros(0, np.int64)
+        return steps[np.argsort(self.start[steps], kind="stable")]
+
+    def _runs(self) -> Whole:
+        """The run of each slice: its step, or, of what a device does, the step that launched it."""
+        if not len(self.steps):
+            return np.zeros(len(self.at), np.int64)
+        starts = self.start[self.steps]
+        ends = starts + self.elapsed[self.steps]
+        moment = self.start.copy()
+        launching = {
+            category for category, _ in self.kinds if category == LAUNCH_CATEGORY or category.endswith(LAUNCH_ENDINGS)
+        }
+        calls = np.flatnonzero(self._is_of(frozenset(launching)) & (self.correlation > 0))
+        launched = np.flatnonzero(self.is_device & (self.correlation > 0))
+        found = launches(self.correlation[calls], self.start[calls], self.correlation[launched], self.start[launched])
+        is_found = found != NONE
+        moment[launched[is_found]] = self.start[calls[found[is_found]]]
+        step = np.searchsorted(starts, moment, side="right") - 1
+        is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
+        return np.where(is_within, step, len(self.steps))
+
+    def _parents(self) -> Whole:
+        """The slice of the same thread that each stands in; what a device does stands in none."""
+        parent = np.full(len(self.at), NONE, np.int64)
+        nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
+        start = self.start[nested]
+        found = parents(self.thread[nested], start, start + self.elapsed[nested], self.slack[nested])
+        is_within = found != NONE
+        parent[nested[is_within]] = nested[found[is_within]]
+        return parent
+
+
+def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
+    """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
+    columns.finish()
+    slices = Slices(columns)
+    signatures, signature = _signatures(slices)
+    order = np.argsort(slices.at, kind="stable")
+    order = order[order_of(slices.run[order])]
+    yield (
+        "captures",
+        batch({"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}),
+    )
+    yield "runs", _runs(slices)
+    yield "signatures", signatures
+    yield "event_ticks", _event_ticks(slices, signature, order)
+    yield "threads", _threads(columns)
+    yield "trace_events", _trace_events(columns, slices, order)
+    readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
+    yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
+    if slices.is_device.any():
+        of_devices = order[slices.is_device[order]]
+        yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices])
+    if columns.memory:
+        yield "trace_memory", memory_events(entries, columns.memory)
+    if columns.findings:
+        rules, details = zip(*columns.findings, strict=True)
+        yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def _runs(slices: Slices) -> pa.RecordBatch:
+    steps = len(slices.steps)
+    outside = bool((slices.run == steps).any()) or not steps
+    count = steps + outside
+    block = [0] * steps + [1 if steps else 0] * outside
+    return batch(
+        {
+            "run_index": integers(range(count)),
+            "dump_index": integers([0] * count),
+            "name": texts(["ProfilerStep"] * steps + ["Outside of steps" if steps else "Trace"] * outside),
+            "block_index": integers(block),
+            "block_run": integers([*range(steps), *[0] * outside]),
+            "iteration": integers([*range(steps), *[0] * outside]),
+        }
+    )
+
+
+def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
+    """The table `signatures`: a category and name in a block; and the signature of each slice."""
+    steps = len(slices.steps)
+    block = np.where(slices.run < steps, 0, 1 if steps else 0)
+    key = block * len(slices.kinds) + slices.kind
+    first = first_places(key, 2 * len(slices.kinds))
+    distinct = np.flatnonzero(first != NONE)
+    first, signature = first[distinct], (np.cumsum(first != NONE) - 1)[key]
+    blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
+    names = [slices.kinds[kind][1] for kind in kinds]
+    categories = [slices.kinds[kind][0] for kind in kinds]
+    slots = np.zeros(len(distinct), np.int32)
+    for each in set(blocks):
+        own = np.flatnonzero(np.array(blocks) == each)
+        slots[own[np.argsort(first[own], kind="stable")]] = np.arange(len(own))
+    count = len(distinct)
+    rows = batch(
+        {
+            "signature_index": integers(range(count)),
+            "block_index": integers(blocks),
+            "slot": numbers(slots),
+            "kind": texts(["slice"] * count),
+            "name": texts(names),
+            "label": texts(names),
+            "family": texts(["ProfilerStep*" if name.startswith(STEP) else name for name in names]),
+            "category": texts(categories),
+            "chain_index": integers([NONE] * count, np.int64),
+            "value_unit": texts(["ticks"] * count),
+            "clock": texts(["host"] * count),
+        }
+    )
+    return rows, signature
+
+
+def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBatch:
+    run, code = slices.run[order], signature[order]
+    parent = slices.parent[order]
+    is_root = parent < 0
+    parent_run = slices.run[parent]
+    columns = [
+        numbers(run.astype(np.int32)),
+        numbers(slices.at[order].astype(np.int32)),
+        numbers(code.astype(np.int32)),
+        numbers(occurrences(run * (code.max(initial=0) + 1) + code)),
+        numbers(slices.at[parent].astype(np.int32), is_root),
+        numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
+        pa.nulls(len(order), pa.int32()),
+        numbers(slices.start[order]),
+        numbers(slices.elapsed[order]),
+        pa.nulls(len(order), pa.binary()),
+        flags(np.zeros(len(order), np.bool_)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+
+
+def _threads(columns: TraceColumns) -> pa.RecordBatch:
+    keys = [(spelled(pid), spelled(tid)) for pid, tid in columns.threads]
+    return batch(
+        {
+            "thread_index": integers(range(len(keys))),
+            "process": texts([pid for pid, _ in keys]),
+            "thread": texts([tid for _, tid in keys]),
+            "process_name": texts([columns.process_names.get(pid) for pid, _ in keys]),
+            "thread_name": texts([columns.thread_names.get(key) for key in keys]),
+        }
+    )
+
+
+def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.RecordBatch:
+    found = {
+        "run_index": numbers(slices.run[order].astype(np.int32)),
+        "event_index": numbers(slices.at[order].astype(np.int32)),
+        "thread_index": numbers(slices.thread[order].astype(np.int32)),
+    }
+    for name, values in (
+        ("external_id", slices.external),
+        ("correlation_id", slices.correlation),
+        ("sequence_number", slices.sequence),
+        ("forward_thread", slices.forward),
+    ):
+        found[name] = numbers(values[order], values[order] == NONE)
+    stacks = dict(columns.stacks)
+    written = texts_of(columns.written)
+    codes = np.array(
+        [stacks.get(at, 0) for at in slices.at[order].tolist()] if stacks else np.zeros(len(order)), np.int64
+    )
+    found["call_stack"] = encoded(written, codes) if stacks else pa.nulls(len(order), pa.string())
+    return batch(found)
