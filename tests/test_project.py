@@ -118,7 +118,7 @@ def test_no_module_is_too_long() -> None:
 def test_nothing_else_is_on_the_top_level() -> None:
     allowed = {
         "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".ci", ".gitignore",
-        "ingest", "sql", "etq", "tests", "datasets",
+        "ingest", "sql", "etq", "tests", "datasets", "docs",
     }  # fmt: skip
     made = re.compile(r"\.venv.*|\..*_cache|\.hypothesis|\.git|.*\.egg-info|build|dist|__pycache__")
     assert {path.name for path in ROOT.iterdir() if not made.fullmatch(path.name)} == allowed

@@ -199,7 +199,7 @@ def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse,
     etq.open(tmp_path / "lab.duckdb").close()
     with (
         etq.open(tmp_path / "lab.duckdb", read_only=True) as reader,
-        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only, so that nothing can be written"),
+        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only; open it for writing"),
     ):
         reader.ingest_many(FLEET)
 
@@ -213,8 +213,8 @@ def test_killed_in_the_middle_what_was_told_is_there(tmp_path: Path, lines: int)
     """A process that is killed leaves the captures that it told of, whole, and at most whole batches more."""
     script = """
 import sys, etq
-from etq import batches
-batches.FILES = 8
+from etq.storage import bulk
+bulk.FILES = 8
 with etq.open(sys.argv[1]) as warehouse:
     warehouse.ingest_many(sys.argv[2:], progress=lambda source, capture: print(capture.name, flush=True))
 """
