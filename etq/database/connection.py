@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import duckdb
 
@@ -25,6 +26,8 @@ _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 # A database's three headers, of which a file has fewer only where its maker was killed, or is about it still.
 _HEADERS: Final = 3 * 4096
+
+Result = TypeVar("Result")
 
 
 def connect(
@@ -52,7 +55,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
         if found is None and read_only:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
         try:
-            connection = _connected(path, read_only, found is None, config)
+            connection = open_unchanged(path, partial(_connected, path, read_only, found is None, config), _close)
         except duckdb.Error as error:
             if not _is_unfinished(path, str(error), remove=not read_only):
                 raise
@@ -66,6 +69,33 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
         connection.close()
         if is_gone:
             raise WarehouseError(f"{path}: the file was removed while this process has it open; close it everywhere")
+
+
+def open_unchanged(path: str, open_database: Callable[[], Result], close: Callable[[Result], object]) -> Result:
+    """The result of what opens a database, opened again if the file changed in between.
+
+    DuckDB 2.0 reads a file's headers before it locks the file. If another process commits between the two, DuckDB goes
+    on from the state before that commit, and its own next commit replaces it. Raises as `open_database` does.
+    """
+    while True:
+        before = _state(path)
+        result = open_database()
+        if before in (None, _state(path)):
+            return result
+        close(result)
+
+
+def _close(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.close()
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    """What changes with each commit to a file: its inode, size and time of change; None if there is no file."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:

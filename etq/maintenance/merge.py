@@ -15,7 +15,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import connect
+from etq.database.connection import connect, open_unchanged
 from etq.database.locking import retry_while_locked
 from etq.database.rollups import PRUNED, fill_rollups
 from etq.errors import WarehouseError, message_of
@@ -82,16 +82,24 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
     known, conflicts = 0, []
     schema.in_transaction(connection, lambda: schema.create(connection))
     for path in sources:
-        retry_while_locked(path, partial(connection.execute, f"ATTACH {quoted(path)} AS _source (READ_ONLY)"))
+        retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:
             told = schema.in_transaction(connection, lambda: _add(connection))
         finally:
-            connection.execute("DETACH _source")
+            _detach(connection)
         known += told.known
         conflicts += [f"{path}: {each}" for each in told.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.DuckDBPyConnection:
+    return connection.execute(f"ATTACH {quoted(path)} AS _source (READ_ONLY)")
+
+
+def _detach(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("DETACH _source")
 
 
 def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
