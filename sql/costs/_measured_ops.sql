@@ -11,7 +11,7 @@ CREATE MACRO _costed_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-own AS (
+own_nodes AS (
     SELECT
         s.block_index,
         s.instruction_id,
@@ -49,7 +49,7 @@ placed AS (
         count(*) OVER (
             PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
         ) AS places
-    FROM own AS o
+    FROM own_nodes AS o
 )
 SELECT
     p.signature_index,
@@ -76,7 +76,7 @@ FROM placed AS p;
 --   is_one_of: whether it runs one of these, and which isn't told
 --   calls: how often it ran
 --   ticks: its time: its own, and of a delegate's call that tells nothing of its events the whole
---   is_added: whether that is in ticks of the host's clock
+--   is_additive: whether that is in ticks of the host's clock
 --   value_unit: what it counts
 CREATE MACRO _measured_ops(
     capture_key,  -- key of a capture
@@ -87,9 +87,9 @@ CREATE MACRO _measured_ops(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 costed AS MATERIALIZED (
@@ -99,7 +99,7 @@ timed AS (
     SELECT
         r.scope AS method,
         t.signature_index,
-        t.is_added,
+        t.is_additive,
         s.block_index,
         s.kind,
         s.label,
@@ -128,7 +128,7 @@ timed AS (
         )
     GROUP BY ALL
 ),
-told AS (
+mapped AS (
     SELECT
         t.*,
         c.graph_id,
@@ -136,7 +136,7 @@ told AS (
         coalesce(c.is_one_of, false) AS is_one_of,
         -- Whether the delegate's call is told apart by its events.
         "by" <> 'instruction' AND bool_or(
-            t.kind = 'delegate' AND t.is_added AND c.nodes IS NOT NULL
+            t.kind = 'delegate' AND t.is_additive AND c.nodes IS NOT NULL
         ) OVER (PARTITION BY t.block_index, t.instruction_id) AS is_split
     FROM timed AS t
     LEFT JOIN costed AS c ON c.signature_index = t.signature_index
@@ -150,10 +150,10 @@ kept AS (
             WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks
             ELSE t.self_ticks
         END AS ticks
-    FROM told AS t
+    FROM mapped AS t
     WHERE t.kind <> 'delegate'
         OR t.is_split
-        OR "by" <> 'instruction' AND NOT t.is_added
+        OR "by" <> 'instruction' AND NOT t.is_additive
 ),
 -- Several events of a run that run the same nodes are one call; runs of another
 -- block have calls of their own.
@@ -165,7 +165,7 @@ in_blocks AS (
         k.instruction_id,
         k.graph_id,
         k.kept_nodes,
-        k.is_added,
+        k.is_additive,
         k.value_unit,
         min(k.signature_index) AS signature_index,
         min_by(k.label, k.signature_index) AS label,
@@ -181,7 +181,7 @@ in_blocks AS (
         k.graph_id,
         k.kept_nodes,
         CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-        k.is_added,
+        k.is_additive,
         k.value_unit
 )
 SELECT
@@ -195,7 +195,7 @@ SELECT
     bool_or(b.is_one_of) AS is_one_of,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    b.is_added,
+    b.is_additive,
     b.value_unit
 FROM in_blocks AS b
 GROUP BY
@@ -205,5 +205,5 @@ GROUP BY
     b.graph_id,
     b.kept_nodes,
     CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
-    b.is_added,
+    b.is_additive,
     b.value_unit;

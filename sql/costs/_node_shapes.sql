@@ -41,7 +41,7 @@ CREATE MACRO _bytes_of_type(
 --   sizes: its sizes; NULL for what is no tensor
 --   elements: number of its elements; NULL where unknown
 --   bytes: bytes of its elements; NULL where unknown, 0 for what is no tensor
-CREATE MACRO _taken_values(
+CREATE MACRO _node_inputs(
     record_key  -- key of a record
 ) AS TABLE
 SELECT
@@ -120,10 +120,10 @@ taken AS (
         string_agg(t.sizes::VARCHAR, ' ' ORDER BY t.position, t.value_index)
             AS arguments,
         bool_or(len(list_filter(t.sizes, lambda n: n IS NULL)) > 0) AS is_symbolic
-    FROM _taken_values(record_key) AS t
+    FROM _node_inputs(record_key) AS t
     GROUP BY t.graph_id, t.node_index
 ),
-given AS (
+input AS (
     SELECT
         v.graph_id,
         v.node_index,
@@ -156,6 +156,6 @@ SELECT
 FROM op_nodes AS p
 LEFT JOIN taken AS t
     ON t.graph_id = p.graph_id AND t.node_index = p.node_index
-LEFT JOIN given AS g
+LEFT JOIN input AS g
     ON g.graph_id = p.graph_id AND g.node_index = p.node_index
 WHERE p.record_id = record_key;

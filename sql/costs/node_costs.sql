@@ -93,14 +93,14 @@ FROM counted AS c;
 --   flops: operations of one call, a multiply-add as two; NULL where unknown
 --   bytes_read: bytes of what it takes, each value once; NULL where unknown
 --   bytes_written: bytes of what it gives; NULL where unknown
---   intensity: operations by byte; NULL where unknown, or no bytes are moved
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
 --   formula: how its operations are counted; NULL for ops that `cost_formulas` lacks
 --   reason: why something of it is unknown; NULL where all is known
 CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT _record_id(record) AS record_id
 )
 SELECT
@@ -119,10 +119,10 @@ SELECT
     c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
     c.formula,
     c.reason
-FROM asked AS a
+FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
     ON c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
@@ -138,7 +138,7 @@ ORDER BY p.graph_id, p.node_index;
 --   flops: operations of all of them; NULL where those of one are unknown
 --   bytes_read: bytes that they read; NULL where those of one are unknown
 --   bytes_written: bytes that they write; NULL where those of one are unknown
---   intensity: operations by byte; NULL where unknown, or no bytes are moved
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
 --   flops_percent: flops in percent of those that are known in the graph
 --   formula: how operations are counted; NULL for ops that `cost_formulas` lacks
 --   reason: why something is unknown, of the first such node; NULL where all is known
@@ -146,7 +146,7 @@ CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT _record_id(record) AS record_id
 ),
 added AS (
@@ -165,10 +165,10 @@ added AS (
             AS bytes_written,
         any_value(c.formula) AS formula,
         min_by(c.reason, p.node_index) AS reason
-    FROM asked AS a
+    FROM target AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-    JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+    JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
         ON c.graph_id = p.graph_id AND c.node_index = p.node_index
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )

@@ -5,7 +5,7 @@
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
---   occurrence: which of the event's occurrences in a run, from 0; 0 for the last, too, where only that is asked for
+--   occurrence: which of the event's occurrences in a run, from 0; 0 for the last, too, where only that is requested
 --   is_delegated: whether a delegate ran it
 --   raw: durations as the Inspector computes them; NULL within where it refuses
 --   starts: clock at the start, in ticks
@@ -90,8 +90,8 @@ scales AS (
     SELECT
         s.capture_id,
         s.signature_index,
-        _multiplier(_written_unit(s.value_unit, c.time_scale), unit) AS multiplier,
-        _divisor(_written_unit(s.value_unit, c.time_scale), unit) AS divisor
+        _multiplier(_stored_unit(s.value_unit, c.time_scale), unit) AS multiplier,
+        _divisor(_stored_unit(s.value_unit, c.time_scale), unit) AS divisor
     FROM captures AS c
     JOIN signatures AS s ON s.capture_id = c.capture_id
     WHERE c.capture_id = capture_key
@@ -108,14 +108,14 @@ JOIN scales AS s
 
 -- The statistics of a list of numbers, as `inspector_events` has them of the
 -- events of a block; NULL for an empty list.
-CREATE MACRO _statistics_of(
+CREATE MACRO _list_statistics(
     numbers  -- a list of numbers
 ) AS (
     {
         'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
         'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
         'p90': list_aggregate(numbers, 'quantile_cont', 0.9),
-        'avg': _average_of(numbers),
+        'avg': _list_average(numbers),
         'min': list_aggregate(numbers, 'min'),
         'max': list_aggregate(numbers, 'max')
     }
@@ -124,7 +124,7 @@ CREATE MACRO _statistics_of(
 -- The average of a list of numbers. Up to 128 are added in the order in which
 -- numpy does, in eight sums beside each other: so it is numpy's to the last bit,
 -- and rounds as numpy's does where the Inspector prints it.
-CREATE MACRO _average_of(
+CREATE MACRO _list_average(
     numbers  -- a list of numbers
 ) AS (
     CASE

@@ -4,7 +4,7 @@
 --   capture_id: the capture
 --   run_index: the run
 --   event_index: position in the run's list of events of every kind, in the order of the file
---   signature_index: what event it is, in `signatures`
+--   signature_index: the event's signature, in `signatures`
 --   block_index: the event block
 --   slot: position in the block's list of distinct events, in the Inspector's order
 --   occurrence: how many of the same slot came before it in its run
@@ -19,7 +19,7 @@
 --   delegate_debug_str: text id within the delegate; NULL where it has none
 --   delegate_metadata: what the delegate logged beside it; NULL where nothing
 --   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: that event's run
+--   parent_run_index: run of that event
 --   execute_index: event_index of the Method::execute (or else Method::step) it belongs to; NULL outside
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end; NULL where no clock can show it

@@ -1,9 +1,9 @@
--- The runs of a capture that are asked for.
+-- The runs of a capture that are requested.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
-CREATE MACRO _chosen_runs(
-    capture,  -- as everywhere
+CREATE MACRO _selected_runs(
+    capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- as in `timeline`
     skip_first := 0,  -- as in `schedule`
     wait := 0,  -- as in `schedule`
@@ -11,14 +11,14 @@ CREATE MACRO _chosen_runs(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- as everywhere
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
-    AND _is_chosen(
+    AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, 'all'
@@ -35,17 +35,17 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
---   signature_index: what event it is, in `signatures`
+--   signature_index: the event's signature, in `signatures`
 --   track: what it stands with: host; for what a delegate ran, its backend where a record tells it, else delegate, and what it counts where that is no tick of the host's; in a trace its process and thread
 --   thread_index: its thread, in `threads`; NULL where it is of no trace
---   depth: number of the events asked for that contain it
+--   depth: number of the events requested that contain it
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
 --   event_name: the event's label
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   parent_run_index: run of the event that contains it; NULL where none does
 --   parent_index: event_index of that event; NULL where none does
---   run_start: start of its run's first event, from that of the first run asked for of the same dump; NULL where the run has nothing on the host's clock
+--   run_start: start of its run's first event, from that of the first run requested of the same dump; NULL where the run has nothing on the host's clock
 --   start: from the start of its run's first event; NULL for what is on another clock and in no call
 --   duration: from start to end; NULL where there is no start, for bytes and counts, and where the times are impossible
 --   unit: unit of run_start, start and duration
@@ -56,17 +56,17 @@ CREATE MACRO timeline(
     capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- list of run_index: these runs alone; NULL: all
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.time_scale,
@@ -77,7 +77,7 @@ asked AS (
 ),
 timed AS MATERIALIZED (
     SELECT t.*
-    FROM _clocked_times(
+    FROM _monotonic_times(
         _capture_id(capture),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, 'all'
@@ -95,7 +95,7 @@ containers AS MATERIALIZED (
         t.is_placed,
         o.backend
     FROM timed AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o
         ON o.capture_id = a.capture_id AND o.signature_index = t.signature_index
     SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
@@ -142,12 +142,12 @@ others AS (
             )::DOUBLE
         END AS since
     FROM timed AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN containers AS c
         ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
-laid AS (
+estimated AS (
     SELECT
         o.run_index,
         o.event_index,
@@ -172,7 +172,7 @@ origins AS (
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
         ) AS turned_ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN (
         SELECT
@@ -182,7 +182,7 @@ origins AS (
                 ORDER BY i.run_index
             ) AS is_turned
         FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
-        CROSS JOIN asked AS a
+        CROSS JOIN target AS a
         JOIN captures AS c ON c.capture_id = a.capture_id
     ) AS o ON o.run_index = r.run_index
 ),
@@ -204,7 +204,7 @@ threaded AS (
         e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
         || coalesce(h.thread_name, h.thread) AS track
-    FROM asked AS a
+    FROM target AS a
     JOIN trace_events AS e ON e.capture_id = a.capture_id
     JOIN threads AS h
         ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
@@ -248,11 +248,11 @@ SELECT
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
     t.written_unit AS logged_unit
 FROM timed AS t
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 JOIN begun AS b ON b.run_index = t.run_index
 LEFT JOIN levels AS l
     ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
-LEFT JOIN laid AS e
+LEFT JOIN estimated AS e
     ON e.run_index = t.run_index AND e.event_index = t.event_index
 LEFT JOIN threaded AS h
     ON h.run_index = t.run_index AND h.event_index = t.event_index

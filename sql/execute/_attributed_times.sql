@@ -1,7 +1,7 @@
 -- The key of the one capture that an argument means, to be asked about modules
 -- and lines: it is an error if it has no record that tells them.
 CREATE MACRO _linked_capture_id(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _linked.record_id IS NULL THEN error(
@@ -21,7 +21,7 @@ CREATE MACRO _linked_capture_id(
     WHERE _linked.capture_id = _capture_id(capture)
 );
 
--- The own time of a capture's events within its executes, and where in the
+-- The self time of a capture's events within its executes, and where in the
 -- model it belongs. What no module has is put in parentheses: the cost of
 -- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
 -- layout, and what no event covers.
@@ -34,7 +34,7 @@ CREATE MACRO _linked_capture_id(
 --   signature_index: the event
 --   mapping: exact or aligned; NULL for what belongs to no module
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 CREATE MACRO _attributed_parts(
     capture_key,  -- key of a capture that has a record
     skip_first,  -- as in `schedule`
@@ -43,9 +43,9 @@ CREATE MACRO _attributed_parts(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 modules AS (
@@ -72,7 +72,7 @@ owned AS (
         AND s.signature_index = t.signature_index
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY r.scope, t.signature_index, s.kind, s.family, is_framework
 )
 SELECT
@@ -105,18 +105,18 @@ LEFT JOIN modules AS m
 --   signature_index: the event
 --   mapping: exact or aligned; NULL for what belongs to no module
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 FROM _attributed_parts(
     _linked_capture_id(capture),

@@ -8,10 +8,10 @@
 --   run_index: the run
 --   phase: load, prefill, decode
 CREATE MACRO _runner_phases(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c
 ),
 timed AS (
@@ -19,7 +19,7 @@ timed AS (
         t.run_index,
         count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
         bool_or(s.name IN ('Program::load_method', 'Method::init')) AS loads
-    FROM asked AS a
+    FROM target AS a
     JOIN event_ticks AS t ON t.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = t.capture_id
@@ -41,7 +41,7 @@ generations AS (
         p.value AS prompt,
         g.value AS generated,
         p.source
-    FROM asked AS a
+    FROM target AS a
     JOIN metrics AS p ON p.capture_id = a.capture_id AND p.name = 'prompt_tokens'
     JOIN metrics AS g
         ON g.capture_id = a.capture_id
@@ -61,7 +61,7 @@ ways AS (
     FROM generations AS g
     CROSS JOIN range(4) AS w (way)
 ),
-said AS (
+run_phases AS (
     SELECT
         w.way,
         x.run_index,
@@ -77,7 +77,7 @@ fitting AS (
     SELECT
         f.way,
         hash(list((f.run_index, f.phase) ORDER BY f.run_index)) AS phases
-    FROM said AS f
+    FROM run_phases AS f
     GROUP BY f.way
 ),
 checked AS (
@@ -115,11 +115,11 @@ checked AS (
         )
         ELSE (SELECT min(f.way) FROM fitting AS f)
     END AS way
-    FROM asked AS a
+    FROM target AS a
 )
 SELECT f.run_index, f.phase
 FROM checked AS k
-JOIN said AS f ON f.way = k.way
+JOIN run_phases AS f ON f.way = k.way
 UNION ALL
 SELECT t.run_index, 'load' AS phase
 FROM timed AS t

@@ -8,8 +8,8 @@
 --   kind: as in `time_tree`
 --   module_path: as in `time_tree`
 --   calls: number of events that stand there
---   self_ticks: their own time together
---   total_ticks: the same with what is within it
+--   self_ticks: sum of their self times
+--   total_ticks: total time: self time with that of children
 CREATE MACRO _execute_nodes(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
@@ -19,9 +19,9 @@ CREATE MACRO _execute_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 parts AS (
@@ -76,7 +76,7 @@ LEFT JOIN placed AS o
 --   name: the events' family
 --   kind: as in `time_tree`
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 --   total_ticks: their time together
 CREATE MACRO _trace_nodes(
     capture_key,  -- key of a capture
@@ -86,9 +86,9 @@ CREATE MACRO _trace_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH RECURSIVE
 timed AS MATERIALIZED (
@@ -109,7 +109,7 @@ timed AS MATERIALIZED (
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.is_added
+    WHERE t.is_additive
         AND coalesce(s.category, '') <> 'Trace'
         AND NOT EXISTS (
             FROM device_events AS d

@@ -15,7 +15,7 @@ CREATE MACRO decode_trend(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -40,7 +40,7 @@ begun AS (
         r.phase = 'decode' AND coalesce(
             lag(r.phase) OVER (ORDER BY r.run_index), 'decode'
         ) = 'prefill' AS begins
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     WHERE r.phase IN ('prefill', 'decode')
 ),
@@ -60,7 +60,7 @@ timed AS (
         x.execute_ticks * a.multiplier / a.divisor AS execute,
         a.unit
     FROM numbered AS n
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     LEFT JOIN _executes(capture, 0, 0, 0, 1, 0, 0, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'

@@ -4,23 +4,23 @@
 -- Columns:
 --   run_index: the run
 --   execute_ticks: all its executes together
---   kernel_ticks: own time of kernels
---   delegate_ticks: own time of DELEGATE_CALLs and of the delegates' events
---   operator_ticks: own time of OPERATOR_CALLs without a kernel event
+--   kernel_ticks: self time of kernels
+--   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events
+--   operator_ticks: self time of OPERATOR_CALLs without a kernel event
 CREATE MACRO _executes(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
 ),
 added AS (
@@ -49,11 +49,11 @@ added AS (
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.run_index
 )
 SELECT
@@ -76,11 +76,11 @@ FROM added AS d;
 -- device was in another state.
 -- Columns:
 --   run_index: the run
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
---   kernels: own time of the kernels in it
---   delegates: own time of the DELEGATE_CALLs and delegates' events in it
---   operators: own time of the OPERATOR_CALLs in it that have no kernel event
+--   kernels: self time of the kernels in it
+--   delegates: self time of the DELEGATE_CALLs and delegates' events in it
+--   operators: self time of the OPERATOR_CALLs in it that have no kernel event
 --   tracing: execute less the baseline's median; NULL without a baseline
 --   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
 --   tax_percent: tax in percent of execute, both without tracing where it is known
@@ -90,18 +90,18 @@ CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
     baseline := NULL,  -- a capture of level method_only, named as captures are; NULL: none
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -125,7 +125,7 @@ baseline_executes AS (
     FROM _executes(
         coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase, NULL, 'all'
     ) AS x
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
@@ -157,7 +157,7 @@ one_baseline AS (
     FROM baseline_executes AS b
     CROSS JOIN (
         SELECT count(DISTINCT r.scope) AS methods
-        FROM asked AS a
+        FROM target AS a
         JOIN runs AS r ON r.capture_id = a.capture_id
         JOIN signatures AS s
             ON s.capture_id = r.capture_id
@@ -193,7 +193,7 @@ worked AS (
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS x
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
     LEFT JOIN baseline_executes AS b ON b.scope = r.scope

@@ -15,7 +15,7 @@ CREATE MACRO phase_totals(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -40,7 +40,7 @@ added AS (
         END AS ticks,
         min(x.execute_ticks) AS min_ticks,
         max(x.execute_ticks) AS max_ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     LEFT JOIN executes AS x ON x.run_index = r.run_index
     GROUP BY r.phase
@@ -57,5 +57,5 @@ SELECT
     d.max_ticks * a.multiplier / a.divisor AS max,
     a.unit
 FROM added AS d
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY d.first_run;

@@ -1,7 +1,7 @@
 -- A number rounded to 4 decimal places as Python's `round` does it: what the
 -- double is exactly decides, and halves go to the even digit. DuckDB's `round`
 -- multiplies before, so that what is next to a half may go the other way.
-CREATE MACRO _rounded(
+CREATE MACRO _round_half_even(
     value  -- a number
 ) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
@@ -9,7 +9,7 @@ CREATE MACRO _rounded(
 
 -- A whole number of ticks, divided, as the double that is nearest to the
 -- quotient: a text of digits and exponent is rounded once.
-CREATE MACRO _divided(
+CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
 ) AS (
@@ -40,7 +40,7 @@ CREATE MACRO prof_result_profile(
     time_scale := NULL  -- what to take one tick for: ns, us, ms, cycles; NULL: what the capture says
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         p.capture_id,
         CASE coalesce(time_scale, p.time_scale)
@@ -71,7 +71,7 @@ written AS (
         (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
         % 18446744073709551616 AS end_ticks
     FROM event_ticks AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 )
 SELECT
     r.name AS block,
@@ -81,12 +81,13 @@ SELECT
     s.instruction_id,
     r.iteration,
     w.run_index,
-    _rounded(_divided(w.start_ticks, a.digits)) AS start,
-    _rounded(_divided(w.end_ticks - w.start_ticks, a.digits)) AS duration,
+    _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
+    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits))
+        AS duration,
     w.start_ticks,
     w.end_ticks - w.start_ticks AS elapsed_ticks,
     a.unit
-FROM asked AS a
+FROM target AS a
 CROSS JOIN written AS w
 JOIN runs AS r
     ON r.capture_id = a.capture_id AND r.run_index = w.run_index
@@ -141,7 +142,7 @@ SELECT
     a.run_index,
     a.execute,
     a.work,
-    100 * _rounded((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
+    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
     a.unit
 FROM added AS a
 WHERE a.execute IS NOT NULL AND a.work IS NOT NULL

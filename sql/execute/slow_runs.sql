@@ -5,7 +5,7 @@
 -- `op_totals`, so that the excess of all rows is that of the executes. No row: no
 -- run is slower.
 -- Columns:
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
 --   phase: phase of the runs; NULL where none was said
 --   op: label of the events
@@ -22,17 +22,17 @@
 CREATE MACRO slow_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 -- By event block and phase, as other runs take other events, or other inputs.
@@ -82,11 +82,11 @@ owned AS (
         method, 'all'
     ) AS t
     JOIN chosen AS c ON c.run_index = t.run_index
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added AND c.slow_runs > 0
+    WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0
         AND c.typical_runs > 0
 ),
 summed AS (
@@ -127,6 +127,6 @@ SELECT
     m.slow_runs,
     a.unit AS unit
 FROM summed AS m
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY
     m.slow - m.typical DESC, m.block_index, m.phase, m.op, m.kind, m.instruction_id;

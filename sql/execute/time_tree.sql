@@ -1,5 +1,5 @@
 -- Where time goes, as a tree: what is within what, for a flame chart or an
--- icicle. Each node's total is its own time and the totals of the nodes directly
+-- icicle. Each node's total is its self time and the totals of the nodes directly
 -- within it, exactly, in whole ticks, and the first node's is the total.
 -- Of an ETDump that is the time of its executes: by module, the model's modules
 -- within each other, and in them their ops, by the linked record, within their
@@ -20,28 +20,28 @@
 --   kind: total; module; method, or run where its method isn't known; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
 --   module_path: of modules, and of ops in them; NULL for all else
 --   calls: number of events that stand there, and not further within it
---   own: time of these events without what is within it
+--   self_time: time of these events without what is within it
 --   total: own, with all that is within it
 --   share_percent: total in percent of the first node's
---   unit: unit of own and total
---   own_ticks: own as written, a whole number
---   total_ticks: total as written, a whole number
+--   unit: unit of self_time and total
+--   self_ticks: self_time in ticks, a whole number
+--   total_ticks: total in ticks, a whole number
 CREATE MACRO time_tree(
     capture,  -- name, hash prefix, @latest or selector
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH RECURSIVE
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         c.time_scale,
         c.unit,
@@ -63,15 +63,15 @@ asked AS MATERIALIZED (
 within AS MATERIALIZED (
     SELECT e.*
     FROM _execute_nodes(
-        (SELECT a.capture_id FROM asked AS a WHERE NOT a.is_trace),
-        (SELECT a.parted_by FROM asked AS a),
+        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace),
+        (SELECT a.parted_by FROM target AS a),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS e
     UNION ALL BY NAME
     SELECT t.*
     FROM _trace_nodes(
-        (SELECT a.capture_id FROM asked AS a WHERE a.is_trace),
+        (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
@@ -96,7 +96,7 @@ ordered AS (
         'total' AS kind,
         NULL::VARCHAR AS module_path,
         0::BIGINT AS calls,
-        0::BIGINT AS own_ticks,
+        0::BIGINT AS self_ticks,
         try_cast(sum(n.total_ticks) AS BIGINT) AS total_ticks,
         []::BIGINT[] AS positions,
         []::VARCHAR[] AS path
@@ -132,18 +132,18 @@ SELECT
     n.kind,
     n.module_path,
     n.calls,
-    n.own_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS own,
+    n.self_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS self_time,
     n.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
     100 * n.total_ticks / nullif(
         (SELECT o.total_ticks::DOUBLE FROM ordered AS o WHERE o.level = 0), 0
     ) AS share_percent,
     a.unit AS unit,
-    n.own_ticks,
+    n.self_ticks,
     n.total_ticks
 FROM numbered AS n
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 LEFT JOIN numbered AS o
     ON o.level = n.level - 1 AND o.place = n.outer_place
 ORDER BY n.node_index;

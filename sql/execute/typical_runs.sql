@@ -10,15 +10,15 @@
 --   is_slower: whether it is not, and took longer than the median of the typical runs
 --   is_faster: whether it is not, and took less
 CREATE MACRO _compared_executes(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method  -- only runs of this method; NULL: all runs
 ) AS TABLE
 WITH
 executed AS (
@@ -55,9 +55,9 @@ FROM executed AS x;
 -- of its block (and phase) outside of these, and at least 10 %. The first run of
 -- a method does not count for the quartiles. Where there are fewer than three other
 -- runs, all are typical. Views that put runs together take typical runs alone,
--- unless asked for `runs := 'all'`.
+-- unless requested `runs := 'all'`.
 -- Columns:
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
 --   all_runs: number of runs with an execute
 --   typical: number of them that are typical
@@ -70,17 +70,17 @@ FROM executed AS x;
 CREATE MACRO typical_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 )
 SELECT
@@ -103,6 +103,6 @@ SELECT
 FROM _compared_executes(
     capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase, method
 ) AS x
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 GROUP BY x.scope, x.block_index
 ORDER BY x.block_index, x.scope;

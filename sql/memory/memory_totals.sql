@@ -3,25 +3,25 @@
 --   allocator: the allocator's name; NULL where it has none, or an allocation names an allocator that its run lacks
 --   runs: number of runs that track it
 --   allocations: number of allocations
---   total_bytes: their sizes together
+--   total_bytes: sum of their sizes in bytes
 --   largest_bytes: the largest one; NULL where there are none
 --   largest_run_bytes: the most that one run allocated; NULL where there are none
 CREATE MACRO memory_totals(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
 ),
 tracked AS (
     SELECT t.run_index, t.allocator_id, t.name
     FROM allocators AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 ),
 allocated AS (
     SELECT t.run_index, t.allocator_id, t.size_bytes
     FROM allocations AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 ),
 sized AS (
     SELECT

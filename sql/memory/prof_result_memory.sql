@@ -10,7 +10,7 @@ CREATE MACRO prof_result_memory(
     capture  -- name, hash prefix, @latest or selector of a prof_result
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT p.capture_id FROM _prof_result(capture) AS p
 ),
 added AS (
@@ -21,7 +21,7 @@ added AS (
         s.allocator_id,
         sum(s.size_bytes)::BIGINT AS bytes,
         min(s.event_index) AS first_index
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.iteration = 0
     JOIN allocations AS s
         ON s.capture_id = r.capture_id AND s.run_index = r.run_index

@@ -5,7 +5,7 @@
 --   program_id: the program
 --   name: its name
 CREATE MACRO _matching_programs(
-    program  -- a name, or at least 4 letters of a hash
+    program  -- name, or at least 4 characters of a hash
 ) AS TABLE
 SELECT _each.program_id, _each.name
 FROM programs AS _each
@@ -20,7 +20,7 @@ END;
 -- The key of the one program that an argument means. It is an error, which
 -- names the nearest ones, if there is none, or more than one.
 CREATE MACRO _program_id(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.program_id
@@ -49,7 +49,7 @@ CREATE MACRO _program_id(
 -- The names of the three programs that are spelled most like an argument, in
 -- one text; NULL where there are none.
 CREATE MACRO _nearest_programs(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS (
     SELECT string_agg(
         _near.name, ', ' ORDER BY _near.distance, _near.name
@@ -64,14 +64,14 @@ CREATE MACRO _nearest_programs(
     ) AS _near
 );
 
--- The methods that are asked for: one, or all. It is an error, which names
+-- The methods that are requested: one, or all. It is an error, which names
 -- those that there are, if there is none of that name.
 -- Columns:
 --   program_id: the program
 --   method: name of the method
 --   last_step: its last instruction's position among all; 0 where it has none
-CREATE MACRO _asked_methods(
-    program,  -- as everywhere
+CREATE MACRO _selected_methods(
+    program,  -- name or hash prefix of a program
     method  -- a method's name; NULL: all
 ) AS TABLE
 SELECT

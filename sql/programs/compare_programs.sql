@@ -57,10 +57,10 @@ ORDER BY
 --   number: how many
 --   bytes: their size; NULL for op
 CREATE MACRO _program_items(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT _program_id(program) AS program_id
 )
 SELECT
@@ -70,19 +70,19 @@ SELECT
     count(*) AS number,
     NULL::BIGINT AS bytes
 FROM instructions AS i
-JOIN asked AS a ON a.program_id = i.program_id
+JOIN target AS a ON a.program_id = i.program_id
 WHERE i.kind = 'kernel'
 GROUP BY i.method, i.op, i.overload
 UNION ALL
 SELECT
     'delegate', d.method, d.backend, count(*), sum(d.blob_bytes)::BIGINT
 FROM program_delegates AS d
-JOIN asked AS a ON a.program_id = d.program_id
+JOIN target AS a ON a.program_id = d.program_id
 GROUP BY d.method, d.backend
 UNION ALL
 SELECT 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
 FROM planned_buffers AS b
-JOIN asked AS a ON a.program_id = b.program_id
+JOIN target AS a ON a.program_id = b.program_id
 WHERE b.buffer_index > 0
 UNION ALL
 SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, sum(s.bytes)::BIGINT

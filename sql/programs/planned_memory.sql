@@ -25,9 +25,9 @@ CREATE MACRO planned_memory(
     method := NULL  -- name of a method; NULL: all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT m.program_id, m.method, m.last_step
-    FROM _asked_methods(program, method) AS m
+    FROM _selected_methods(program, method) AS m
 ),
 steps AS (
     SELECT
@@ -37,7 +37,7 @@ steps AS (
             PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
         ) - 1 AS step
     FROM instructions AS i
-    JOIN asked AS a ON a.program_id = i.program_id AND a.method = i.method
+    JOIN target AS a ON a.program_id = i.program_id AND a.method = i.method
 ),
 valued AS (
     SELECT
@@ -45,7 +45,7 @@ valued AS (
         v.memory_offset, v.byte_size, v.is_input, v.is_output, a.last_step,
         v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
-    JOIN asked AS a ON a.program_id = v.program_id AND a.method = v.method
+    JOIN target AS a ON a.program_id = v.program_id AND a.method = v.method
 ),
 mentioned AS (
     SELECT s.method, s.step, unnest(s.arguments) AS value_index
@@ -152,7 +152,7 @@ peaks AS (
 planned AS (
     SELECT b.program_id, b.method, sum(b.size_bytes)::BIGINT AS bytes
     FROM planned_buffers AS b
-    JOIN asked AS a ON a.program_id = b.program_id AND a.method = b.method
+    JOIN target AS a ON a.program_id = b.program_id AND a.method = b.method
     WHERE b.buffer_index > 0
     GROUP BY b.program_id, b.method
 )

@@ -14,7 +14,7 @@ CREATE MACRO _event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-own AS MATERIALIZED (
+own_nodes AS MATERIALIZED (
     SELECT
         n.signature_index,
         n.position,
@@ -53,7 +53,7 @@ placed AS (
         count(DISTINCT (o.source_file, o.source_line)) FILTER (
             WHERE o.source_file IS NOT NULL
         ) AS lines
-    FROM own AS o
+    FROM own_nodes AS o
     GROUP BY o.signature_index
 ),
 levels AS (
@@ -62,7 +62,7 @@ levels AS (
         m.depth,
         any_value(m.module_path) AS module_path,
         count(*) AS nodes
-    FROM own AS o
+    FROM own_nodes AS o
     JOIN node_modules AS m
         ON m.record_id = o.record_id
         AND m.graph_id = o.graph_id
@@ -101,16 +101,16 @@ LEFT JOIN node_values AS v
 --   signature_index: the event
 --   method: the method that its block ran
 --   debug_handles: its debug handles, in order, with repeats; NULL where it has none
---   op_types: what the nodes of these handles call, handle by handle; empty where none has a node
---   op_type: what its own nodes call; NULL where it has none or they call several ops
+--   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
+--   op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
 --   first_op_type: what the first of its own nodes calls
 --   output_shape: sizes of that node's first output, as text
 --   module_path: the deepest module that all of its own nodes stand in
 --   source_file: file of the user's line; NULL where it comes from several or none
---   source_line: that line; NULL where it comes from several or none
+--   source_line: line in that file; NULL where it comes from several or none
 --   lines: number of lines that its own nodes come from
 --   mapping: exact, or aligned within a delegate; NULL where it has no nodes
---   backend: the backend of its delegate; NULL for what no delegate ran
+--   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO _find_event_ops(
     capture_key  -- key of a capture
 ) AS TABLE

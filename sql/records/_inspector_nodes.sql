@@ -15,7 +15,7 @@ CREATE MACRO _inspector_handles(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         k.record_id,
@@ -37,7 +37,7 @@ slots AS (
         coalesce(a.forward, m.method) AS method,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
         s.delegate_debug_id IS NULL AS is_text
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     LEFT JOIN linked_methods AS m
         ON m.capture_id = s.capture_id AND m.block_index = s.block_index

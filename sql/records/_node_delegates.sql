@@ -139,7 +139,7 @@ weighed AS (
 named AS (
     SELECT
         w.*,
-        l.method IS NOT NULL AS is_told,
+        l.method IS NOT NULL AS is_lowered,
         CASE
             WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
             ELSE w.place <= coalesce(k.before, 0)
@@ -166,7 +166,7 @@ guessed AS (
         n.*,
         coalesce(u.kernels, 0) AS kernels,
         coalesce(u.before + u.after, 0) AS guesses,
-        n.is_left OR NOT n.is_told AND NOT n.is_view AND (
+        n.is_left OR NOT n.is_lowered AND NOT n.is_view AND (
             row_number() OVER rest <= coalesce(u.before, 0)
             OR row_number() OVER rest > count(*) OVER (
                 PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
@@ -201,10 +201,12 @@ decided AS (
     SELECT
         c.*,
         NOT c.is_kernels AND (
-            c.is_told OR c.place_from_end > c.surplus OR c.guesses > 0 AND NOT c.is_view
+            c.is_lowered
+            OR c.place_from_end > c.surplus
+            OR c.guesses > 0 AND NOT c.is_view
         ) AS is_delegated,
         CASE
-            WHEN c.is_told THEN 'graph'
+            WHEN c.is_lowered THEN 'graph'
             WHEN NOT c.is_left AND NOT coalesce(c.is_one_op, true)
                 AND (c.guesses > 0 OR c.surplus > c.views) THEN 'handles'
             WHEN c.kernels > c.guesses THEN 'kernels'
@@ -213,7 +215,7 @@ decided AS (
     FROM counted AS c
 ),
 -- The nodes of a handle in the calls that have it, both in their order.
-laid AS (
+assigned AS (
     SELECT
         d.graph_id,
         d.debug_handle,
@@ -262,7 +264,7 @@ called AS (
             ORDER BY l.place, l.node_index NULLS FIRST
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS call
-    FROM laid AS l
+    FROM assigned AS l
 )
 SELECT
     c.method,

@@ -5,7 +5,7 @@
 --   record_id: the record
 --   name: its name
 CREATE MACRO _matching_records(
-    record  -- a name, or at least 4 letters of a hash
+    record  -- name, or at least 4 characters of a hash
 ) AS TABLE
 SELECT _each.record_id, _each.name
 FROM records AS _each
@@ -20,7 +20,7 @@ END;
 -- The key of the one record that an argument means. It is an error, which
 -- names the nearest ones, if there is none, or more than one.
 CREATE MACRO _record_id(
-    record  -- a name, or at least 4 letters of a hash
+    record  -- name, or at least 4 characters of a hash
 ) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.record_id

@@ -13,7 +13,7 @@ CREATE MACRO _method_scores(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         r.record_id,
@@ -30,7 +30,7 @@ operators AS (
         s.kind,
         s.name,
         string_split(s.family, '.')[1] AS op
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
@@ -41,7 +41,7 @@ counted AS (
 ),
 fitting AS (
     SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN debug_handles AS h ON h.record_id = a.record_id
     JOIN operators AS o
         ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
@@ -60,13 +60,13 @@ fitting AS (
         AND string_split(p.op, '.')[1] = o.op
     UNION ALL
     SELECT o.block_index, d.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN delegates AS d ON d.record_id = a.record_id
     JOIN operators AS o
         ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
     UNION ALL
     SELECT o.block_index, i.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN instructions AS i ON i.program_id = a.program_id
     JOIN operators AS o
         ON o.chain_index = i.chain_index AND o.instruction_id = i.instruction_id
@@ -85,12 +85,12 @@ SELECT
     (
         SELECT count(DISTINCT h.instruction_id)
         FROM debug_handles AS h
-        JOIN asked AS a ON a.record_id = h.record_id
+        JOIN target AS a ON a.record_id = h.record_id
         WHERE h.method = f.method
     ) + (
         SELECT count(*)
         FROM instructions AS i
-        JOIN asked AS a ON a.program_id = i.program_id
+        JOIN target AS a ON a.program_id = i.program_id
         WHERE i.method = f.method
     ) AS instructions
 FROM fitting AS f
@@ -104,9 +104,9 @@ GROUP BY f.block_index, f.method;
 -- the table `linked_methods`, found when a capture is linked.
 -- Columns:
 --   block_index: the event block
---   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
---   candidates: the methods that fit alike, as text
+--   candidates: the methods that fit equally well, as text
 CREATE MACRO _find_methods(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -137,9 +137,9 @@ GROUP BY r.block_index;
 -- apart, and blocks without any have no method.
 -- Columns:
 --   block_index: the event block
---   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
---   candidates: the methods that fit alike, as text
+--   candidates: the methods that fit equally well, as text
 CREATE MACRO block_methods(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -157,7 +157,7 @@ CREATE MACRO _link_findings(
     fitting  -- share of the operators below which a record is another program's
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         coalesce(r.name, p.name) AS name,
@@ -169,11 +169,11 @@ asked AS (
 ),
 operated AS (
     SELECT DISTINCT s.block_index, a.name AS linked, a.what
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
-told AS (
+scored_blocks AS (
     SELECT
         o.block_index,
         o.linked,
@@ -199,5 +199,5 @@ SELECT
             || ' fit the operators of block ' || t.block_index
             || ' alike: its events are of no method'
     END AS detail
-FROM told AS t
+FROM scored_blocks AS t
 WHERE t.score < fitting OR t.method IS NULL;

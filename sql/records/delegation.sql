@@ -53,7 +53,7 @@ CREATE MACRO _program_fit(
     LEFT JOIN (
         SELECT DISTINCT h.record_id, h.method, h.instruction_id, o.op
         FROM debug_handles AS h
-        JOIN _handled_ops(record_key) AS o
+        JOIN _ops_with_handles(record_key) AS o
             ON o.method = h.method AND o.debug_handle = h.debug_handle
         WHERE h.record_id = record_key
     ) AS n
@@ -76,7 +76,7 @@ CREATE MACRO _program_fit(
 --   method: the method
 --   debug_handle: a debug handle
 --   op: what a node of it calls, without namespace and overload
-CREATE MACRO _handled_ops(
+CREATE MACRO _ops_with_handles(
     record_key  -- key of a record
 ) AS TABLE
 SELECT DISTINCT g.method, n.debug_handle, string_split(p.op, '.')[1] AS op
@@ -106,7 +106,7 @@ CREATE MACRO delegation(
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE
@@ -138,6 +138,6 @@ SELECT
     c.backends,
     c.basis
 FROM _delegation(
-    (SELECT a.record_id FROM asked AS a), (SELECT a.program_id FROM asked AS a), NULL
+    (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a), NULL
 ) AS c
 ORDER BY c.method, c.not_delegated DESC, c.op_type;

@@ -35,8 +35,8 @@ JOIN _handled_nodes AS n
 -- `signature_nodes`, found when it is linked.
 -- Columns:
 --   signature_index: the event
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   graph_id: the graph
 --   node_index: the node
 --   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
@@ -76,8 +76,8 @@ FROM found AS f;
 -- that has delegates.
 -- Columns:
 --   signature_index: the event
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   graph_id: the graph
 --   node_index: the node
 --   is_own: whether the call of the delegate runs it; true for all nodes of an event of which it runs none
@@ -127,8 +127,8 @@ FROM found AS f;
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
 --   event_name: the event's label
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   node_index: the node, in `op_nodes`
 --   graph_id: its graph
 --   node_name: the node's name
@@ -138,7 +138,7 @@ FROM found AS f;
 --   score: of an aligned event, the share of its call's events that found their node; 1 for exact
 --   module_path: path of the node's module, innermost; NULL where none was kept
 --   source_file: file of the user's line that made the node; NULL where none was kept
---   source_line: that line; NULL where none was kept
+--   source_line: line in that file; NULL where none was kept
 CREATE MACRO event_nodes(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

@@ -3,9 +3,9 @@
 -- Columns:
 --   capture_id: the capture
 --   op_index: position among the ops of the capture; 0 for the executes
---   phase: only the runs of that phase; NULL: all runs
+--   phase: only runs of this phase; NULL: all runs
 --   item: what is the same op in other captures: scope, kind, module, op and order among those alike
---   scope: the method that ran, or else the name of its runs
+--   scope: the method that ran; if unknown, the name of its runs
 --   kind: kernel, delegate, delegate_call, operator_call, user, framework
 --   label: the event's label
 --   family: that without serial numbers and wrappers
@@ -16,13 +16,13 @@
 --   place_in_module: place among the ops of its scope, module and op_type, or else family
 --   place_in_kind: place among the ops of its scope, kind and family
 --   value_unit: what the numbers below count
---   is_added: whether they add up to the total
+--   is_additive: whether they add up to the total
 --   runs: number of runs that have it
 --   calls: number of its calls in them
 --   total_ticks: all of them together
---   p25: a quarter of the runs took less
---   p50: half of the runs took less
---   p90: nine tenths of the runs took less
+--   p25: 25th percentile over runs
+--   p50: median over runs
+--   p90: 90th percentile over runs
 --   resolution: what at least half of its times are multiples of
 CREATE MACRO _find_op_times(
     first_key,  -- key of the first capture
@@ -65,7 +65,7 @@ computing AS MATERIALIZED (
         s.value_unit,
         s.clock = 'host'
         AND s.value_unit = 'ticks'
-        AND s.kind NOT IN ('delegate', 'user') AS is_added,
+        AND s.kind NOT IN ('delegate', 'user') AS is_additive,
         s.slot
     FROM signatures AS s
     JOIN blocks AS b
@@ -99,7 +99,7 @@ grouped AS (
         c.op_type,
         c.module_path,
         c.value_unit,
-        c.is_added,
+        c.is_additive,
         min(c.slot) AS slot,
         list(c.signature_index) AS signature_indexes
     FROM computing AS c
@@ -117,7 +117,7 @@ ops AS MATERIALIZED (
         g.op_type,
         g.module_path,
         g.value_unit,
-        g.is_added,
+        g.is_additive,
         g.signature_indexes,
         CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
             PARTITION BY g.capture_id, g.kind = 'framework'
@@ -224,7 +224,7 @@ SELECT
     o.place_in_module::INTEGER AS place_in_module,
     o.place_in_kind::INTEGER AS place_in_kind,
     o.value_unit,
-    o.is_added,
+    o.is_additive,
     n.runs,
     n.calls,
     n.total_ticks,

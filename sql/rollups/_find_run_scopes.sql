@@ -125,7 +125,7 @@ jumping AS (
         )
     GROUP BY b.capture_id, b.block_index
 ),
-told AS (
+block_programs AS (
     SELECT
         b.capture_id,
         b.name AS run_name,
@@ -155,7 +155,7 @@ known AS (
             ),
             ''
         ) AS program
-    FROM told AS t
+    FROM block_programs AS t
 ),
 programs AS (
     SELECT

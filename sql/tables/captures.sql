@@ -11,7 +11,7 @@ CREATE TABLE warehouse (
 CREATE TABLE captures (
     capture_id INTEGER NOT NULL,  -- key of the capture in this warehouse; ascending in the order of ingest, without gaps but where captures were removed; merging warehouses renumbers
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
-    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     format VARCHAR NOT NULL,  -- what kind of file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: what `etq reference` ran)
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes

@@ -12,5 +12,5 @@ CREATE TABLE allocations (
     run_index INTEGER NOT NULL,  -- the run
     event_index INTEGER NOT NULL,  -- position in the run's list of events of every kind, from 0; of a prof_result behind all entries
     allocator_id BIGINT NOT NULL,  -- which of the run's allocators
-    size_bytes BIGINT NOT NULL  -- what was asked for
+    size_bytes BIGINT NOT NULL  -- what was requested
 );

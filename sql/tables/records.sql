@@ -3,7 +3,7 @@
 CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; dense, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
-    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
@@ -148,9 +148,9 @@ CREATE TABLE delegate_debug_handles (
 CREATE TABLE linked_methods (
     capture_id INTEGER NOT NULL,  -- the capture
     block_index INTEGER NOT NULL,  -- the event block
-    method VARCHAR,  -- the method; NULL where under half of the operators fit, or two methods fit alike
+    method VARCHAR,  -- the method; NULL if less than half of the operators fit, or two methods fit equally well
     score DOUBLE NOT NULL,  -- share of the block's distinct kernels and delegate calls that fit the best method
-    candidates VARCHAR NOT NULL  -- the methods that fit alike, as text
+    candidates VARCHAR NOT NULL  -- the methods that fit equally well, as text
 );
 
 -- One node that an event of a linked capture belongs to: what `event_nodes`
@@ -158,8 +158,8 @@ CREATE TABLE linked_methods (
 CREATE TABLE signature_nodes (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
-    position INTEGER NOT NULL,  -- place of the node among the event's, from 0
-    debug_handle INTEGER NOT NULL,  -- the handle that the event has of the node
+    position INTEGER NOT NULL,  -- position of the node among the event's nodes, from 0
+    debug_handle INTEGER NOT NULL,  -- debug handle by which the event refers to the node
     graph_id INTEGER NOT NULL,  -- the graph of the capture's record
     node_index INTEGER NOT NULL,  -- the node in it
     is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event of which it runs none
@@ -174,14 +174,14 @@ CREATE TABLE signature_ops (
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
     method VARCHAR NOT NULL,  -- the method that its block ran
     debug_handles INTEGER[],  -- its debug handles, in order, with repeats; NULL where it has none
-    op_types VARCHAR[] NOT NULL,  -- what the nodes of these handles call, handle by handle; empty where none has a node
-    op_type VARCHAR,  -- what its own nodes call; NULL where it has none or they call several ops
+    op_types VARCHAR[] NOT NULL,  -- op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
+    op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
     first_op_type VARCHAR,  -- what the first of its own nodes calls
     output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL where they aren't known
     module_path VARCHAR,  -- the deepest module that all of its own nodes stand in; NULL where none is told
     source_file VARCHAR,  -- file of the user's line; NULL where it comes from several or none
-    source_line INTEGER,  -- that line; NULL where it comes from several or none
+    source_line INTEGER,  -- line in that file; NULL where it comes from several or none
     lines INTEGER NOT NULL,  -- number of lines that its own nodes come from
     mapping VARCHAR,  -- exact, or aligned within a delegate; NULL where it has no nodes
-    backend VARCHAR  -- the backend of its delegate; NULL for what no delegate ran
+    backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );

@@ -57,7 +57,7 @@ CREATE TABLE trace_memory (
     event_index INTEGER NOT NULL,  -- position in the file's list of events
     thread_index INTEGER NOT NULL,  -- the thread it was done by, in `threads`
     at_ticks BIGINT NOT NULL,  -- when, on the trace's clock in nanoseconds
-    bytes BIGINT,  -- how much; negative for a release
+    bytes BIGINT,  -- number of bytes; negative for a release
     device_type INTEGER,  -- what kind of device: 0 is the CPU, 1 CUDA; as c10's DeviceType
     device INTEGER,  -- number of the device; -1 for the CPU
     address VARCHAR,  -- where, as a decimal number

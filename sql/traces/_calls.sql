@@ -1,5 +1,5 @@
 -- Names of events that torch's tables leave out: helpers of the profiler's own.
-CREATE MACRO _is_profilers_own(
+CREATE MACRO _is_profiler_helper(
     label,  -- the event's label
     category  -- its category
 ) AS (
@@ -12,7 +12,7 @@ CREATE MACRO _is_profilers_own(
 
 -- The events of the recorded runs as torch counts calls: one that only calls
 -- another of its own name is one call with that, and helpers of the profiler's
--- own are none. Own time and own memory of what is no call go to the call that
+-- own are none. Self time and own memory of what is no call go to the call that
 -- it stands in.
 -- Columns:
 --   run_index: the run
@@ -33,16 +33,16 @@ CREATE MACRO _calls(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH RECURSIVE
 named AS (
     SELECT
         s.signature_index,
         s.family,
-        _is_profilers_own(s.label, s.category) AS is_own
+        _is_profiler_helper(s.label, s.category) AS is_own
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
@@ -117,7 +117,7 @@ LEFT JOIN placed AS p
 -- Bytes of an allocation or release on the CPU; 0 on devices.
 CREATE MACRO _cpu_bytes(
     device_type,  -- what kind of device: as c10's DeviceType
-    bytes  -- how much; negative for a release
+    bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (0, 2, 5) THEN bytes ELSE 0 END
 );
@@ -126,7 +126,7 @@ CREATE MACRO _cpu_bytes(
 -- the devices that torch counts; 0 on others.
 CREATE MACRO _device_bytes(
     device_type,  -- what kind of device: as c10's DeviceType
-    bytes  -- how much; negative for a release
+    bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (1, 6, 12, 20) THEN bytes ELSE 0 END
 );
@@ -159,7 +159,7 @@ running AS (
         sum(m.device) OVER (ORDER BY m.at_ticks)::BIGINT AS device
     FROM moments AS m
 ),
-asked AS (
+target AS (
     SELECT
         e.run_index,
         e.event_index,
@@ -178,7 +178,7 @@ SELECT
     a.event_index,
     coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS cpu_bytes,
     coalesce(u.device, 0) - coalesce(b.device, 0) AS device_bytes
-FROM asked AS a
+FROM target AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 
@@ -203,8 +203,8 @@ spans AS (
     ) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
-        AND NOT _is_of_device(s.category)
-        AND NOT _is_profilers_own(s.label, s.category)
+        AND NOT _is_device_event(s.category)
+        AND NOT _is_profiler_helper(s.label, s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     GROUP BY e.start_ticks

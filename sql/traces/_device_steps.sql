@@ -9,7 +9,7 @@
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
 CREATE MACRO _device_steps(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH

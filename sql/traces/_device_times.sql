@@ -4,7 +4,7 @@
 --   run_index: the run
 --   event_index: the event
 --   self_ticks: ticks of what it launched itself
---   total_ticks: the same with what is within it
+--   total_ticks: total time: self time with that of children
 --   unowned_ticks: of a device's event, its own ticks where neither op nor annotation launched it
 CREATE MACRO _device_times(
     capture_key  -- key of a capture
@@ -13,7 +13,7 @@ WITH
 owners AS MATERIALIZED (
     SELECT o.* FROM _device_owners(capture_key) AS o
 ),
-own AS (
+self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
     FROM owners AS o
     WHERE o.owner_index IS NOT NULL
@@ -42,7 +42,7 @@ traced AS (
         WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     JOIN trace_events AS t
@@ -76,7 +76,7 @@ SELECT
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks,
     0 AS unowned_ticks
 FROM ordered AS o
-LEFT JOIN own AS w ON w.owner_index = o.event_index
+LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
 UNION ALL
@@ -90,7 +90,7 @@ WHERE d.owner_index IS NULL;
 --   run_index: the run
 --   event_index: the event
 --   module: the module as the trace names it, without `nn.Module: `
-CREATE MACRO _modules_of_events(
+CREATE MACRO _trace_event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH RECURSIVE
@@ -108,16 +108,16 @@ called AS MATERIALIZED (
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.category IS NOT NULL
 ),
-found AS (
+event_modules AS (
     SELECT c.run_index, c.event_index, c.module
     FROM called AS c
     WHERE c.module IS NOT NULL
     UNION ALL
     SELECT c.run_index, c.event_index, f.module
-    FROM found AS f
+    FROM event_modules AS f
     JOIN called AS c
         ON c.parent_run_index = f.run_index
         AND c.parent_index = f.event_index
         AND c.module IS NULL
 )
-SELECT f.run_index, f.event_index, f.module FROM found AS f;
+SELECT f.run_index, f.event_index, f.module FROM event_modules AS f;

@@ -1,7 +1,7 @@
 -- Whether a device ran an event of that category, or it tells of one: kernels,
 -- copies and fills of any vendor, ops of MTIA and HPU, waits, annotations that a
 -- device shows again, ranges of counters.
-CREATE MACRO _is_of_device(
+CREATE MACRO _is_device_event(
     category  -- the event's category; NULL for formats without any
 ) AS (
     coalesce(category, '') IN (
@@ -172,7 +172,7 @@ hosts AS MATERIALIZED (
         WHERE d.capture_id = capture_key AND EXISTS (FROM launches)
     ) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 ),

@@ -15,7 +15,7 @@
 --   label: the event's label; NULL in rows of calls
 --   device_ticks: ticks of the event; 0 in rows of calls
 CREATE MACRO _operator_launches(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE
@@ -135,7 +135,7 @@ JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
 --   is_eligible: whether tensor cores could do it, or one within it
 --   is_lowest_eligible: whether they could do it, and none within it
 CREATE MACRO _operator_calls(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -171,7 +171,7 @@ calling AS (
     WHERE l.call_index IS NOT NULL
     GROUP BY l.node_index
 ),
-own AS MATERIALIZED (
+self_times AS MATERIALIZED (
     SELECT
         o.*,
         i.event_index AS innermost_index,
@@ -197,7 +197,7 @@ ordered AS MATERIALIZED (
         sum(o.device_self_ticks) OVER so_far AS device_so_far,
         sum(o.tensor_self_ticks) OVER so_far AS tensor_so_far,
         sum(o.is_named::BIGINT) OVER so_far AS named_so_far
-    FROM own AS o
+    FROM self_times AS o
     WINDOW so_far AS (
         PARTITION BY o.thread_index
         ORDER BY o.start_ticks, o.end_ticks DESC, o.event_index

@@ -27,7 +27,7 @@ CREATE MACRO _is_operator(
 --   call_index: what it is one call with: ops that only call another of their name are; itself, else
 --   is_innermost: whether it is the innermost of that call
 CREATE MACRO _operator_tree(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE

@@ -72,7 +72,7 @@ CREATE MACRO _is_communication(
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 CREATE MACRO _trace_slices(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -92,7 +92,7 @@ known AS (
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL
 ),
-told AS (
+classified AS (
     SELECT
         k.capture_id,
         k.signature_index,
@@ -119,7 +119,7 @@ SELECT
     e.parent_index,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks
-FROM told AS k
+FROM classified AS k
 JOIN event_ticks AS e
     ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
 JOIN trace_events AS t
@@ -134,7 +134,7 @@ WHERE e.elapsed_ticks >= 0;
 --   start_ticks: clock at the first event's start
 --   end_ticks: clock at the last event's end
 CREATE MACRO _recording(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
 FROM _capture(capture, NULL) AS a

@@ -6,7 +6,7 @@
 --   blocks_per_sm: blocks by streaming multiprocessor; NULL where not above 0 or not written
 --   occupancy_percent: estimated achieved occupancy; NULL where negative or not written
 CREATE MACRO _device_kernels(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT
     d.device,
@@ -23,7 +23,7 @@ JOIN device_events AS d
 WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 
 -- The stretches of time between starts and ends of kernels, and the moments
--- asked for, device by device.
+-- requested, device by device.
 -- Columns:
 --   device: number of the device
 --   start_ticks: clock at the start of the stretch
@@ -31,8 +31,8 @@ WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 --   kernels: number of kernels that run all through it
 --   sized: number of these that tell their blocks by multiprocessor
 --   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
-CREATE MACRO _device_stretches(
-    capture,  -- as everywhere
+CREATE MACRO _device_intervals(
+    capture,  -- name, hash prefix, @latest or selector
     part_at  -- a list of further ticks to part stretches at
 ) AS TABLE
 WITH
@@ -99,7 +99,7 @@ WHERE s.ticks > 0;
 --   utilization_percent: share of that time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
 CREATE MACRO _device_utilization(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -119,7 +119,7 @@ SELECT
         WHEN bool_or(s.sized > 0)
             THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
     END AS sm_efficiency_percent
-FROM _device_stretches(
+FROM _device_intervals(
     capture,
     (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
 ) AS s

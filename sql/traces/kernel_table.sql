@@ -17,28 +17,28 @@
 --   min: shortest time
 --   blocks_per_sm: mean blocks by streaming multiprocessor; NULL where no kernel of the trace tells
 --   occupancy_percent: mean estimated achieved occupancy; NULL where no kernel of the trace tells
---   unit: unit of times: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
-told AS (
+recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,
         bool_or(d.occupancy_percent >= 0) AS has_occupancy
-    FROM asked AS a
+    FROM target AS a
     JOIN device_events AS d ON d.capture_id = a.capture_id
 ),
 eligible AS (
@@ -55,7 +55,7 @@ ran AS (
         g.device_index IS NOT NULL AS is_eligible,
         a.time_scale,
         a.unit
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN _trace_slices(capture, categories) AS s
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
     LEFT JOIN device_events AS d
@@ -103,5 +103,5 @@ SELECT
         AS occupancy_percent,
     s.unit
 FROM summed AS s
-CROSS JOIN told AS t
+CROSS JOIN recorded AS t
 ORDER BY s.ticks DESC, s.label;

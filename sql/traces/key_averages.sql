@@ -1,7 +1,7 @@
 -- Where time, memory and calls go, op by op, as `prof.key_averages()` of
 -- PyTorch's profiler tells it: of its traces equal to it, of ETDumps the same
 -- arithmetic. An op's total is with what is within it, so that totals of ops
--- that call each other overlap; its own time (self) isn't, and adds up. Device
+-- that call each other overlap; its self time (self) isn't, and adds up. Device
 -- time is that of kernels, copies and fills, at the op or annotation that launched
 -- them as `_device_owners` finds it: own device times of rows that are no device's
 -- add up to all that devices worked. What a trace's file doesn't hold is NULL:
@@ -20,31 +20,31 @@
 --   self_cpu_time: time on the CPU without what is within it
 --   self_cpu_percent: its share of all of that
 --   cpu_time_total: time on the CPU with what is within it
---   cpu_time_percent: the same as a share of all own times
+--   cpu_time_percent: the same as a share of all self times
 --   cpu_time_avg: the same by call
 --   self_device_time: time on devices of what it launched, or of itself on a device
---   device_time_total: the same with what is within it
+--   device_time_total: total time: self time with that of children
 --   device_time_avg: the same by call
 --   self_cpu_memory: bytes allocated less bytes released, without what is within it; NULL where memory was not recorded
---   cpu_memory: the same with what is within it
+--   cpu_memory: total time: self time with that of children
 --   self_device_memory: as self_cpu_memory, of devices
 --   device_memory: as cpu_memory, of devices
 --   flops: NULL, as files don't hold it
---   unit: unit of times: the one asked for; for what is no time, its own
+--   unit: unit of times: the requested one; values that are not times keep theirs
 CREATE MACRO key_averages(
     capture,  -- name, hash prefix, @latest or selector
     "by" := 'name',  -- name, shape, stack or module: what beside the name tells ops apart
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     stack_depth := 5,  -- by stack: how many lines
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 wanted AS MATERIALIZED (
@@ -83,7 +83,7 @@ memory AS (
     JOIN calls AS c
         ON c.run_index = m.run_index AND c.event_index = m.event_index
 ),
-own_memory AS (
+call_memory AS (
     SELECT
         m.run_index,
         m.event_index,
@@ -127,7 +127,7 @@ by_signature AS (
         AND t.run_index = c.call_run_index
         AND t.event_index = c.call_index
     LEFT JOIN (
-        FROM _modules_of_events((SELECT w.capture_id FROM wanted AS w)) AS e
+        FROM _trace_event_modules((SELECT w.capture_id FROM wanted AS w)) AS e
         WHERE "by" = 'module'
     ) AS n
         ON n.run_index = c.call_run_index
@@ -136,7 +136,7 @@ by_signature AS (
         ON v.run_index = c.run_index AND v.event_index = c.event_index
     LEFT JOIN memory AS m
         ON m.run_index = c.run_index AND m.event_index = c.event_index
-    LEFT JOIN own_memory AS i
+    LEFT JOIN call_memory AS i
         ON i.run_index = c.run_index AND i.event_index = c.event_index
     WHERE c.call_index IS NOT NULL
     GROUP BY ALL
@@ -145,10 +145,10 @@ named AS (
     SELECT
         s.signature_index,
         s.family,
-        _is_of_device(s.category) AS is_device,
+        _is_device_event(s.category) AS is_device,
         coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
             AS is_annotation,
-        _written_unit(s.value_unit, w.time_scale) AS written
+        _stored_unit(s.value_unit, w.time_scale) AS written
     FROM wanted AS w
     JOIN signatures AS s ON s.capture_id = w.capture_id
 ),
@@ -213,7 +213,7 @@ unowned AS (
     )
     HAVING count(*) > 0
 ),
-told AS (
+all_rows AS (
     SELECT s.* FROM summed AS s
     UNION ALL
     SELECT
@@ -223,7 +223,7 @@ told AS (
         NULL,
         false,
         false,
-        _written_unit('ticks', w.time_scale),
+        _stored_unit('ticks', w.time_scale),
         u.calls,
         0,
         0,
@@ -264,8 +264,8 @@ SELECT
     s.self_device_memory,
     s.device_memory,
     NULL::BIGINT AS flops,
-    _shown_unit(s.written, w.unit) AS unit
-FROM told AS s
+    _display_unit(s.written, w.unit) AS unit
+FROM all_rows AS s
 CROSS JOIN wanted AS w
 ORDER BY
     s.self_ticks DESC,

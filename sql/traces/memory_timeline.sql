@@ -9,13 +9,13 @@
 --   allocated_bytes: what is in use since
 --   reserved_bytes: what the allocator has reserved since, in use or not
 --   peak_bytes: the most that was in use until then
---   unit: unit of time: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO memory_timeline(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
@@ -23,7 +23,7 @@ started AS (
         (SELECT r.start_ticks FROM _recording(capture) AS r),
         (
             SELECT min(m.at_ticks)
-            FROM asked AS a
+            FROM target AS a
             JOIN trace_memory AS m ON m.capture_id = a.capture_id
         )
     ) AS ticks
@@ -41,7 +41,7 @@ SELECT
         ROWS UNBOUNDED PRECEDING
     ) AS peak_bytes,
     a.unit
-FROM asked AS a
+FROM target AS a
 CROSS JOIN started AS s
 JOIN trace_memory AS m ON m.capture_id = a.capture_id
 WHERE m.device_type IS NOT NULL

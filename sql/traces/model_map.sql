@@ -40,7 +40,7 @@ FROM called AS c;
 --   module_path: path of the module, '' for the model itself
 --   op: the op, as kernels are named: addmm
 --   etdump_calls: calls by run of Method::execute; NULL where the ETDump has none
---   etdump_time: own time by run of Method::execute, on average
+--   etdump_time: self time by run of Method::execute, on average
 --   trace_calls: calls by call of the whole model; NULL where the trace has none
 --   trace_time: time by call of the whole model, on average, with what is within it
 --   ratio: etdump_time as a multiple of trace_time
@@ -52,7 +52,7 @@ CREATE MACRO model_map(
     unit := NULL  -- ns, us, ms, s; NULL: us
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.unit,
@@ -69,7 +69,7 @@ device AS (
         string_split(s.family, '.')[1] AS op,
         count(*) AS calls,
         sum(t.self_ticks)::DOUBLE AS ticks
-    FROM asked AS k
+    FROM target AS k
     CROSS JOIN _self_times(
         _capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
     ) AS t
@@ -103,7 +103,7 @@ called AS MATERIALIZED (
         o.event_index IS NULL AS is_outermost
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
-    JOIN _modules_of_events((SELECT k.capture_id FROM traced AS k)) AS m
+    JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p ON p.module = m.module
     LEFT JOIN events AS o
@@ -142,7 +142,7 @@ paired AS (
         k.unit
     FROM device AS d
     FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op
-    CROSS JOIN asked AS k
+    CROSS JOIN target AS k
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)

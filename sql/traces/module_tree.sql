@@ -17,18 +17,18 @@
 --   device_total_time: time on devices of what it and those within it launched
 --   device_self_time: the same without modules within it
 --   mean_time: device_total_time by call, or where that is 0, host_total_time
---   unit: unit of times: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO module_tree(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (

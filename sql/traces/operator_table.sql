@@ -1,6 +1,6 @@
 -- Where time goes, op by op, as the operator view of torch-tb-profiler tells it.
 -- What sets it apart from `key_averages`: only ops are in it, so no annotations,
--- steps or Python; own times leave out the runtime's calls; and it tells of
+-- steps or Python; self times leave out the runtime's calls; and it tells of
 -- tensor cores. A device's time goes to the op around its launch, as there.
 -- Where it answers otherwise than the plug-in: ops of newer traces have times on
 -- devices (categories := 'older' has none there, as the plug-in); the plug-in goes
@@ -19,22 +19,22 @@
 --   tensor_cores_eligible: whether tensor cores could do it, or an op within it
 --   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time; 0 where that is 0
 --   tensor_cores_total_percent: their share in device_total_time; 0 where that is 0
---   unit: unit of times: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO operator_table(
     capture,  -- name, hash prefix, @latest or selector
     "by" := 'name',  -- name or shape: what tells ops apart
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -59,7 +59,7 @@ summed AS (
         bool_or(c.is_eligible) AS is_eligible,
         sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
         sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN _operator_calls(capture, categories) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN op_arguments AS o

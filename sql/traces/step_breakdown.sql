@@ -7,7 +7,7 @@
 --   place: number of the category in that order, from 1; 8 is Other
 --   ticks: its ticks
 CREATE MACRO _step_ticks(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -140,7 +140,7 @@ LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 --   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
 --   time: what it took of the step
 --   share_percent: its share of the step; NULL for an empty step
---   unit: unit of time: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO step_breakdown(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -168,18 +168,18 @@ ORDER BY t.run_index, t.place;
 --   steps: number of steps
 --   time: its mean over the steps
 --   share_percent: its share of the average step; NULL where that is empty
---   unit: unit of time: the one asked for
+--   unit: the requested unit of time
 CREATE MACRO average_step(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
 broken AS MATERIALIZED (

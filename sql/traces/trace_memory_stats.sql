@@ -16,7 +16,7 @@ CREATE MACRO _memory_device(
 --   event_index: the allocation or release
 --   call_index: the call, in `_operator_calls`; NULL where in none
 CREATE MACRO _memory_calls(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
 tree AS MATERIALIZED (
@@ -66,20 +66,20 @@ WHERE m.capture_id = _capture_id(capture);
 --   name: the op
 --   calls: number of its calls
 --   self_allocations: number of allocations in it, outside of the ops within it
---   self_allocated_bytes: their sizes together
+--   self_allocated_bytes: sum of their sizes in bytes
 --   self_increase_bytes: the same less what was released
 --   allocations: number of allocations with those in ops within it
---   allocated_bytes: their sizes together
+--   allocated_bytes: sum of their sizes in bytes
 --   increase_bytes: the same less what was released
 CREATE MACRO trace_memory_stats(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (
@@ -98,7 +98,7 @@ calls AS MATERIALIZED (
             skip_first, wait, warmup, active, repeat, skip_first_wait, phase
         )
 ),
-own AS MATERIALIZED (
+self_memory AS MATERIALIZED (
     SELECT
         c.event_index,
         _memory_device(m.device_type, m.device) AS device,
@@ -115,7 +115,7 @@ own AS MATERIALIZED (
 -- Each op's own, at itself and at all above it.
 climbing AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
-    FROM own AS o
+    FROM self_memory AS o
     JOIN calls AS c ON c.event_index = o.event_index
     UNION ALL
     SELECT

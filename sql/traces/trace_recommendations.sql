@@ -43,7 +43,7 @@ wrapped AS (
     WHERE s.kind IN ('Operator', 'Python')
         OR s.kind = 'Annotation' AND categories = 'all'
 ),
-talking AS (
+nccl_usage AS (
     SELECT coalesce(bool_or(starts_with(s.label, 'nccl')), false) AS has_nccl
     FROM slices AS s
     WHERE s.is_communication OR s.kind = 'Kernel' AND categories = 'all'
@@ -70,7 +70,7 @@ peaks AS (
     WHERE m.capture_id = _capture_id(capture) AND m.device_type <> 0
     GROUP BY m.device
 ),
-told AS (
+recommendations AS (
     SELECT
         1 AS place,
         'data_loader' AS rule,
@@ -103,7 +103,7 @@ told AS (
         ),
         'the NCCL backend, which is the fastest between devices'
     FROM wrapped AS w
-    CROSS JOIN talking AS t
+    CROSS JOIN nccl_usage AS t
     CROSS JOIN devices AS d
     WHERE w.is_distributed
         AND NOT t.has_nccl
@@ -168,5 +168,5 @@ told AS (
     WHERE 100 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
 )
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
-FROM told AS t
+FROM recommendations AS t
 ORDER BY t.place, t.device;

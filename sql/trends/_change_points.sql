@@ -23,7 +23,7 @@ CREATE MACRO _change_points(
     min_step  -- smallest step that counts
 ) AS TABLE
 WITH RECURSIVE
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(points, recursive := true)
 ),
 parts AS (
@@ -37,7 +37,7 @@ parts AS (
         NULL::BIGINT AS cut,
         NULL::DOUBLE AS step,
         NULL::DOUBLE AS p
-    FROM given AS g
+    FROM input AS g
     UNION ALL
     (
         WITH
@@ -107,10 +107,10 @@ parts AS (
             WHERE t.p < r.greatest_p
         ),
         first_cut AS (
-            FROM _cut_again((SELECT list(q) FROM promising AS q))
+            FROM _refined_change_point((SELECT list(q) FROM promising AS q))
         ),
         second_cut AS (
-            FROM _cut_again((
+            FROM _refined_change_point((
                 SELECT list({
                     'series': p.series,
                     'part': p.part,
@@ -170,7 +170,7 @@ levels AS (
                 ORDER BY g.position
                 ROWS UNBOUNDED PRECEDING
             ) AS number
-        FROM given AS g
+        FROM input AS g
         LEFT JOIN cuts AS c ON c.series = g.series AND c.cut = g.position
         WHERE g.series IN (SELECT d.series FROM cuts AS d)
     ) AS n
@@ -212,16 +212,16 @@ WHERE abs(s.step) >= min_step;
 --   series: which of the series
 --   part: which part of it
 --   place: the last place before the cut
-CREATE MACRO _cut_again(
+CREATE MACRO _refined_change_point(
     places  -- rows of series, part, place, size, value and first_place as a list
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(places, recursive := true)
 ),
 sides AS (
     SELECT g.*, median(g.value) OVER in_side AS middle
-    FROM given AS g
+    FROM input AS g
     WINDOW in_side AS (PARTITION BY g.series, g.part, g.place <= g.first_place)
 ),
 bounds AS (
@@ -240,7 +240,7 @@ clipped AS (
         g.place,
         g.size,
         greatest(b.low, least(b.high, g.value)) AS value
-    FROM given AS g
+    FROM input AS g
     JOIN bounds AS b ON b.series = g.series AND b.part = g.part
 ),
 cumulated AS (

@@ -1,12 +1,12 @@
 -- The ops and totals of series of captures, in order, with what all ops of a
 -- capture have in common.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
+--   label: its position in order, as text
+--   position: position in the series
 --   level: total or op
---   scope: the method that ran, or else the name of its runs
+--   scope: the method that ran; if unknown, the name of its runs
 --   item: what is the same op in all captures: method, module, op and order among those alike
 --   op: op type where a record tells it, else family
 --   module_path: its module, where a record tells it
@@ -36,4 +36,4 @@ SELECT
     d.factor
 FROM _series_factors(selector, over, "by", phase) AS d
 JOIN op_times AS o ON o.capture_id = d.capture_id
-WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase);
+WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase);

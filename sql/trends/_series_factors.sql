@@ -4,10 +4,10 @@
 -- captures have; 0 with fewer than three of them. What is median and large in a
 -- series, about 100 captures evenly in it tell.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
+--   label: its position in order, as text
+--   position: position in the series
 --   scale: how many nanoseconds its ticks are; 1 for cycles
 --   is_cycles: whether they are cycles
 --   factor: what all ops have in common, as a logarithm
@@ -39,10 +39,10 @@ typical AS MATERIALIZED (
     FROM ordered AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
     WHERE d.is_in_sample
-        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.op_index > 0
         AND o.p25 > 0
-        AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
+        AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
     GROUP BY d.series, o.item
     HAVING 2 * count(*) >= max(d.sampled)
     QUALIFY row_number() OVER (
@@ -54,7 +54,7 @@ large AS (
     SELECT o.capture_id, o.item, o.p25
     FROM op_times AS o
     WHERE o.item IN (SELECT y.item FROM typical AS y)
-        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
 ),
 factors AS (

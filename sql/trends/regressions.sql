@@ -4,7 +4,7 @@
 -- among so many series.
 -- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
---   series: the labels that tell series apart, as key=value,key=value
+--   series: labels of the series, as key=value,key=value
 --   what: total or op
 --   op: the op, or the method of a total
 --   module_path: its module, where records tell it
@@ -22,12 +22,12 @@
 --   captures_after: captures between this one and the next
 --   position: place of the first capture behind it among those of its series that have it, from 1
 CREATE MACRO regressions(
-    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- as in `trend`
-    "by" := 'model,device,backend',  -- labels that tell series apart
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label: only changes there or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     alpha := 0.05,  -- how many false ones are put up with
     min_effect := 0.03  -- smallest change that counts, as a fraction
 ) AS TABLE
@@ -89,7 +89,7 @@ corrected AS (
         )) AS q
     FROM ranked AS r
 ),
-told AS (
+candidates AS (
     SELECT
         d.series,
         d.level AS what,
@@ -133,7 +133,7 @@ SELECT
     t.captures_before,
     t.captures_after,
     t.position
-FROM told AS t
+FROM candidates AS t
 WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
     AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))
 ORDER BY

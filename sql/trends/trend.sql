@@ -2,7 +2,7 @@
 -- Where it changed its level for good, the first capture of the new one says so.
 -- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
---   series: the labels that tell series apart, as key=value,key=value
+--   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
 --   label: the label that captures are ordered by
 --   capture: the capture's name
@@ -13,17 +13,17 @@
 --   p90: nine tenths of them took less
 --   unit: unit of these
 --   common_percent: how much more than in the series' median capture all ops took alike, in percent; NULL for metrics
---   own: p25 without what all ops have in common; of totals and metrics the same as p25 or median
+--   normalized: p25 without what all ops have in common; of totals and metrics the same as p25 or median
 --   change_percent: by how much the level changed here, for good, of own; NULL where it did not
 --   p: probability of a change as clear in a series that has none; NULL likewise
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- of ops: family or op type, or one with @instruction behind it; of modules: the path; of metrics: the name
-    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- the label to order by: numbers, versions, commits (by commit_time); or captured_at
-    "by" := 'model,device,backend',  -- labels that tell series apart
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
 WITH
@@ -87,7 +87,7 @@ SELECT
     v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.factor) - 1) END AS common_percent,
     v.ticks / v.divisor
-    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS own,
+    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS normalized,
     100 * (exp(g.step) - 1) AS change_percent,
     g.p
 FROM shown AS v
@@ -95,12 +95,12 @@ JOIN captures AS c ON c.capture_id = v.capture_id
 LEFT JOIN changes AS g ON g.series = v.series AND g.position = v.place
 ORDER BY v.series, v.place;
 
--- What `trend` goes by: the rows of what is asked for, of each capture.
+-- What `trend` goes by: the rows of what is requested, of each capture.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
+--   label: its position in order, as text
+--   position: position in the series
 --   runs: number of runs or values
 --   ticks: a quarter of the runs took less, in ns, or cycles; of a metric, its median
 --   median_ticks: half of them took less
@@ -133,7 +133,7 @@ found AS (
         s.factor
     FROM captures_of AS s
     JOIN op_times AS o ON o.capture_id = s.capture_id
-    WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase) AND CASE what
+    WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family, o.op_type)
@@ -161,7 +161,7 @@ found AS (
     JOIN module_times AS m ON m.capture_id = s.capture_id
     WHERE what = 'module'
         AND m.module_path = item
-        AND m.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
     SELECT
         s.series,

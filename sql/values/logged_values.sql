@@ -15,12 +15,12 @@
 --   position: place among the values of its call and role, from 0
 --   outputs: number of outputs of its call; NULL where unknown
 --   debug_handles: debug handles of the event; NULL where it has none
-CREATE MACRO _placed_values(
+CREATE MACRO _values_with_events(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
 -- Once, as a key may be a question of its own.
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id
     FROM captures AS k
     WHERE k.capture_id = capture_key
@@ -36,7 +36,7 @@ logged AS (
         v.name,
         v.is_output,
         false AS is_event
-    FROM asked AS a
+    FROM target AS a
     JOIN debug_values AS v ON v.capture_id = a.capture_id
 ),
 timed AS (
@@ -50,7 +50,7 @@ timed AS (
         s.name,
         false AS is_output,
         true AS is_event
-    FROM asked AS a
+    FROM target AS a
     JOIN event_ticks AS t ON t.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
@@ -75,7 +75,7 @@ owners AS (
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
         s.kind,
         s.label
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
@@ -99,7 +99,7 @@ owned AS (
                 c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ) AS places
     FROM called AS c
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
@@ -121,7 +121,7 @@ owned AS (
         ORDER BY c.event_index, c.value_index
     )
 ),
-told AS (
+with_roles AS (
     SELECT
         o.*,
         CASE
@@ -149,7 +149,7 @@ SELECT
         t.delegate_outputs, CASE WHEN t.role = 'output' THEN t.places END
     ) AS outputs,
     t.debug_handles
-FROM told AS t
+FROM with_roles AS t
 WINDOW same_role AS (
     PARTITION BY
         t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
@@ -181,8 +181,8 @@ WINDOW same_role AS (
 --   debug_handles: debug handles of the op; NULL without a linked record
 --   op_type: what the op's node calls: aten.addmm.default; NULL where it has none or several
 --   module_path: the module it stands in; NULL where none is told
---   source_file: file of the user's line; NULL where none is told
---   source_line: that line; NULL where none is told
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -212,7 +212,7 @@ SELECT
     o.source_line
 FROM _capture(capture, NULL) AS a
 JOIN debug_values AS v ON v.capture_id = a.capture_id
-JOIN _placed_values(_capture_id(capture)) AS p
+JOIN _values_with_events(_capture_id(capture)) AS p
     ON p.run_index = v.run_index
     AND p.event_index = v.event_index
     AND p.value_index = v.value_index

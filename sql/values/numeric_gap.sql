@@ -11,15 +11,15 @@
 --   output_index: which of the op's outputs, from 0
 --   base_op: what gave it in base: label of the event, or name of the reference's node; NULL where base has none
 --   new_op: what gave it in new; NULL where new has none
---   metric: the metric asked for
+--   metric: the metric requested
 --   gap: the figure; NULL where it can't be computed, NaN where elements are NaN on one side only
 --   problem: why there is no figure, or what is wrong with it; NULL where nothing is
 --   elements: number of elements compared
 --   base_sizes: sizes in base; NULL for a number
 --   new_sizes: sizes in new; NULL for a number
 --   module_path: the module the op stands in; NULL where none is told
---   source_file: file of the user's line; NULL where none is told
---   source_line: that line; NULL where none is told
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
 CREATE MACRO numeric_gap(
     base,  -- capture taken for the truth: name, hash prefix, @latest or selector
     new,  -- the capture to be judged
@@ -57,8 +57,8 @@ matched AS (
                 <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
                 THEN 'sizes differ'
         END AS problem
-    FROM _handled_values(_handled_capture(base)) AS b
-    FULL JOIN _handled_values(_handled_capture(new)) AS n
+    FROM _values_by_handle(_capture_with_handles(base)) AS b
+    FULL JOIN _values_by_handle(_capture_with_handles(new)) AS n
         ON n.method = b.method
         AND n.debug_handle = b.debug_handle
         AND n.output_index = b.output_index

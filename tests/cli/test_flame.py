@@ -49,7 +49,7 @@ def test_a_chart_by_hand(delegated: str) -> None:
     )
     # 80 ns are 36 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
     assert result.stdout == (
-        "name                                 total ns    share  own ns\n"
+        "name                                 total ns    share  self ns\n"
         "total                                      80  100.0 %          ████████████████████████████████████\n"
         "  Execute                                  80  100.0 %          ████████████████████████████████████\n"
         "    DELEGATE_CALL @0                       40   50.0 %      15  ██████████████████\n"

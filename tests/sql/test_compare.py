@@ -93,11 +93,11 @@ def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
     warehouse = lab("mlp")
     plant(warehouse, "side=new", factor)
     assert judged(rows_of(warehouse, "compare_ops")) == []
-    [alike] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "all ops alike"]
+    [alike] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "common shift"]
     assert alike["change_percent"] == pytest.approx(100 * (factor - 1), abs=1)
     total = total_of(warehouse)
     assert total["verdict"] == word and total["change_percent"] == pytest.approx(100 * (factor - 1), abs=1.5)
-    assert rules(warehouse)["all ops alike"].startswith(f"the whole program is {word} by ")
+    assert rules(warehouse)["common shift"].startswith(f"the whole program is {word} by ")
 
 
 def test_an_op_beside_what_all_have_in_common(lab: Lab) -> None:
@@ -115,7 +115,7 @@ def test_the_total_is_explained_exactly(lab: Lab, model: str, unit: str) -> None
     plant(warehouse, "side=new", 1.3, 0)
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit=unit)}
     for column in ("base", "new", "difference", "explained_percent"):
-        both = parts["ops"][column] + parts["beside ops"][column]
+        both = parts["ops"][column] + parts["outside ops"][column]
         assert both == pytest.approx(parts["total"][column], rel=1e-12)
     assert parts["total"]["explained_percent"] == 100
     ops = [row for row in rows_of(warehouse, "compare_ops", unit=unit) if row["kind"] != "delegate"]
@@ -209,7 +209,7 @@ def test_levels_of_profiling(lab: Lab) -> None:
             etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) are compared"
         ):
             rows_of(warehouse, view)
-        assert len(rows_of(warehouse, view, forced=True)) >= (0 if view == "compare_findings" else 3)
+        assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
 
 
 def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:

@@ -154,7 +154,7 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
     warehouse.link("mlp", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
     parts = [(row["what"], row["method"]) for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_100runs")]
-    assert parts == [("total", "forward"), ("ops", "forward"), ("beside ops", "forward"), ("all ops alike", None)]
+    assert parts == [("total", "forward"), ("ops", "forward"), ("outside ops", "forward"), ("common shift", None)]
     ops = rows_of(warehouse, "compare_ops", "mlp_100runs", "mlp")
     assert len(ops) == 24 and {(row["matched"], row["verdict"]) for row in ops} == {("event", "too few")}
     with pytest.raises(
@@ -221,7 +221,7 @@ def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> 
     )
     assert (rows["delegate_call"]["base"], rows["delegate_call"]["unit"]) == (8_992, "ns")
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit="ns")}
-    assert (parts["total"]["base"], parts["ops"]["base"], parts["beside ops"]["base"]) == (10_002, 8_992, 1_010)
+    assert (parts["total"]["base"], parts["ops"]["base"], parts["outside ops"]["base"]) == (10_002, 8_992, 1_010)
 
 
 def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
@@ -244,7 +244,7 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     add_metric(warehouse, "clock", None, {"base": [1800, 1801], "new": [1200, 1300]})
     assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 in base, 1200 to 1300 in new x; ")
     assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
-    assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", forced=True)}
+    assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", allow_mismatch=True)}
     [told] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
     assert (told["verdict"], told["base"], told["new"], told["better"]) == ("differs", 1800.5, 1250, None)
 
@@ -319,7 +319,7 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
     for view in TIMED[:1] + TIMED[2:]:
         with pytest.raises(etq.QueryError, match=told):
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
-    assert warehouse.rows("FROM compare_ops('side=base', 'side=new', forced := true)")[1]
+    assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
 
 

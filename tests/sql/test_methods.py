@@ -255,9 +255,9 @@ def executes(warehouse: Warehouse) -> dict[str, int]:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT method, sum(own_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(self_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
         "SELECT method, sum(total_ticks)::BIGINT FROM source_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
-        "SELECT method, sum(own_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(self_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
         """SELECT method, sum(total_ticks)::BIGINT
         FROM op_totals('multimethod_100runs', by := 'instance', runs := 'all') GROUP BY 1""",
         "SELECT method, sum(total_ticks)::BIGINT FROM execute_breakdown('multimethod_100runs', runs := 'all') GROUP BY 1",

@@ -43,7 +43,7 @@ def history(
 
 def test_an_op_that_changed(warehouse: Warehouse) -> None:
     history(warehouse, 30, 18, {"addmm": 1.2})
-    rows = warehouse.rows("SELECT label, p25, own, change_percent FROM trend('op', 'addmm')")[1]
+    rows = warehouse.rows("SELECT label, p25, normalized, change_percent FROM trend('op', 'addmm')")[1]
     assert [row[0] for row in rows] == [str(build) for build in range(1, 31)], "9 comes before 10"
     assert [row[0] for row in rows if row[3] is not None] == ["18"]
     [change] = [row[3] for row in rows if row[3] is not None]

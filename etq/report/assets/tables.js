@@ -54,7 +54,7 @@ etq.section("modules", (parent, { rows }) => {
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
     ...times(unit, ["total", "with modules within"]),
     share(),
-    ...times(unit, ["own", "own"]),
+    ...times(unit, ["self_time", "self"]),
     { name: "calls", numeric: true },
     { name: "module_class", title: "class" },
     { name: "mapping" },

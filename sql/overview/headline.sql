@@ -14,8 +14,8 @@
 CREATE MACRO headline(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 executes AS (
