@@ -21,7 +21,7 @@
 --   q: p, corrected for the number of ops; NULL for single captures
 --   score: for single captures, the difference in standard deviations; NULL otherwise
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
---   new_captures: number of captures of new that have it; disturbed captures are excluded
+--   new_captures: why no verdict is possible, or what is needed for one; NULL if there is nothing to note
 --   note: why no verdict is possible, or what is needed for one
 CREATE MACRO _verdicts(
     samples,  -- rows of `_comparison_samples` as a list

@@ -48,7 +48,7 @@ sides AS (
         exp(
             avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
             - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
-        ) - 1 AS alike
+        ) - 1 AS common_shift
     FROM compared AS c
 ),
 in_order AS (
@@ -160,10 +160,10 @@ FROM (
     SELECT
         8,
         'common shift',
-        'the whole program is ' || CASE WHEN d.alike > 0 THEN 'slower' ELSE 'faster' END
-        || ' by ' || printf('%.1f', 100 * abs(d.alike))
+        'the whole program is '
+        || CASE WHEN d.common_shift > 0 THEN 'slower' ELSE 'faster' END || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
         || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
-    WHERE d.has_factor AND abs(d.alike) >= 0.02 AND d.clocks = 1
+    WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1
 ) AS f
 ORDER BY f.place, f.detail;

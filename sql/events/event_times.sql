@@ -1,7 +1,7 @@
--- One event of the recorded runs, with its self time: what is left of it
--- without the events that it contains. Only what is measured in ticks of the
--- host's clock and not detached is taken off or added up, so that no self time is
--- negative, and those within an execute add up to it.
+-- One event of the recorded runs with its self time: its duration without that of
+-- its children. Only events in ticks of the host's clock that are not detached are
+-- subtracted or added, so that no self time is negative, and the self times within
+-- an execute add up to it.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
@@ -11,9 +11,9 @@
 --   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
 --   start_ticks: clock at the start
 --   duration_ticks: end less start; 0 if the times are impossible
---   children: number of the events directly within it that are taken off
+--   children: number of its children whose times are subtracted
 --   self_ticks: self time: duration_ticks less the children's
---   is_additive: whether it may be added to others: it is in ticks of the host's clock and not detached, or an execute
+--   is_additive: whether it can be added to others: in ticks of the host's clock and not detached, or an execute
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture_key,  -- key of a capture
@@ -81,9 +81,9 @@ FROM timed AS t
 LEFT JOIN within AS w
     ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
--- The same with what it is, and its start on a clock that a run of a counter that
--- passed zero doesn't turn back: such are counted from the run's last event,
--- modulo the counter's range, as signed.
+-- The same with names, and with its start on a clock without wraparound: within a
+-- run in which the counter wrapped, times are relative to the run's last event,
+-- modulo the counter's range, as signed numbers.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
@@ -93,15 +93,15 @@ LEFT JOIN within AS w
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   clock: host, delegate, synthetic
---   written_unit: what its duration counts: ns, us, ms, s, cycles, bytes, count, unknown
+--   written_unit: unit of its duration: ns, us, ms, s, cycles, bytes, count, unknown
 --   parent_index: event_index of the event that contains it; NULL where none does
 --   parent_run_index: run of that event
 --   duration_ticks: end less start; 0 if the times are impossible
 --   self_ticks: self time: duration_ticks less the children's
---   is_placed: whether it is in ticks of the host's clock, so that it lies in time as they say
+--   is_placed: whether it is in ticks of the host's clock, so that its times place it
 --   is_impossible: whether its times are impossible
---   clock_ticks: its start
---   origin_ticks: the start of the run's first event in ticks of the host's clock; NULL where there is none
+--   clock_ticks: its start, without wraparound, in ticks
+--   origin_ticks: start of the run's first event in ticks of the host's clock; NULL if there is none
 CREATE MACRO _monotonic_times(
     capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
@@ -175,23 +175,22 @@ SELECT
         OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM turned AS t;
 
--- One event of one run: when, how long, and how long without the events
--- within it. In the order of the file: of the events' ends in an ETDump, of their
--- begins in a prof_result.
+-- One event of one run: its start, its total and its self time. In the order of the
+-- file: of the events' ends in an ETDump, of their starts in a prof_result.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   event_index: position in the run's list of events
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
---   event_name: the event's label
+--   event_name: label of the event
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   parent_index: event_index of the event that contains it; NULL where none does
---   start: from the start of the run's first event on the host's clock; NULL for what is on another clock
---   inclusive: end less start; NULL if the times are impossible
---   exclusive: inclusive less the events directly within it, where all are on the host's clock
+--   start: start relative to the run's first event on the host's clock; NULL for events on another clock
+--   inclusive: total time, end less start; NULL if the times are impossible
+--   exclusive: self time: inclusive less that of its children, if all are on the host's clock
 --   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
---   clock: host; delegate: a clock of the delegate's own; synthetic: a bare value
+--   clock: host; delegate: the delegate's clock; synthetic: a bare value
 CREATE MACRO event_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -219,7 +218,7 @@ named AS (
     CROSS JOIN target AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    -- The unit is checked here even where nobody looks at it.
+    -- The unit is checked here, even if no row uses it.
     WHERE a.unit IS NOT NULL
 )
 SELECT

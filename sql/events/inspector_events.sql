@@ -1,6 +1,6 @@
--- One event of an event block, with statistics over the block's runs: what
--- the Inspector's to_dataframe() tells, in its order. Where an event comes
--- several times in a run (a loop), each occurrence has a row.
+-- One event of an event block with statistics over the block's runs: the columns of
+-- the Inspector's to_dataframe(), in its order. If an event occurs several times in
+-- a run (a loop), each occurrence has a row.
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
@@ -8,8 +8,8 @@
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   raw: value in each run that has it, in file order; NULL within where times are impossible
---   p10: 10th percentile, linearly interpolated; NULL, as those below, for what was not timed
+--   raw: value in each run that has it, in file order; NULL within it where times are impossible
+--   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
 --   avg: arithmetic mean
@@ -18,13 +18,13 @@
 --   unit: unit of raw to max: the requested one; values that are not times keep theirs
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, debug
 --   instruction_id: the instruction; NULL where none is named
---   delegate_debug_identifier: the delegate's id as text; NULL for what no delegate ran
+--   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
 --   is_delegated_op: whether a delegate ran it
---   start_ticks: clock at the start in each run that has it, in file order, raw
+--   start_ticks: clock at the start in each run that has it, in file order, in ticks
 CREATE MACRO inspector_events(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    repeats := 'all',  -- all occurrences in a run, or only the last, as the Inspector keeps
+    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
     skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
@@ -62,7 +62,7 @@ timed AS (
     JOIN target AS a ON a.capture_id = e.capture_id
     JOIN selected AS r ON r.run_index = e.run_index
 ),
--- Only for repeats := 'last': the occurrences that another one follows.
+-- Only for repeats := 'last': occurrences that are followed by another.
 followed AS (
     SELECT t.run_index, t.slot, t.occurrence - 1 AS occurrence
     FROM timed AS t
@@ -143,6 +143,6 @@ LEFT JOIN statistics AS t
     ON t.block_index = s.block_index AND t.slot = s.slot
 WHERE CASE
     WHEN repeats IN ('all', 'last') THEN true
-    ELSE error('repeats is ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
+    ELSE error('repeats must be ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
 END
 ORDER BY s.block_index, s.slot, t.occurrence;

@@ -1,5 +1,5 @@
--- One event of one run, named by what the run is an iteration of: the
--- iterations of an event block's event stand one after the other.
+-- One event of one run, by the iteration that the run is; the iterations of an
+-- event of a block are adjacent.
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs

@@ -7,9 +7,9 @@
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
 --   instruction_id: the instruction; NULL where none is named
---   runs: number of values it is taken from
---   quantile: which one, between 0 and 1
---   value: the percentile, linearly interpolated; NULL where no times are possible
+--   runs: number of values it is computed from
+--   quantile: the quantile, between 0 and 1
+--   value: the percentile, linearly interpolated; NULL if no times are possible
 --   unit: unit of value: the requested one; values that are not times keep theirs
 CREATE MACRO percentiles(
     capture,  -- name, hash prefix, @latest or selector
@@ -58,7 +58,7 @@ statistics AS (
             AND list_min(quantiles) >= 0
             AND list_max(quantiles) <= 1 THEN true
         ELSE error(
-            'quantiles is a list of numbers between 0 and 1, not '
+            'quantiles must be a list of numbers between 0 and 1, not '
             || coalesce(quantiles::VARCHAR, 'NULL')
         )
     END

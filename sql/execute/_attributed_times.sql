@@ -1,12 +1,12 @@
--- The key of the one capture that an argument means, to be asked about modules
--- and lines: it is an error if it has no record that tells them.
+-- Key of the one capture that an argument matches, for questions about modules and
+-- lines. It is an error if it has no record with these.
 CREATE MACRO _linked_capture_id(
     capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _linked.record_id IS NULL THEN error(
-            _linked.name || ' has no record, so that its events have no modules or '
-            || 'lines; give it one: etq link ' || _linked.name || ' RECORD, or of a '
+            _linked.name || ' has no record, so its events have no modules or '
+            || 'lines; link one: etq link ' || _linked.name || ' RECORD, or for a '
             || 'file --etrecord'
         )
         WHEN NOT _read.is_complete THEN error(
@@ -21,18 +21,18 @@ CREATE MACRO _linked_capture_id(
     WHERE _linked.capture_id = _capture_id(capture)
 );
 
--- The self time of a capture's events within its executes, and where in the
--- model it belongs. What no module has is put in parentheses: the cost of
--- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
--- layout, and what no event covers.
+-- The self time of one event within the executes of a capture, and its place in the
+-- model. Times without a module have a name in parentheses: the overhead of
+-- OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no event
+-- covers.
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for what belongs to no line, or to several
---   source_line: that line; NULL for what belongs to no line, or to several
+--   source_file: file of the user's line; NULL if it belongs to no line or to several
+--   source_line: line in that file; NULL if it belongs to no line or to several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL for what belongs to no module
+--   mapping: exact or aligned; NULL if it belongs to no module
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_parts(
@@ -95,15 +95,15 @@ FROM owned AS o
 LEFT JOIN modules AS m
     ON m.signature_index = o.signature_index AND NOT o.is_framework;
 
--- The same of the capture that an argument means.
+-- The same for the capture that an argument matches.
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for what belongs to no line, or to several
---   source_line: that line; NULL for what belongs to no line, or to several
+--   source_file: file of the user's line; NULL if it belongs to no line or to several
+--   source_line: line in that file; NULL if it belongs to no line or to several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL for what belongs to no module
+--   mapping: exact or aligned; NULL if it belongs to no module
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(

@@ -1,13 +1,12 @@
--- One node of a program's graph, at one of the stages of its lowering, with the
--- self time of what ran it, as `node_totals` has it. A node of the exported
--- program has the time of all nodes of the edge graph that came from it, as their
--- debug handles say; of several nodes of a handle the last has it. Nodes that
--- nothing ran, or of which that isn't known, have no row; nor have those of nested
--- graphs.
+-- One node of a program's graph, at a stage of its lowering, with the self time of
+-- the events that ran it, as in `node_totals`. A node of the exported program has
+-- the time of all nodes of the edge graph that were made from it, by their debug
+-- handles; of several nodes of a handle, the last has it. Nodes that no event ran,
+-- or for which that is unknown, have no row, nor do those of nested graphs.
 -- Columns:
 --   method: the method
---   node_name: the node's name; where the record names none, that of its first value
---   self_time: self time of an execute of the method, on average
+--   node_name: the node's name; if the record has none, that of its first value
+--   self_time: mean self time in an execute of the method
 --   calls: number of events
 --   unit: unit of self_time
 CREATE MACRO _graph_times(
@@ -32,7 +31,7 @@ target AS (
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
                 THEN graph
             ELSE error(
-                'no graph ' || coalesce(graph, 'NULL') || '; known are '
+                'unknown graph ' || coalesce(graph, 'NULL') || '; known are '
                 || 'exported_program, edge_dialect_exported_program'
             )
         END AS stage
@@ -74,7 +73,7 @@ handles AS (
         g.stage,
         g.method,
         h.debug_handle,
-        -- Of an edge node's handles the first.
+        -- The first handle of an edge node.
         min(h.debug_handle) OVER (
             PARTITION BY h.record_id, h.graph_id, h.node_index
         ) AS first_handle,

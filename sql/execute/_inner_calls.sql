@@ -1,6 +1,6 @@
--- The DELEGATE_CALLs of a capture that stand within one of their own instruction:
--- its time has theirs already. A nested program's instructions have the same
--- numbers, and the profiler before ETDump times the delegate within its call.
+-- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose
+-- time includes it. A nested program's instructions have the same numbers, and the
+-- profiler before ETDump times the delegate within its call.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -23,7 +23,7 @@ calls AS (
     JOIN event_ticks AS t
         ON t.capture_id = s.capture_id AND t.signature_index = s.signature_index
 ),
--- Those that an execute doesn't contain directly, with each event above them.
+-- Calls that an execute doesn't contain directly, with all their parents.
 climbing AS (
     SELECT
         c.capture_id,

@@ -1,8 +1,8 @@
--- A module of a capture's record, with the modules around it.
+-- One module of a capture's record, with the modules that contain it.
 -- Columns:
 --   method: the method
 --   module_path: the module's path
---   places: those around it and itself, outermost first: name (path within the one before), kind, module_path
+--   places: the modules that contain it and itself, outermost first: name (path relative to its parent), kind, module_path
 CREATE MACRO _module_ancestors(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -37,10 +37,10 @@ SELECT
 FROM around AS a
 GROUP BY a.method, a.module_path;
 
--- The self times of a capture's events within its executes, and the places in
--- `time_tree` that they stand at, outermost first.
+-- The self times of a capture's events within its executes, with their places in
+-- `time_tree`, outermost first.
 -- Columns:
---   places: each with its name, kind and module_path; the last is that of the event
+--   places: places, each with its name, kind and module_path; the last is that of the event
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _tree_leaves(
@@ -97,7 +97,7 @@ in_modules AS (
     LEFT JOIN _module_ancestors(capture_key) AS m
         ON m.method = t.method AND m.module_path = t.module_path
 ),
--- Events are many, what they are is little: they are summed before places are told.
+-- Many events have few distinct places: they are summed before places are computed.
 owned AS (
     SELECT
         r.scope AS run_name,

@@ -1,13 +1,13 @@
--- One decode run: how long the token at that position took. What a longer
--- context costs by token is the slope of a straight line through all of them, by
--- least squares. It is an error if no run is of phase decode.
+-- One decode run: the time of the token at that position. The cost of a longer
+-- context per token is the slope of a straight line through all runs, by least
+-- squares. It is an error if no run is of phase decode.
 -- Columns:
---   generation: which generation, from 0; a decode run behind a prefill run begins one
---   position: which token behind the prompt, from 0: position among the generation's decode runs
+--   generation: index of the generation, from 0; a decode run after a prefill run begins one
+--   position: index of the token after the prompt, from 0: position among the generation's decode runs
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
---   slope: how much execute grows by token, over all generations; NULL where there is but one position
---   intercept: what the line says of position 0; NULL as slope
+--   slope: increase of execute per token, over all generations; NULL if there is only one position
+--   intercept: value of the line at position 0; NULL as slope
 --   r_squared: share of the variance that the line explains, between 0 and 1; NULL as slope
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(
@@ -28,7 +28,7 @@ target AS (
             WHERE r.capture_id = c.capture_id AND r.phase = 'decode'
         ) THEN true
         ELSE error(
-            'no run of ' || c.name || ' is of phase decode; say which are: etq phase '
+            'no run of ' || c.name || ' is of phase decode; set the phases: etq phase '
             || c.name || ' decode --runs FIRST-LAST'
         )
     END
@@ -65,7 +65,7 @@ timed AS (
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
--- A line needs two positions that have a time.
+-- A line needs two positions with times.
 ranged AS (
     SELECT
         t.*,

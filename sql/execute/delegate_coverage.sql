@@ -1,19 +1,19 @@
--- One op type of a method that a capture ran: how many of its nodes a
--- delegate runs and how many none does, and what those that fell back to
--- kernels cost. The calls of all rows together are all kernels of the executes.
--- Needs a linked record.
+-- One op type of a method that a capture ran: the number of its nodes that a
+-- delegate runs and of those that none runs, and the cost of those that fell back
+-- to kernels. The calls of all rows together are all kernels of the executes. Needs
+-- a linked record.
 -- Columns:
---   op_type: what the nodes call; of kernels that run no node of the graphs, or of an unknown method, their own name
+--   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   delegated: number of nodes that a delegate runs; NULL for what is no node
---   not_delegated: number of nodes that no delegate runs; NULL for what is no node
---   calls: number of kernels run for it
+--   delegated: number of nodes that a delegate runs; NULL if the row has no nodes
+--   not_delegated: number of nodes that no delegate runs; NULL if the row has no nodes
+--   calls: number of kernel calls for it
 --   total: self time of these kernels
 --   share_percent: total in percent of the executes
 --   unit: unit of total
---   worst_source: file and line that most of that time comes from; NULL where none is known
---   worst_module: module that most of that time is spent in; NULL where none is known
---   basis: what the numbers of nodes are known by, as in `delegation`; NULL for what is no node
+--   worst_source: file and line with most of that time; NULL where unknown
+--   worst_module: module with most of that time; NULL where unknown
+--   basis: source of the numbers of nodes, as in `delegation`; NULL if the row has no nodes
 CREATE MACRO delegate_coverage(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -46,7 +46,7 @@ executes AS (
 kernels AS (
     SELECT
         t.method,
-        -- Of a kernel whose op no node of its handles calls, these tell nothing.
+        -- The handles of a kernel whose op none of their nodes calls are not used.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
                 THEN m.first_op_type

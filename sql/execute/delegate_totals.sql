@@ -1,12 +1,12 @@
--- The time of one DELEGATE_CALL of an event block, over the recorded runs, and
--- what of it the delegate's own events explain. Of calls of which they don't fit
--- into the call, as those of asynchronous backends, they explain nothing.
+-- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the
+-- part that the delegate's events explain. Events that don't fit into their calls,
+-- as with asynchronous backends, explain nothing.
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
---   calls: number of calls; one within another of its own instruction is none
+--   calls: number of calls, without those nested in a call of the same instruction
 --   total: time of the calls; NULL where there are none
 --   ops: time of events within them that compute
 --   copies: time of events within them that copy or convert
@@ -16,7 +16,7 @@
 --   share_percent: total in percent of the executes
 --   unit: unit of total to avg
 --   events: number of the delegate's events
---   other_events: how many of these are in none of the parts: on another clock, of no time, detached (see `events`), or within no call
+--   other_events: number of these in none of the parts: on another clock, not a time, detached (see `events`), or within no call
 CREATE MACRO delegate_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)

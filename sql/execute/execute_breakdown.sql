@@ -1,7 +1,7 @@
--- What an event of a delegate does, by its family: copies (and conversions of
--- type), layout (what only moves dimensions), ops.
--- Names are XNNPACK's (`Transpose (ND, X32)`, `Copy (NC, X32)`, `Convert ...`,
--- `Static Reshape (NC)`); other backends use the same words where they have any.
+-- The part of a delegate's event, by its family: copies (and type conversions),
+-- layout (changes of dimensions), ops. Names are XNNPACK's (`Transpose (ND, X32)`,
+-- `Copy (NC, X32)`, `Convert ...`, `Static Reshape (NC)`); other backends use the
+-- same words where they have such events.
 CREATE MACRO _delegate_part(
     family  -- family of a delegate's event
 ) AS (
@@ -14,9 +14,9 @@ CREATE MACRO _delegate_part(
 );
 
 -- One part of the time of Method::execute (or Method::step), over the recorded
--- runs. The parts add up to the total exactly. Events on another clock than
--- the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
--- that has no others is unaccounted as a whole.
+-- runs. The parts add up to the total exactly. Events on another clock than the
+-- host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
+-- without other events is unaccounted as a whole.
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -24,7 +24,7 @@ CREATE MACRO _delegate_part(
 --   chain_index: the chain of the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   instruction_id: the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   calls: number of events in it
---   total: their time together
+--   total: sum of their self times
 --   per_execute: total / number of executes of the method
 --   share_percent: total in percent of the executes
 --   unit: unit of total and per_execute

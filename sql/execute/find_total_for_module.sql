@@ -1,18 +1,18 @@
--- The time that a module takes in an execute of its method, on average: one row. Exact, it is
--- the module's and of those within it, as `module_totals` has it. As substring,
--- it is the Inspector's arithmetic: the averages of all events, calls and what
--- is within them alike, any of whose nodes has the text in a key of its module
--- hierarchy. Needs a linked record.
+-- The mean time of a module in an execute of its method, in one row. With match :=
+-- 'exact', it is that of the module and its submodules, as in `module_totals`. With
+-- 'substring', it is computed like the Inspector's: the sum of the averages of all
+-- events, calls and their children equally, that have a node with the text in a key
+-- of its module hierarchy. Needs a linked record.
 -- Columns:
---   module: what was requested
+--   module: the module requested
 --   total: the time
---   events: number of events of a block that it is made of
+--   events: number of events of a block in it
 --   unit: unit of total
 CREATE MACRO find_total_for_module(
     capture,  -- name, hash prefix, @latest or selector
-    module,  -- a module's path; or a part of a module's key, with match := 'substring'
+    module,  -- a module's path; with match := 'substring', a part of a module's key
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    match := 'exact',  -- exact: the module of that path; substring: as the Inspector does
+    match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
     skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
@@ -115,7 +115,7 @@ SELECT
             (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e), 0
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
-        ELSE error('match is ''exact'' or ''substring'', not ' || match)
+        ELSE error('match must be ''exact'' or ''substring'', not ' || match)
     END AS total,
     CASE match
         WHEN 'exact' THEN coalesce((SELECT e.events FROM exactly AS e), 0)

@@ -1,12 +1,12 @@
--- The executes of a capture's recorded runs, and the work in each: one row per
--- run that has a Method::execute (or Method::step). All times are NULL where those
--- of one of its executes are impossible.
+-- The executes of one recorded run, and the work in them: one row per run with a
+-- Method::execute (or Method::step). All times are NULL if those of one of its
+-- executes are impossible.
 -- Columns:
 --   run_index: the run
---   execute_ticks: all its executes together
---   kernel_ticks: self time of kernels
---   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events
---   operator_ticks: self time of OPERATOR_CALLs without a kernel event
+--   execute_ticks: total time of its executes, in ticks
+--   kernel_ticks: self time of kernels, in ticks
+--   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
+--   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
 CREATE MACRO _executes(
     capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
@@ -64,15 +64,15 @@ SELECT
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- What a run costs beside its work: one row per run with a Method::execute (or
--- Method::step). Tracing itself slows a run down, so that the tax of a traced
--- run includes it; a capture of the same program taken at level method_only,
--- given as baseline, tells how much: the median of its executes (of a phase, of those
--- in that phase) stands for the run without tracing. Where the baseline's runs have
--- methods, those of the run's method count; where they have not, and the traced runs
--- are of several, the tax can't be told. Where the traced work alone takes longer than that,
--- tracing slows the kernels too, and the tax can't be told; nor where the baseline takes
--- more than half as long again as the traced run: it is of another program, or the
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing
+-- slows a run down, so the tax of a traced run includes it. A capture of the same
+-- program at level method_only, given as baseline, shows how much: the median of
+-- its executes (of the same phase, if one is requested) is the time of the run
+-- without tracing. If the baseline's runs have methods, only those of the run's
+-- method count; if they have none, and the traced runs are of several methods, the
+-- tax is unknown. If the traced work alone takes longer than the baseline, tracing
+-- slows the kernels too, and the tax is unknown, as it is if the baseline takes
+-- more than 1.5 times as long as the traced run: it is of another program, or the
 -- device was in another state.
 -- Columns:
 --   run_index: the run
@@ -80,15 +80,15 @@ FROM added AS d;
 --   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
 --   kernels: self time of the kernels in it
 --   delegates: self time of the DELEGATE_CALLs and delegates' events in it
---   operators: self time of the OPERATOR_CALLs in it that have no kernel event
+--   operators: self time of the OPERATOR_CALLs in it without a kernel event
 --   tracing: execute less the baseline's median; NULL without a baseline
---   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
+--   tax: execute, or the baseline's median, less the work; NULL if unknown
 --   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not tell methods apart
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
-    baseline := NULL,  -- a capture of level method_only, named as captures are; NULL: none
+    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
@@ -131,7 +131,7 @@ baseline_executes AS (
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
             'the baseline ' || k.name || ' counts ' || k.time_scale
-            || ', which can''t be taken from ' || a.unit
+            || ', which cannot be converted to ' || a.unit
         )
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
@@ -142,13 +142,13 @@ baseline_executes AS (
     END
     GROUP BY r.scope
 ),
--- The baseline's one median, where it has one, for runs of a capture of one method.
+-- The baseline's median, if it has one, for runs of a capture with one method.
 one_baseline AS (
     SELECT
         CASE
             WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
                 'no execute of the baseline ' || baseline::VARCHAR
-                || ' is of phase ' || phase || '; say which are',
+                || ' is of phase ' || phase || '; set the phases with etq phase',
                 'the baseline ' || baseline::VARCHAR || ' has no execute'
             ))
             WHEN count(*) = 1 AND any_value(m.methods) = 1 THEN any_value(b.execute)
@@ -183,7 +183,7 @@ worked AS (
         ) * a.multiplier / a.divisor AS traced_tax,
         coalesce(
             b.execute,
-            -- Two methods that are known are not the same one.
+            -- Two known methods are different.
             CASE WHEN r.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         r.method <> o.method AS is_of_another,
@@ -219,7 +219,7 @@ SELECT
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
         WHEN w.is_of_another THEN 'the baseline is of another method'
-        WHEN baseline IS NOT NULL THEN 'the baseline does not tell methods apart'
+        WHEN baseline IS NOT NULL THEN 'the baseline does not distinguish methods'
         ELSE 'includes tracing'
     END AS note,
     w.unit

@@ -1,12 +1,12 @@
--- One part of what comes before steady running: loading a method, and what
--- the first execute of a block takes more than the later ones.
+-- One part of the time before steady running: loading a method, and the excess of
+-- the first execute of a block over later ones.
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
---   total: time from start to end; for first run excess, less the median of the block's later executes, NULL where there are none
---   exclusive: total less the components within it; NULL for first run excess
---   share_percent: in percent of the Program::load_method of the run, what of total is within these; NULL where there is none
+--   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
+--   exclusive: total less the components nested in it; NULL for first run excess
+--   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
 --   unit: unit of total and exclusive
 CREATE MACRO load_breakdown(
     capture,  -- name, hash prefix, @latest or selector

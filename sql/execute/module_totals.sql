@@ -1,9 +1,8 @@
--- One module of one of the methods that a capture ran, as its linked record
--- names it.
+-- One module of one of the methods that a capture ran, from its linked record.
 -- Columns:
 --   method: the method
 --   module_path: the module's path, empty for the model itself
---   module_class: its class
+--   module_class: class of the module
 --   depth: level, from 0 for the model itself
 CREATE MACRO _capture_modules(
     capture_key  -- key of a capture
@@ -26,19 +25,19 @@ WHERE a.capture_id = capture_key
 GROUP BY g.method, m.module_path;
 
 -- The time of one module of a method's model within Method::execute (or
--- Method::step), over the recorded runs: its own, and with the modules within it. The self times
--- add up to the total of the executes exactly; rows in parentheses take what
--- belongs to no module. Needs a linked record.
+-- Method::step), over the recorded runs: its self time, and the total with its
+-- submodules. The self times add up to the total of the executes exactly; rows in
+-- parentheses have the time of no module. Needs a linked record.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
 --   module_class: the module's class; NULL for rows in parentheses
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
---   calls: number of events of its own
---   self_time: time of events of its own
---   total: time of its own and of all modules within it
+--   calls: number of its events, without those of submodules
+--   self_time: time of these events
+--   total: self_time with that of all submodules
 --   share_percent: total in percent of the executes
---   mapping: exact; aligned, where the time of a delegate was told apart by order; NULL for what has no events of its own
+--   mapping: exact; aligned, if delegates' events were matched with nodes by order; NULL if it has no events
 --   unit: unit of self_time and total
 --   self_ticks: self_time in ticks, a whole number
 CREATE MACRO module_totals(
@@ -125,8 +124,8 @@ FROM added AS d
 CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 
--- Whether a module is another one or within it. What stands in parentheses is
--- no module, and within itself alone.
+-- Whether a module is another one or a submodule of it. A name in parentheses is
+-- not a module, and only equal to itself.
 CREATE MACRO _is_within(
     inner_path,  -- a module's path
     outer_path  -- a module's path

@@ -1,20 +1,19 @@
--- One node of the edge graphs of the methods that a capture ran, with the own
--- time of the kernels that run it and of the delegates' events that are its
--- alone. The time of framework, of what belongs to no node, and of delegates'
--- calls for many nodes together is left out: see `module_totals`.
--- Needs a linked record.
+-- One node of the edge graphs of the methods that a capture ran, with the self time
+-- of the kernels that run it and of the delegates' events that run only it.
+-- Framework time, time of no node, and time of delegate calls with many nodes are
+-- excluded: see `module_totals`. Needs a linked record.
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
 --   method: the graph's method
 --   node_index: the node
 --   name: its name
---   op_type: what it calls
+--   op_type: op type of the node
 --   module_path: path of its module; NULL where none was kept
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
---   backend: the delegate that runs it; NULL for what no delegate runs
---   calls: number of events of its own
+--   backend: the delegate that runs it; NULL if none does
+--   calls: number of its events
 --   self_time: sum of their self times
 --   share_percent: self_time in percent of the executes
 --   unit: unit of self_time

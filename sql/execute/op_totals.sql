@@ -1,19 +1,19 @@
--- The time of one op within Method::execute (or Method::step), over the
--- recorded runs. What is in ticks of the host's clock adds up to the total of
--- the executes exactly: each event counts without the events within it, and
--- rows in parentheses take what belongs to no op: (framework), the cost of
--- OPERATOR_CALLs beside their kernels; (unattributed), what no event covers.
+-- The time of one op within Method::execute (or Method::step), over the recorded
+-- runs. Times in ticks of the host's clock add up to the total of the executes
+-- exactly: each event counts with its self time, and rows in parentheses have the
+-- time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time
+-- that no event covers.
 -- Columns:
 --   op: family or label of the events
---   kind: kernel, delegate, delegate_call (its self time beside its events), operator_call (without a kernel), control, user, framework
+--   kind: kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   instruction_id: the instruction, with by := 'instance'; NULL otherwise
+--   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
 --   total: sum of their self times
 --   avg: total / calls
---   min: the smallest self time
---   max: the largest self time
---   share_percent: total in percent of the executes; NULL for what is on another clock, no time, or detached (see `events`)
+--   min: smallest self time
+--   max: largest self time
+--   share_percent: total in percent of the executes; NULL for values on another clock, values that are not times, and detached events (see `events`)
 --   unit: unit of total to max: the requested one; values that are not times keep theirs
 --   total_ticks: total in ticks, a whole number
 CREATE MACRO op_totals(
@@ -50,8 +50,8 @@ owned AS (
             WHEN "by" = 'shape' THEN
                 coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), s.family)
             ELSE error(
-                'by is ''family'', ''label'', ''instance'', ''op_type'' or ''shape'', '
-                || 'not ' || coalesce("by", 'NULL')
+                'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
+                || '''shape'', not ' || coalesce("by", 'NULL')
             )
         END AS op,
         CASE

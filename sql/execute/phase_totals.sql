@@ -1,14 +1,14 @@
--- The runs of a capture that are of one phase, and their executes.
+-- The runs of a capture of one phase, and their executes.
 -- Columns:
---   phase: load, prefill, decode, other; NULL for runs of which nobody said
+--   phase: load, prefill, decode, other; NULL for runs without a phase
 --   runs: number of runs
 --   first_run: run_index of the first
 --   last_run: run_index of the last
 --   executes: number of those that have a Method::execute or Method::step
---   total: time of these together; NULL where there are none, or impossible times
+--   total: total time of these; NULL if there are none, or times are impossible
 --   avg: total / executes
---   min: the shortest
---   max: the longest
+--   min: shortest time
+--   max: longest time
 --   unit: unit of total to max
 CREATE MACRO phase_totals(
     capture,  -- name, hash prefix, @latest or selector

@@ -1,9 +1,9 @@
--- One run that executed, with what tells whether it is like the others.
+-- One run that executed, classified as warm-up, typical or outlier.
 -- Columns:
 --   run_index: the run
 --   block_index: its event block
 --   execute: time of its executes; NULL where it is impossible
---   tax: what is left of it beside the work; NULL where that can't be told
+--   tax: execute less the work; NULL if unknown
 --   tax_percent: tax in percent of execute
 --   is_first: whether it is the first run of its method, and enough other runs of its block follow
 --   is_typical: whether it is typical of its block
@@ -22,7 +22,7 @@ CREATE MACRO _classified_runs(
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs,  -- typical or all, see `typical_runs`
-    later_runs := 3  -- number of later runs from which on a first one counts as a warm-up
+    later_runs := 3  -- number of later runs from which a first run counts as a warm-up
 ) AS TABLE
 WITH
 taxed AS (
@@ -82,16 +82,15 @@ FROM taxed AS t
 LEFT JOIN blocks AS b
     ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
--- One run that executed: how long it took, and whether it is like the others of
--- its event block.
+-- One run that executed: its time, and whether it is typical of its event block.
 -- Columns:
 --   run_index: the run
---   name: its name
+--   name: name of the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: its event block
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
---   is_warm_up: whether it is the first run of its method, and at least 3 runs that log the same events follow
---   is_typical: whether it took about as long as most runs of its block, see `typical_runs`
+--   is_warm_up: whether it is the first run of its method, and at least 3 runs of the same event block follow
+--   is_typical: whether its time is similar to that of most runs of its block, see `typical_runs`
 --   is_outlier: whether it is neither typical nor a warm-up
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median

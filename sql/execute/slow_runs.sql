@@ -1,23 +1,21 @@
--- What the runs that are slower than typical ones do differently: one op of a
--- method, its self time in a typical run and in a slower one, on average. Where the
--- ratios are all alike, the device was slower; where one op has most of the
--- excess, it is that op. Rows in parentheses take what belongs to no op, as in
--- `op_totals`, so that the excess of all rows is that of the executes. No row: no
--- run is slower.
+-- One op of a method with its mean self time in a typical run and in a slow one. If
+-- all ratios are similar, the device was slower; if one op has most of the excess,
+-- it is that op. Rows in parentheses have the time of no op, as in `op_totals`, so
+-- that the excess of all rows is that of the executes. No rows: no run is slow.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
---   phase: phase of the runs; NULL where none was said
+--   phase: phase of the runs; NULL if they have none
 --   op: label of the events
 --   kind: as in `op_totals`
 --   instruction_id: the instruction; NULL where none is named
---   typical: its self time in a typical run, on average
---   slow: its self time in a slower run, on average
+--   typical: mean self time in a typical run
+--   slow: mean self time in a slow run
 --   excess: slow less typical
---   excess_percent: excess in percent of that of the executes of the block and phase; negative for what takes less in slower runs
---   ratio: slow as a multiple of typical; NULL where typical is 0
+--   excess_percent: excess in percent of that of the executes of the block and phase; negative for ops that are faster in slow runs
+--   ratio: slow as a multiple of typical; NULL if typical is 0
 --   typical_runs: number of typical runs
---   slow_runs: number of slower runs
+--   slow_runs: number of slow runs
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(
     capture,  -- name, hash prefix, @latest or selector
@@ -35,7 +33,7 @@ WITH
 target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
--- By event block and phase, as other runs take other events, or other inputs.
+-- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT
         x.scope,

@@ -1,12 +1,12 @@
 -- The time of one line of the user's model within Method::execute (or
 -- Method::step), over the recorded runs. The times add up to the total of the
--- executes exactly; rows without a file take what belongs to no line. Needs a
--- linked record.
+-- executes exactly; rows without a file have the time of no line. Needs a linked
+-- record.
 -- Columns:
---   source: file and line; (several lines), as of a delegate's call; (framework), (delegate layout) or (unattributed)
+--   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   source_file: the file; NULL for what belongs to no line
---   source_line: the line; NULL for what belongs to no line
+--   source_file: the file; NULL if it belongs to no line
+--   source_line: the line; NULL if it belongs to no line
 --   calls: number of events
 --   total: sum of their self times
 --   share_percent: total in percent of the executes

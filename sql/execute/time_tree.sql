@@ -1,27 +1,26 @@
--- Where time goes, as a tree: what is within what, for a flame chart or an
--- icicle. Each node's total is its self time and the totals of the nodes directly
--- within it, exactly, in whole ticks, and the first node's is the total.
--- Of an ETDump that is the time of its executes: by module, the model's modules
--- within each other, and in them their ops, by the linked record, within their
--- methods where several ran; by event, the methods (or runs), in them their kernels and delegates' calls, and in these what
--- delegates did. Rows in parentheses take what belongs to no op: the cost of
--- OPERATOR_CALLs beside their kernels, (framework), what no event covers,
--- (unattributed), and what an unmapped delegate spends on layout.
--- Of a trace it is the time of its events on the host, all threads together: by
--- event, those of one name within those of one name.
--- What is on another clock, or no time, is left out: see `op_totals`.
+-- One node of a tree of times, for a flame chart or an icicle. Each node's total is
+-- its self time plus the totals of its children, exactly, in whole ticks; the first
+-- node is the total. For an ETDump this is the time of its executes: by module,
+-- with nested modules and their ops, from the linked record, and within methods if
+-- several ran; by event, the methods (or runs), in these kernels and delegate
+-- calls, and in these the delegates' events. Rows in parentheses have the time of
+-- no op: the overhead of OPERATOR_CALLs, (framework), time that no event covers,
+-- (unattributed), and the layout work of an unmapped delegate. For a trace it is
+-- the time of its events on the host, all threads together: by event, those of one
+-- name within those of one name. Values on another clock, or that are not times,
+-- are excluded: see `op_totals`.
 -- Engines: duckdb (a recursive query numbers nodes by a window at each step, which Spark refuses)
 -- Columns:
---   node_index: the node, from 0, which is the total; each is followed by what is within it, the largest first, and what is in parentheses last
---   parent_index: the node that it is directly within; NULL for the total
---   depth: number of nodes that it is within
---   path: names of the nodes that it is within, without the total, and its own
---   name: module (its path within the one around it), method, run, op or event; (model): the model itself
---   kind: total; module; method, or run where its method isn't known; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
---   module_path: of modules, and of ops in them; NULL for all else
---   calls: number of events that stand there, and not further within it
---   self_time: time of these events without what is within it
---   total: own, with all that is within it
+--   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
+--   parent_index: the node's parent; NULL for the total
+--   depth: number of nodes that contain it
+--   path: names of the nodes that contain it, without the total, and its name
+--   name: module (its path relative to its parent), method, run, op or event; (model): the model itself
+--   kind: total; module; method, or run if its method is unknown; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
+--   module_path: path of a module, or of the module of an op; NULL for others
+--   calls: number of events at the node, without those of its descendants
+--   self_time: time of these events without their children
+--   total: self_time with the total of all children
 --   share_percent: total in percent of the first node's
 --   unit: unit of self_time and total
 --   self_ticks: self_time in ticks, a whole number
@@ -49,7 +48,7 @@ target AS MATERIALIZED (
         CASE
             WHEN "by" = 'module' THEN _linked_capture_id(capture)
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
-            ELSE error('by is ''module'' or ''event'', not ' || "by")
+            ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
         CASE
             WHEN "by" IS NOT NULL THEN "by"
@@ -86,7 +85,7 @@ nodes AS (
         ) AS position
     FROM within AS w
 ),
--- From the total inwards, each with the way to it.
+-- From the total to the leaves, each with its path.
 ordered AS (
     SELECT
         0 AS level,

@@ -1,18 +1,18 @@
--- One bar of the histogram of one event of an event block, over the block's runs:
--- how many of its durations lie there. Bars of one width go from the smallest
--- duration to the largest one within the upper fence (the third quartile and
--- three times the distance between the quartiles); what lies beyond is one more
--- bar. Bars without a duration have no row.
+-- One bar of the histogram of the durations of one event of an event block, over
+-- the block's runs. Bars of equal width cover the smallest duration to the largest
+-- one within the upper fence (the third quartile plus three times the interquartile
+-- range); durations beyond it are in one more bar. Bars without durations have no
+-- row.
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   bin: number of the bar, from 0
---   low: the bar begins at that duration
---   high: it ends before that one; the last ones, with it
+--   low: lower bound of the bar
+--   high: upper bound of the bar, exclusive; for the last ones inclusive
 --   runs: number of durations
---   is_beyond: whether it holds what lies beyond the fence
+--   is_beyond: whether it is the bar of durations beyond the fence
 --   unit: unit of low and high: the requested one; values that are not times keep theirs
 CREATE MACRO event_histogram(
     capture,  -- name, hash prefix, @latest or selector
@@ -66,22 +66,22 @@ fenced AS (
         d.*,
         f.smallest,
         d.ticks > f.fence AS is_beyond,
-        (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER alike - f.smallest)
+        (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
             ELSE error(
-                'bins is a number from 1 to 1000, not '
+                'bins must be a number from 1 to 1000, not '
                 || coalesce(bins::VARCHAR, 'NULL')
             )
         END AS width,
-        min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER alike AS first_beyond,
-        max(d.ticks) OVER alike AS largest
+        min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER in_event AS first_beyond,
+        max(d.ticks) OVER in_event AS largest
     FROM durations AS d
     JOIN fences AS f
         ON f.block_index = d.block_index
         AND f.slot = d.slot
         AND f.occurrence = d.occurrence
-    WINDOW alike AS (PARTITION BY d.block_index, d.slot, d.occurrence)
+    WINDOW in_event AS (PARTITION BY d.block_index, d.slot, d.occurrence)
 ),
 binned AS (
     SELECT

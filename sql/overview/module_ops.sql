@@ -1,11 +1,11 @@
 -- The self time of one op in one module within Method::execute (or Method::step),
--- over the recorded runs: the leaves of a picture of where the time went. They add
--- up to the total of the executes exactly; modules in parentheses take what
--- belongs to none. Needs a linked record; without one, `op_totals` tells ops alone.
+-- over the recorded runs: a leaf of a chart of where time is spent. The rows add up
+-- to the total of the executes exactly; modules in parentheses have the time of no
+-- module. Needs a linked record; without one, `op_totals` has the ops alone.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
---   op: family of the events; for modules in parentheses as there
+--   op: family of the events; for modules in parentheses the name of the module
 --   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
 --   calls: number of events
 --   self_time: sum of their self times

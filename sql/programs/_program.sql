@@ -1,6 +1,7 @@
--- The programs that an argument means: the one of that name, else by prefix
--- of their hash. Tables are named with an underscore in this file: an argument
--- may be a column of the caller's, and must not be taken for one of these.
+-- The programs that an argument matches: the one with that name, else those with
+-- that prefix of their hash. Table aliases begin with an underscore in this file:
+-- an argument may be a column of the caller's, and must not be captured by one of
+-- these.
 -- Columns:
 --   program_id: the program
 --   name: its name
@@ -17,8 +18,8 @@ WHERE CASE
         AND starts_with(_each.sha256, lower(program::VARCHAR))
 END;
 
--- The key of the one program that an argument means. It is an error, which
--- names the nearest ones, if there is none, or more than one.
+-- Key of the one program that an argument matches. If none or several match, it is
+-- an error that lists the nearest ones.
 CREATE MACRO _program_id(
     program  -- name or hash prefix of a program
 ) AS (
@@ -27,7 +28,7 @@ CREATE MACRO _program_id(
         WHEN 0 THEN error(
             'no program matches ' || program::VARCHAR || coalesce(
                 '; the nearest are ' || _nearest_programs(program),
-                '; the warehouse has none'
+                '; the warehouse has no programs'
             )
         )
         ELSE error(
@@ -46,8 +47,8 @@ CREATE MACRO _program_id(
     ) AS _found
 );
 
--- The names of the three programs that are spelled most like an argument, in
--- one text; NULL where there are none.
+-- The three program names most similar to an argument, as text; NULL if there are
+-- none.
 CREATE MACRO _nearest_programs(
     program  -- name or hash prefix of a program
 ) AS (
@@ -64,12 +65,12 @@ CREATE MACRO _nearest_programs(
     ) AS _near
 );
 
--- The methods that are requested: one, or all. It is an error, which names
--- those that there are, if there is none of that name.
+-- The methods of a program with the requested name, or all. It is an error, which
+-- lists the methods, if there is none of that name.
 -- Columns:
 --   program_id: the program
 --   method: name of the method
---   last_step: its last instruction's position among all; 0 where it has none
+--   last_step: position of its last instruction among all; 0 if it has none
 CREATE MACRO _selected_methods(
     program,  -- name or hash prefix of a program
     method  -- a method's name; NULL: all
@@ -93,7 +94,7 @@ WHERE CASE
             AND _named.method = method::VARCHAR
     ) THEN _each.method = method::VARCHAR
     ELSE error(
-        'no method ' || method::VARCHAR || '; there are ' || (
+        'unknown method ' || method::VARCHAR || '; there are ' || (
             SELECT string_agg(_other.method, ', ' ORDER BY _other.method_index)
             FROM methods AS _other
             WHERE _other.program_id = _found.program_id

@@ -1,25 +1,25 @@
--- The life of each planned tensor, which memory planning goes by. Instructions
--- count from 0 through the chains of a method; with one chain, that is their
+-- The lifetime of one planned tensor, as memory planning sees it. Instructions are
+-- numbered from 0 through the chains of a method; with one chain, this is their
 -- instruction_id. A tensor lives from the first instruction that uses it to the
--- last one; inputs from the start, outputs to the end, and those with a name or
--- first values, which outlive a run, throughout. What is moved into another
--- value lives as long as that is used. What is there before a loop and is used
--- in it lives to the loop's end.
+-- last one; inputs live from the start, outputs to the end, and tensors with a name
+-- or initial values, which outlive a run, throughout. A value that is moved into
+-- another lives as long as that is used. A value that exists before a loop and is
+-- used in it lives to the loop's end.
 -- Columns:
 --   method: the method
 --   value_index: the tensor
---   memory_id: the buffer that it lies in
---   memory_offset: its first byte in that buffer
---   size_bytes: its size; NULL where that is unknown
---   first_instruction: first instruction that it lives at; NULL where it is never used
---   last_instruction: last instruction that it lives at; NULL where it is never used
+--   memory_id: buffer that contains it
+--   memory_offset: offset of its first byte in that buffer
+--   size_bytes: its size in bytes; NULL where unknown
+--   first_instruction: first instruction at which it lives; NULL if it is never used
+--   last_instruction: last instruction at which it lives; NULL if it is never used
 --   is_input: whether it is an input of the method
 --   is_output: whether it is an output of the method
 --   is_live_at_peak: whether it lives at peak_instruction
---   peak_bytes: the most that live tensors of the method take together, in all buffers; memory that several share counts once
---   peak_instruction: the first instruction at which they do
---   peak_op: its operator, or the backend of its delegate, or its kind; NULL where the method has no instructions
---   planned_bytes: size of the method's buffers together: the peak, and what the layout leaves unused
+--   peak_bytes: largest sum of the sizes of the method's live tensors, in all buffers; memory shared by several counts once
+--   peak_instruction: first instruction at which that peak is reached
+--   peak_op: operator of that instruction, or the backend of its delegate, or its kind; NULL if the method has no instructions
+--   planned_bytes: total size of the method's buffers: the peak and memory that the layout leaves unused
 CREATE MACRO planned_memory(
     program,  -- name or hash prefix of a program
     method := NULL  -- name of a method; NULL: all
@@ -118,8 +118,8 @@ lives AS (
         ON s.method = v.method AND s.value_index = v.value_index
     WHERE v.memory_id IS NOT NULL
 ),
--- Memory is most in use where a life begins. What lives then, in the order of
--- memory, with the end of what lies before it in the same buffer.
+-- The peak is at the beginning of a lifetime. The tensors that live then, in the
+-- order of memory, each with the end of the previous one in the same buffer.
 placed AS (
     SELECT
         b.method, b.step, l.memory_offset,

@@ -1,11 +1,11 @@
--- What a program's file is made of: one row per part, which add up to the
--- file's size. Data that several tensors or delegates share counts once.
+-- One part of a program's file. The parts add up to the file's size. Data that
+-- several tensors or delegates share counts once.
 -- Columns:
---   part: program (all else in the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and behind the last)
+--   part: program (the rest of the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and after the last)
 --   item: the delegate's backend; the keys of named data; NULL for other parts
---   methods: the methods that use a delegate's blob; NULL for other parts
---   number: how many: constants with data, 1 of other parts
---   bytes: size of the part
+--   methods: methods that use the delegate's blob; NULL for other parts
+--   number: number of constants with data; 1 for other parts
+--   bytes: size of the part in bytes
 --   share_percent: bytes in percent of the file
 CREATE MACRO program_size(
     program  -- name or hash prefix of a program

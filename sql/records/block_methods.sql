@@ -1,14 +1,14 @@
--- How well a method fits an event block: of the block's distinct kernels and
--- delegate calls, those whose instruction the method has, with a node of the
--- kernel's op, or with a delegate. The methods are the linked record's; where
--- no complete record is linked, the linked program's, whose kernels have the
--- very names of the events.
+-- How well one method fits an event block: the number of the block's distinct
+-- kernels and delegate calls whose instruction the method has with a node of the
+-- kernel's op, or with a delegate. The methods are the linked record's; without a
+-- complete record, those of the linked program, whose kernels have the same names
+-- as the events.
 -- Columns:
 --   block_index: the event block
 --   method: the method
 --   events: number of the block's distinct kernels and delegate calls
---   fitting: how many of them fit the method
---   instructions: number of the method's instructions, as far as the record or program has them
+--   fitting: number of them that fit the method
+--   instructions: number of the method's instructions in the record or program
 CREATE MACRO _method_scores(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -97,11 +97,11 @@ FROM fitting AS f
 JOIN counted AS c ON c.block_index = f.block_index
 GROUP BY f.block_index, f.method;
 
--- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators
--- fit, and of those that fit alike the shortest. Two methods of the same
--- operators can't be told apart, and blocks without any have no method. Rows of
--- the table `linked_methods`, found when a capture is linked.
+-- The method that the runs of an event block ran, inferred from the linked record
+-- or program: the one that most of the block's operators fit; of those that fit
+-- equally well, the shortest. Methods with the same operators are ambiguous, and
+-- blocks without operators have no method. A row of the table `linked_methods`,
+-- computed when a capture is linked.
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
@@ -131,10 +131,10 @@ FROM ranked AS r
 WHERE r.place = 1
 GROUP BY r.block_index;
 
--- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators
--- fit, and of those that fit alike the shortest. Two methods of the same operators can't be told
--- apart, and blocks without any have no method.
+-- The method that the runs of an event block ran, inferred from the linked record
+-- or program: the one that most of the block's operators fit; of those that fit
+-- equally well, the shortest. Methods with the same operators are ambiguous, and
+-- blocks without operators have no method.
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
@@ -148,13 +148,13 @@ FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN linked_methods AS m ON m.capture_id = a.capture_id
 ORDER BY m.block_index;
 
--- What is to be told of a capture and the record or program it is linked to.
+-- One finding about a capture and the record or program it is linked to.
 -- Columns:
 --   rule: foreign record, foreign program, or method unknown
 --   detail: what was found
 CREATE MACRO _link_findings(
     capture_key,  -- key of a capture
-    fitting  -- share of the operators below which a record is another program's
+    fitting  -- share of the operators below which a record is of another program
 ) AS TABLE
 WITH
 target AS (
@@ -190,14 +190,14 @@ SELECT
         AS rule,
     CASE
         WHEN t.score < fitting THEN
-            'the ' || t.what || ' ' || t.linked || ' is another one: it fits '
+            'the ' || t.what || ' ' || t.linked || ' is of another program: it fits '
             || round(100 * t.score)::INTEGER || ' % of the operators of block '
-            || t.block_index || ', so that its methods, ops and modules mean '
-            || 'nothing here'
+            || t.block_index || ', so its methods, ops and modules do not apply '
+            || 'here'
         ELSE
             'the methods ' || t.candidates || ' of ' || t.linked
             || ' fit the operators of block ' || t.block_index
-            || ' alike: its events are of no method'
+            || ' equally well: the method of its events is unknown'
     END AS detail
 FROM scored_blocks AS t
 WHERE t.score < fitting OR t.method IS NULL;

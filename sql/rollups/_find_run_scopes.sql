@@ -1,12 +1,12 @@
--- What the ops of each run are told apart by: its method; where that is not
--- known, its name, numbered where runs of one name ran several programs. Two
--- event blocks are of different programs where they call different kernels at the
--- same instruction, which always calls the same in one program; and where neither
--- jumps and they call different kernels at all, as a program without jumps calls
--- all of its instructions in each Method::execute. A block that jumps is of the
--- program of the first block that it does not differ from. Runs that stopped early
--- are no program: those that called the first kernels of another block and no more,
--- a tenth as many as its runs at most.
+-- The scope of one run: its method or, if unknown, its name, numbered if runs of
+-- one name ran several programs. Two event blocks are of different programs if they
+-- call different kernels at the same instruction, which always calls the same in
+-- one program; and if neither jumps and they call different kernels at all, as a
+-- program without jumps calls all of its instructions in each Method::execute. A
+-- block that jumps is of the program of the first block that it does not differ
+-- from. Runs that stopped early are not a separate program: those that called the
+-- first kernels of another block and no more, and are at most a tenth as many as
+-- its runs.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
@@ -55,7 +55,7 @@ different AS (
     GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
     HAVING min(c.ops) <> max(c.ops)
 ),
--- Of a block that does not jump, all instructions.
+-- All instructions of a block that does not jump.
 straight AS (
     SELECT
         c.capture_id,
@@ -75,7 +75,7 @@ straight AS (
         ON j.capture_id = c.capture_id AND j.block_index = c.block_index
     GROUP BY c.capture_id, c.block_index
 ),
--- Of blocks that stopped early, the instructions of the one that they are of.
+-- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
     SELECT s.capture_id, s.block_index, max(w.program) AS program
     FROM straight AS s
@@ -106,7 +106,7 @@ conflicts AS (
         AND o.instruction_id = c.instruction_id
         AND o.ops <> c.ops
 ),
--- Of a block that jumps, the first block of its name that calls nothing else at
+-- For a block that jumps, the first block of its name that calls nothing else at
 -- any instruction: branches of one program log different instructions.
 jumping AS (
     SELECT b.capture_id, b.block_index, min(o.block_index) AS first_block
@@ -141,7 +141,7 @@ block_programs AS (
     LEFT JOIN straight AS l
         ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),
--- A block that tells nothing of its program is of the first one of its name.
+-- A block without evidence of its program is of the first one of its name.
 known AS (
     SELECT
         t.capture_id,
@@ -172,13 +172,13 @@ numbered AS (
         p.capture_id,
         p.block_index,
         p.run_name || CASE
-            WHEN min(p.first_block) OVER alike = max(p.first_block) OVER alike THEN ''
+            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
             ELSE ' #' || dense_rank() OVER (
                 PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block
             )
         END AS scope
     FROM programs AS p
-    WINDOW alike AS (PARTITION BY p.capture_id, p.run_name)
+    WINDOW of_name AS (PARTITION BY p.capture_id, p.run_name)
 )
 SELECT
     r.capture_id,

@@ -1,4 +1,4 @@
--- Names of events that torch's tables leave out: helpers of the profiler's own.
+-- Whether an event is one that torch's tables exclude: a helper of the profiler.
 CREATE MACRO _is_profiler_helper(
     label,  -- the event's label
     category  -- its category
@@ -10,21 +10,21 @@ CREATE MACRO _is_profiler_helper(
     )
 );
 
--- The events of the recorded runs as torch counts calls: one that only calls
--- another of its own name is one call with that, and helpers of the profiler's
--- own are none. Self time and own memory of what is no call go to the call that
--- it stands in.
+-- One event of the recorded runs with the call that it counts for, as in torch: an
+-- event that only calls another of its own name is one call with that, and the
+-- profiler's helpers are not calls. Self time and self memory of events that are
+-- not calls belong to the call that contains them.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
 --   parent_run_index: run of the event that contains it
---   parent_index: that event; NULL where none does
+--   parent_index: that event; NULL if none contains it
 --   duration_ticks: duration in ticks
---   self_ticks: the same without what is within it
+--   self_ticks: duration in ticks without that of children
 --   is_call: whether it counts as a call
---   call_run_index: run of the call that it belongs to: itself, for a call
---   call_index: that call; NULL where it stands in none
---   call_signature: that call, in `signatures`
+--   call_run_index: run of the call that it belongs to: its own, for a call
+--   call_index: that call; NULL if no call contains it
+--   call_signature: signature of that call, in `signatures`
 CREATE MACRO _calls(
     capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
@@ -64,7 +64,7 @@ timed AS MATERIALIZED (
     ) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
 ),
--- What is no call, and the event above it.
+-- Events that are not calls, each with its parent.
 others AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index
     FROM timed AS t
@@ -72,7 +72,7 @@ others AS MATERIALIZED (
         ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
     WHERE t.is_own OR p.family = t.family
 ),
--- The same, with each event above it up to a call.
+-- The same, with all ancestors up to a call.
 climbing AS (
     FROM others AS o
     UNION ALL
@@ -114,26 +114,25 @@ FROM timed AS t
 LEFT JOIN placed AS p
     ON p.run_index = t.run_index AND p.event_index = t.event_index;
 
--- Bytes of an allocation or release on the CPU; 0 on devices.
+-- Bytes of an allocation or release on the CPU; 0 for devices.
 CREATE MACRO _cpu_bytes(
-    device_type,  -- what kind of device: as c10's DeviceType
+    device_type,  -- type of the device: as in c10's DeviceType
     bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (0, 2, 5) THEN bytes ELSE 0 END
 );
 
--- Bytes of an allocation or release on CUDA, HIP, XPU or PrivateUse1, which are
--- the devices that torch counts; 0 on others.
+-- Bytes of an allocation or release on CUDA, HIP, XPU or PrivateUse1, the devices
+-- that torch counts; 0 for others.
 CREATE MACRO _device_bytes(
-    device_type,  -- what kind of device: as c10's DeviceType
+    device_type,  -- type of the device: as in c10's DeviceType
     bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (1, 6, 12, 20) THEN bytes ELSE 0 END
 );
 
--- What was allocated and released within each event, by any thread, as torch
--- counts it: what happened from its start to its end. Of a trace that records
--- memory; empty for all others.
+-- The memory that was allocated and released within one event, by any thread, as
+-- torch counts it: from its start to its end. Only for a trace that records memory.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -165,7 +164,7 @@ target AS (
         e.event_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    -- Of what is known to record no memory nothing else is planned.
+    -- If a trace is known to record no memory, nothing else is planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m
@@ -182,12 +181,12 @@ FROM target AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 
--- Allocations and releases within no event of the CPU of any thread, which torch
--- shows as events of their own.
+-- One allocation or release during no CPU event of any thread, which torch shows as
+-- a separate event.
 -- Columns:
 --   capture_id: the capture
 --   event_index: position in the file's list of events
---   cpu_bytes: bytes allocated, below 0 where released, on the CPU
+--   cpu_bytes: bytes allocated on the CPU, below 0 for a release
 --   device_bytes: the same on devices
 CREATE MACRO _memory_outside(
     capture_key  -- key of a capture
@@ -195,7 +194,7 @@ CREATE MACRO _memory_outside(
 WITH
 spans AS (
     SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
-    -- Of what is known to record no memory nothing else is planned.
+    -- If a trace is known to record no memory, nothing else is planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m

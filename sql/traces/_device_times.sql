@@ -1,11 +1,12 @@
--- The device time of each event of a trace, as `_device_owners` attributes it: an
--- op's or annotation's own, and what was launched within any event of the CPU.
+-- The device time of one event of a trace, as `_device_owners` attributes it: that
+-- of what an op or annotation launched itself, and of all that was launched within
+-- any CPU event.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   self_ticks: ticks of what it launched itself
---   total_ticks: total time: self time with that of children
---   unowned_ticks: of a device's event, its own ticks where neither op nor annotation launched it
+--   self_ticks: device time of what it launched itself, in ticks
+--   total_ticks: device time with that of its children, in ticks
+--   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
 CREATE MACRO _device_times(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -19,7 +20,7 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- At the call that launched it, or at the op where the trace has no call.
+-- At the call that launched it, or at the op if the trace has no call.
 launched AS (
     SELECT
         coalesce(o.call_index, o.owner_index) AS event_index,
@@ -27,7 +28,7 @@ launched AS (
     FROM owners AS o
     GROUP BY coalesce(o.call_index, o.owner_index)
 ),
--- Nothing is read where no device worked.
+-- Nothing is read if the trace has no device events.
 traced AS (
     SELECT
         e.run_index,
@@ -50,8 +51,8 @@ traced AS (
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
 ),
--- With what the events before it in its thread launched: those that it stands in
--- come before it, what is within it behind it.
+-- With the launches of previous events in its thread: events that contain it
+-- precede it, its children follow it.
 ordered AS (
     SELECT
         t.*,
@@ -84,12 +85,12 @@ SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
 FROM owners AS d
 WHERE d.owner_index IS NULL;
 
--- The innermost nn.Module that each event of a trace stands in, itself for a
--- module's own call; only where the trace has Python functions.
+-- The innermost nn.Module that contains one event of a trace, for a module's call
+-- itself; only if the trace has Python functions.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   module: the module as the trace names it, without `nn.Module: `
+--   module: the module as named in the trace, without `nn.Module: `
 CREATE MACRO _trace_event_modules(
     capture_key  -- key of a capture
 ) AS TABLE

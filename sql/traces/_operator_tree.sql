@@ -1,5 +1,5 @@
--- Whether a node is an op: no DataLoader, no optimizer's step, no wrapper of data
--- parallelism.
+-- Whether a node is an op: not a DataLoader, an optimizer's step or a wrapper of
+-- data parallelism.
 CREATE MACRO _is_operator(
     kind,  -- as in `_operator_tree`
     label,  -- its label
@@ -11,8 +11,8 @@ CREATE MACRO _is_operator(
     AND label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
 );
 
--- The ops, modules and steps of a trace as trees, one of each thread, without
--- the Python functions, annotations and runtime's calls between them.
+-- One op, module or step of a trace, in a tree per thread, without the Python
+-- functions, annotations and runtime calls between them.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -23,9 +23,9 @@ CREATE MACRO _is_operator(
 --   external_id: id that it shares with what it launched; NULL where it has none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
---   parent_index: what it stands in; NULL where in none
---   call_index: what it is one call with: ops that only call another of their name are; itself, else
---   is_innermost: whether it is the innermost of that call
+--   parent_index: its parent; NULL if it has none
+--   call_index: the node that it is one call with: ops that only call another of their name are; else itself
+--   is_innermost: whether it is the innermost node of that call
 CREATE MACRO _operator_tree(
     capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`

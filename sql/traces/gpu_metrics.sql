@@ -1,13 +1,13 @@
--- What happened on each device over the time of a trace, as torch-tb-profiler
--- adds it to the trace: its utilization in up to 100 buckets of 1, 10, 100, ...
--- microseconds, and between each two moments at which a kernel starts or ends
--- the estimated share of the multiprocessors that have a block.
+-- One value of a metric of a device during a trace, as torch-tb-profiler adds it to
+-- the trace: utilization in up to 100 buckets of 1, 10, 100, ... microseconds, and
+-- between any two starts or ends of kernels the estimated share of the
+-- multiprocessors that have a block.
 -- Columns:
 --   device: number of the device
 --   metric: utilization or sm_efficiency
---   start: start of the bucket or stretch, from the start of the recording
---   duration: its length; the last bucket may be longer than the others
---   value_percent: the metric within it
+--   start: start of the interval, relative to the start of the recording
+--   duration: length of the interval; the last bucket may be longer than the others
+--   value_percent: the metric in the interval, in percent
 --   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(
     capture,  -- name, hash prefix, @latest or selector
@@ -17,7 +17,7 @@ WITH
 target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
--- The recording: what the profiler marks as its own, or else all events.
+-- The recording: as marked by the profiler, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
     FROM target AS a

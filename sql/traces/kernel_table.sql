@@ -1,22 +1,21 @@
--- The kernels of a trace by name, as the kernel view of torch-tb-profiler tells
--- them. Means of blocks and occupancy are by the kernels' durations; a kernel
--- that doesn't tell them counts as 0. Whether a kernel uses tensor cores is
--- judged by its name.
--- Where it answers otherwise than the plug-in: whether tensor cores could do the
--- ops that launch a kernel is told in the same row, for any of its calls, and of
--- newer traces, too (categories := 'older' has no op for theirs, as the plug-in);
--- names of newer kernels with tensor cores are known (categories := 'older': not).
+-- One kernel of a trace by name, as in the kernel view of torch-tb-profiler. Means
+-- of blocks and occupancy are weighted by the kernels' durations; kernels without
+-- them count as 0. Whether a kernel uses tensor cores is determined by its name.
+-- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
+-- over all its calls, and also for newer traces (categories := 'older' has no op
+-- for these, as the plug-in); newer kernels with tensor cores are recognized
+-- (categories := 'older': not).
 -- Columns:
---   kernel: its name
+--   kernel: name of the kernel
 --   tensor_cores_used: whether it uses tensor cores
---   tensor_cores_eligible: whether tensor cores could do an op that launched it
---   calls: number of times that it ran
---   total: time of all of them
+--   tensor_cores_eligible: whether tensor cores could run an op that launched it
+--   calls: number of calls
+--   total: sum of the times
 --   mean: mean time
 --   max: longest time
 --   min: shortest time
---   blocks_per_sm: mean blocks by streaming multiprocessor; NULL where no kernel of the trace tells
---   occupancy_percent: mean estimated achieved occupancy; NULL where no kernel of the trace tells
+--   blocks_per_sm: mean blocks per streaming multiprocessor; NULL if no kernel of the trace has them
+--   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
 --   unit: the requested unit of time
 CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector

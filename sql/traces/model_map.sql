@@ -1,8 +1,8 @@
--- The modules of a trace's model by their path in the linked record of an
--- ETDump of the same model: torch numbers the modules of a class in the order of
--- their first call, in which the record has them, too.
+-- One module of a trace's model and its path in the linked record of an ETDump of
+-- the same model: torch numbers the modules of a class in the order of their first
+-- call, which is also their order in the record.
 -- Columns:
---   module: the module as the trace names it: Linear_0
+--   module: the module as named in the trace: Linear_0
 --   module_path: its path in the record
 CREATE MACRO _module_paths(
     etdump  -- as in `model_map`
@@ -30,21 +30,21 @@ SELECT
     c.module_path
 FROM called AS c;
 
--- The same model run by ExecuTorch and by PyTorch, op beside op: where is the
--- device slower than it should be? Ops are the same where their module's path
--- and their name are (an `addmm` of a Linear is both runs' one); what only one
--- side has, as the other fused, decomposed or delegated it, stands alone (of the
--- trace's, those that no other op called). Needs a linked record, and a trace
--- with modules (with_modules or with_stack).
+-- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show
+-- where the device is slower than expected. Ops are the same if their module's path
+-- and their name are (an `addmm` of a Linear is one row for both runs); an op that
+-- only one side has, because the other fused, decomposed or delegated it, has a
+-- separate row (for the trace, only ops that no other op called). Needs a linked
+-- record, and a trace with modules (with_modules or with_stack).
 -- Columns:
 --   module_path: path of the module, '' for the model itself
---   op: the op, as kernels are named: addmm
---   etdump_calls: calls by run of Method::execute; NULL where the ETDump has none
---   etdump_time: self time by run of Method::execute, on average
---   trace_calls: calls by call of the whole model; NULL where the trace has none
---   trace_time: time by call of the whole model, on average, with what is within it
+--   op: the op without namespace and overload: addmm
+--   etdump_calls: calls per run of Method::execute; NULL if the ETDump has none
+--   etdump_time: mean self time per run of Method::execute
+--   trace_calls: calls per call of the whole model; NULL if the trace has none
+--   trace_time: mean total time per call of the whole model
 --   ratio: etdump_time as a multiple of trace_time
---   excess: etdump_time less trace_time; NULL where one side has none
+--   excess: etdump_time less trace_time; NULL if one side has none
 --   unit: unit of times
 CREATE MACRO model_map(
     etdump,  -- capture of an ETDump: name, hash prefix, @latest or selector
@@ -87,13 +87,13 @@ traced AS MATERIALIZED (
             WHEN 'torch_trace' THEN c.capture_id
             ELSE error(
                 c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
-                || 'the same model behind the ETDump'
+                || 'the same model after the ETDump'
             )
         END AS capture_id
     FROM _capture(trace, NULL) AS b
     JOIN captures AS c ON c.capture_id = b.capture_id
 ),
--- The trace's ops, with the module each stands in.
+-- The trace's ops with the module that contains each.
 called AS MATERIALIZED (
     SELECT
         e.label,
@@ -112,7 +112,7 @@ called AS MATERIALIZED (
         AND o.event_index = e.parent_index
         AND starts_with(o.label, 'aten::')
 ),
--- How often the trace has the whole model.
+-- Number of calls of the whole model in the trace.
 passes AS (
     SELECT greatest(count(*), 1) AS passes
     FROM called AS c
@@ -146,7 +146,7 @@ paired AS (
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
-        -- So that what is no trace is an error where the ETDump has no modules, too.
+        -- Evaluated so that another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
 SELECT

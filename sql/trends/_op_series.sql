@@ -1,5 +1,5 @@
--- The ops and totals of series of captures, in order, with what all ops of a
--- capture have in common.
+-- One op or total of one capture of a series, in order, with the capture's common
+-- shift.
 -- Columns:
 --   series: the series
 --   capture_id: the capture
@@ -7,13 +7,13 @@
 --   position: position in the series
 --   level: total or op
 --   scope: the method that ran; if unknown, the name of its runs
---   item: what is the same op in all captures: method, module, op and order among those alike
---   op: op type where a record tells it, else family
---   module_path: its module, where a record tells it
+--   item: identity of the op in all captures: method, module, op and order among equal ones
+--   op: op type if a record has it, else family
+--   module_path: its module; NULL if no record has it
 --   instruction_id: the instruction; NULL where none is named
---   ticks: a quarter of its runs took less, in ns, or cycles
---   is_cycles: whether that is cycles
---   factor: what all ops have in common, as a logarithm
+--   ticks: 25th percentile over runs, in ns, or cycles
+--   is_cycles: whether ticks are cycles
+--   factor: common shift of all ops of the capture, as a logarithm
 CREATE MACRO _op_series(
     selector,  -- as in `trend`
     over,  -- as in `trend`

@@ -1,16 +1,16 @@
--- The captures of series, in order, with what all ops of each have in common: the
--- median over the series' ops of how much more they took than in its median
--- capture; of the 20 largest ops with a precise clock that at least half of the
--- captures have; 0 with fewer than three of them. What is median and large in a
--- series, about 100 captures evenly in it tell.
+-- One capture of a series, in order, with its common shift: the median over the
+-- series' ops of the ratio of their times to those in the median capture; over the
+-- 20 largest ops with a precise clock that at least half of the captures have; 0
+-- with fewer than three such ops. Median and largest ops are determined from about
+-- 100 captures, evenly spaced in the series.
 -- Columns:
 --   series: the series
 --   capture_id: the capture
 --   label: its position in order, as text
 --   position: position in the series
---   scale: how many nanoseconds its ticks are; 1 for cycles
---   is_cycles: whether they are cycles
---   factor: what all ops have in common, as a logarithm
+--   scale: nanoseconds in one of its ticks; 1 for cycles
+--   is_cycles: whether its ticks are cycles
+--   factor: common shift of all ops, as a logarithm
 CREATE MACRO _series_factors(
     selector,  -- as in `trend`
     over,  -- as in `trend`
@@ -49,7 +49,7 @@ typical AS MATERIALIZED (
         PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
     ) <= 20
 ),
--- Ops are chosen before captures: a few texts to compare with, not all of both.
+-- Ops are chosen before captures, so that few texts are compared.
 large AS (
     SELECT o.capture_id, o.item, o.p25
     FROM op_times AS o

@@ -1,5 +1,5 @@
--- What is to be told of a capture's logged values: tensors that the debug buffer
--- doesn't hold, and ops whose values differ between the runs of a block.
+-- One finding about a capture's logged values: tensors that the debug buffer
+-- doesn't contain, or ops whose values differ between the runs of a block.
 -- Columns:
 --   rule: short debug buffer, or values differ
 --   detail: what was found
@@ -40,7 +40,7 @@ differing AS (
 SELECT
     'short debug buffer' AS rule,
     l.unknown || ' of ' || l.tensors || ' tensors lie outside of the debug buffer ('
-    || buffer_bytes || ' bytes) or have a type or strides that can''t be: '
+    || buffer_bytes || ' bytes) or have an impossible type or strides: '
     || 'their values are unknown' AS detail
 FROM lost AS l
 WHERE l.unknown > 0

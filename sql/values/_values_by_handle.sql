@@ -1,18 +1,18 @@
--- The value that stands for each debug handle of a capture: of the first run
--- that has one, what the last instruction of that handle gave. An op's value is
--- that of the last of its handles; the outputs of a delegate's call are those of
--- its last handles, in order. In a reference, a value is that of its node.
+-- The value of one debug handle of a capture, from the first run that has one: the
+-- value that the last instruction of that handle produced. An op's value is that of
+-- the last of its handles; the outputs of a delegate's call are those of its last
+-- handles, in order. In a reference, a value is that of its node.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle
 --   debug_handles: all handles of the event
---   output_index: which of the op's outputs, from 0
---   op_name: label of the event, or name of the node, that gave it
+--   output_index: index of the op's output, from 0
+--   op_name: label of the event, or name of the node, that produced it
 --   scalar_type: element type of a tensor; NULL for a number
 --   sizes: sizes of a tensor; NULL for a number
---   elements: the elements in row-major order, or the number; NULL where they are unknown or weren't kept
---   is_known: whether the debug buffer had them
---   module_path: the module of the node of that handle; NULL where none is told
+--   elements: the elements in row-major order, or the number; NULL if they are unknown or weren't kept
+--   is_known: whether the debug buffer contains them
+--   module_path: module of the node of that handle; NULL where unknown
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
 CREATE MACRO _values_by_handle(
@@ -118,15 +118,15 @@ JOIN debug_values AS v
 LEFT JOIN places AS s
     ON s.method = l.method AND s.debug_handle = l.debug_handle;
 
--- The key of a capture whose values can be compared by debug handle. It is an
--- error if it is linked to no record, which alone has them.
+-- Key of a capture whose values can be compared by debug handle. It is an error if
+-- it is linked to no record.
 CREATE MACRO _capture_with_handles(
     capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _handled.record_id IS NULL THEN error(
-            _handled.name || ' is linked to no ETRecord, whose debug handles tell '
-            || 'what to compare: link it (etq link, or etq ingest --etrecord)'
+            _handled.name || ' is not linked to an ETRecord, whose debug handles '
+            || 'identify values: link it (etq link, or etq ingest --etrecord)'
         )
         ELSE _handled.capture_id
     END
