@@ -161,7 +161,8 @@ FROM (
         8,
         'common shift',
         'the whole program is '
-        || CASE WHEN d.common_shift > 0 THEN 'slower' ELSE 'faster' END || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
+        || CASE WHEN d.common_shift > 0 THEN 'slower' ELSE 'faster' END
+        || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
         || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
     WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1

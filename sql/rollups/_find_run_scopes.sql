@@ -172,7 +172,8 @@ numbered AS (
         p.capture_id,
         p.block_index,
         p.run_name || CASE
-            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
+            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name
+                THEN ''
             ELSE ' #' || dense_rank() OVER (
                 PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block
             )

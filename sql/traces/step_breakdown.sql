@@ -24,8 +24,8 @@ owners AS MATERIALIZED (
     FROM _device_owners(_capture_id(capture)) AS o
     WHERE categories = 'all'
 ),
--- Kernels of communication: by their names, and by the events that launched them;
--- in the plug-in by shared ids only.
+-- Kernels of communication, by their names and by the events that launched them. The
+-- plug-in uses shared ids only.
 communicating AS (
     SELECT s.event_index
     FROM slices AS s
