@@ -52,7 +52,7 @@ _CHOSEN: Final = """
 """
 _NODES: Final = """
     SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
-        t.share_percent, t.unit, t.own_ticks, t.total_ticks
+        t.share_percent, t.unit, t.self_ticks, t.total_ticks
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
 # In place of nodes that are too small, one row behind their siblings with their sum; one that is alone stays itself.

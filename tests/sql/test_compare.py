@@ -84,7 +84,7 @@ def test_what_is_small_is_no_verdict(lab: Lab) -> None:
     factor = 1 + 0.02 / small["share_percent"]
     plant(warehouse, "side=new", factor, 2)
     [row] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == 2]
-    assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("moved, but worth 0.0")
+    assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("changed, but only by 0.0")
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.06, "slower"), (0.94, "faster")])
@@ -145,7 +145,7 @@ def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
     plant(warehouse, "mlp03", 0.7)
     told = rules(warehouse)
     assert "2 of 6 captures of base are disturbed" in told["unstable side"]
-    assert " % less on everything" in " ".join(row["detail"] for row in rows_of(warehouse, "compare_findings"))
+    assert " % less in all ops" in " ".join(row["detail"] for row in rows_of(warehouse, "compare_findings"))
 
 
 def test_ops_that_came_and_went(lab: Lab) -> None:
@@ -206,7 +206,7 @@ def test_levels_of_profiling(lab: Lab) -> None:
     warehouse.connection.execute("UPDATE captures SET profiling_level = 'debug' WHERE name = 'mlp01'")
     for view in ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures"):
         with pytest.raises(
-            etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) are compared"
+            etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) cannot be compared"
         ):
             rows_of(warehouse, view)
         assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
@@ -226,11 +226,14 @@ def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
     for view in ("compare_ops", "compare_modules"):
         row = conv(view)
         assert (row["verdict"], row["base"], row["new"]) == ("can't judge", 5, 5)
-        assert row["note"] == "the clock counts in steps of 1 us, and this takes 5 us: changes under 20 % can't be told"
+        assert (
+            row["note"]
+            == "the clock counts in steps of 1 us, and this takes 5 us: changes under 20 % cannot be measured"
+        )
         assert row["q"] is None
     assert rules(warehouse)["no common mode"].startswith("fewer than 3 ops with a precise clock")
     for selector, ticks, verdict, note in (
-        ("side=new", 2000, "can't judge", "the same in all captures of a side, so that nothing tells what chance does"),
+        ("side=new", 2000, "can't judge", "the same in all captures of a side: its variation is unknown"),
         ("convnet_xnn01", 1000, "slower", None),
     ):
         keys = keys_of(warehouse, selector)
@@ -255,7 +258,7 @@ def test_one_capture_a_side_without_a_history(lab: Lab) -> None:
     ops = rows_of(warehouse, "compare_ops", base="mlp10", new="mlp11", history="mlp00")
     assert {row["verdict"] for row in ops} == {"too few"}
     assert ops[0]["instruction_id"] == PERMUTE and ops[0]["change_percent"] == pytest.approx(100, abs=6)
-    assert ops[0]["note"].startswith("one capture a side, and 1 others to judge by, of 10")
+    assert ops[0]["note"].startswith("one capture per side, and 1 of 10 others needed to judge by")
     assert rules(warehouse, base="mlp10", new="mlp11")["few captures"].startswith(
         "1 in base, 1 in new: take at least 3"
     )
@@ -273,7 +276,10 @@ def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
     [small] = [
         row for row in rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19") if row["instruction_id"] == PERMUTE
     ]
-    assert (small["verdict"], small["note"]) == ("~", "within what single captures do; take at least 5 a side")
+    assert (small["verdict"], small["note"]) == (
+        "~",
+        "within the usual variation of single captures; take at least 5 per side",
+    )
     plant(warehouse, "mlp19", 1.5, PERMUTE)
     [found] = judged(rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19"))
     assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(57.5, abs=5)

@@ -312,4 +312,4 @@ def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
     unmoved = [(item, "~", 1) for item in ("0", "1", "2")]
     assert verdicts == [*unmoved, ("3", "can't judge", 1), ("total", "can't judge", 1)]
     assert rows[3]["change"] == 1.0
-    assert rows[3]["note"] == "the same in all captures of a side, so that nothing tells what chance does"
+    assert rows[3]["note"] == "the same in all captures of a side: its variation is unknown"

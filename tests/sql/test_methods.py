@@ -309,7 +309,7 @@ def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
         warehouse.ingest(dump(forward(), decode()), name="traced")
         warehouse.ingest(untraced, name="untraced")
         rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
-    assert rows == [(None, "the baseline does not tell methods apart")] * 2
+    assert rows == [(None, "the baseline does not distinguish methods")] * 2
 
 
 def test_a_baseline_of_another_method_tells_no_tax() -> None:

@@ -92,5 +92,5 @@ def test_nothing_to_tell() -> None:
 def test_units_that_times_have_not(warehouse: Warehouse, view: str, unit: str) -> None:
     """Nanoseconds are never called hours or cycles."""
     history(warehouse, 30, 18, {"addmm": 1.2})
-    with pytest.raises(etq.QueryError, match=f"no unit {unit} that times are told in"):
+    with pytest.raises(etq.QueryError, match=f"unknown unit of time {unit}"):
         warehouse.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))

@@ -129,7 +129,7 @@ def test_event_histogram_of_one_value() -> None:
     query = "SELECT bin, low, high, runs, is_beyond FROM event_histogram('test', unit := 'ns')"
     runs = [run("Execute", execute(start=0, end=7))] * 3
     assert_query(query, "bin,low,high,runs,is_beyond\n0,7.0,7.0,3,False\n", *runs)
-    assert_error("FROM event_histogram('test', bins := 0)", "bins is a number from 1 to 1000, not 0")
+    assert_error("FROM event_histogram('test', bins := 0)", "bins must be a number from 1 to 1000, not 0")
 
 
 def test_event_histogram_of_real_runs_is_numpys(all_captures: Warehouse) -> None:

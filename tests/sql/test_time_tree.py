@@ -111,8 +111,8 @@ def test_runs_of_two_names_and_schedules() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    assert_error("FROM time_tree('test', \"by\" := 'op')", "by is 'module' or 'event', not op")
-    assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so that its events have no modules")
+    assert_error("FROM time_tree('test', \"by\" := 'op')", "by must be 'module' or 'event', not op")
+    assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so its events have no modules")
     assert_error("FROM time_tree('test', unit := 'cycles')", "test counts ns")
     assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest are test")
 
