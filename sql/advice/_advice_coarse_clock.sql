@@ -1,4 +1,4 @@
--- Rule: a clock's step is too large for what it times, see `_is_coarse`. Severity
+-- Rule: a clock's step is too large for the times that it measures, see `_is_coarse`. Severity
 -- is high for the runtime's clock, as it makes all times unreliable; for the clock
 -- of delegates' events it is medium if a quarter of the events have duration zero,
 -- else low.
@@ -50,8 +50,8 @@ SELECT
     NULL::DOUBLE AS share_percent,
     CASE
         WHEN t.is_delegate THEN 'Use the DELEGATE_CALLs as a whole: these events may '
-            || 'account for their unaccounted time, and more runs do not restore what '
-            || 'the clock cuts off. Use the backend''s own profiler for more detail.'
+            || 'account for their unaccounted time, and more runs do not restore the '
+            || 'lost precision. Use the backend''s own profiler for more detail.'
         ELSE 'Make the platform''s clock finer (et_pal_current_ticks), or measure '
             || 'several runs as one event.'
     END AS remedy

@@ -117,7 +117,7 @@ target AS (
 input AS (
     SELECT unnest(runs, recursive := true)
 ),
-owned AS (
+classified_times AS (
     SELECT
         r.scope AS method,
         t.signature_index,
@@ -173,7 +173,7 @@ SELECT
     a.unit AS unit
 FROM target AS a
 CROSS JOIN (SELECT count(*) AS runs FROM input AS g WHERE g.is_steady) AS n
-CROSS JOIN owned AS o
+CROSS JOIN classified_times AS o
 LEFT JOIN signature_ops AS m
     ON m.capture_id = a.capture_id AND m.signature_index = o.signature_index
 LEFT JOIN readers AS r ON r.signature_index = o.signature_index;

@@ -40,7 +40,7 @@ fallbacks AS (
         any_value(k.unit) AS unit
     FROM kernels AS k
 ),
-called AS (
+delegate_calls AS (
     SELECT sum(g.calls) AS calls
     FROM input AS g
     WHERE g.kind = 'delegate_call'
@@ -60,5 +60,5 @@ SELECT
     || f.to_delegate || ' (a supported op, data type or static shape; a version of the '
     || 'backend that has it), or write it with ops that the backend supports.' AS remedy
 FROM fallbacks AS f
-CROSS JOIN called AS c
+CROSS JOIN delegate_calls AS c
 WHERE c.calls > 0 AND f.share_percent >= kernels_percent;

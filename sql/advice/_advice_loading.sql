@@ -53,7 +53,7 @@ SELECT
     CASE WHEN t.load > 100 * t.middle THEN 'medium' ELSE 'low' END AS severity,
     'Loading took ' || _advice_time(t.load, t.unit) || ', as long as '
     || _advice_number(t.load / t.middle) || ' median runs and '
-    || _advice_percent(t.share_percent) || ' of what this capture records.' AS finding,
+    || _advice_percent(t.share_percent) || ' of the time in this capture.' AS finding,
     _advice_count(t.loads, 'Program::load_method') || ', of it Method::init '
     || _advice_time(t.init, t.unit) || CASE
         WHEN t.delegate_init > 0

@@ -3,7 +3,7 @@
 -- converted to the unit. Other metrics are kept as they are.
 -- Columns:
 --   name: name of the metric; without the unit, where a benchmark app writes avg_inference_latency(ms)
---   unit: what it counts; memory in MB of 2**20 bytes; NULL if the name alone doesn't determine it
+--   unit: unit of its values; memory in MB of 2**20 bytes; NULL if the name alone doesn't determine it
 --   better: lower or higher; NULL for conditions
 --   meaning: what it measures
 CREATE VIEW known_metrics AS
@@ -75,7 +75,7 @@ FROM (
         ('peak_load_mem_usage', 'MB', 'lower', 'peak memory during loading'),
         ('ram_pss_usage', 'MB', 'lower', 'memory after the runs less memory before'),
         ('gpu_peak_usage', 'MB', 'lower', 'peak memory of the GPU'),
-        ('energy', 'mJ', 'lower', 'energy of what was measured'),
+        ('energy', 'mJ', 'lower', 'energy of the measured work'),
         ('power', 'mW', NULL, 'power while measuring'),
         ('temperature', 'degC', NULL, 'temperature of the device'),
         ('clock', 'MHz', NULL, 'clock of the processor'),
@@ -99,7 +99,7 @@ ORDER BY k.name;
 --   better: the direction in the input, or the known one
 --   sample: as in the input
 CREATE MACRO _known_metrics(
-    given  -- rows with these columns, as a list
+    metric_rows  -- rows with these columns, as a list
 ) AS TABLE
 SELECT
     g.run_index,
@@ -119,7 +119,7 @@ SELECT
     END AS unit,
     coalesce(g.better, k.better) AS better,
     g.sample
-FROM (SELECT unnest(given, recursive := true)) AS g
+FROM (SELECT unnest(metric_rows, recursive := true)) AS g
 LEFT JOIN known_metrics AS k ON k.name = g.name;
 
 -- Kind of a unit, for conversion: time or memory; NULL for other units.

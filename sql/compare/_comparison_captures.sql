@@ -70,7 +70,7 @@ labelled AS (
     GROUP BY l.capture_id
     HAVING count(*) = any_value(s.labels)
 ),
-remembered AS (
+requested_history AS (
     SELECT m.capture_id FROM _several_captures(history) AS m
     WHERE history IS NOT NULL
 ),
@@ -99,7 +99,7 @@ recent AS (
                     c.capture_id IN (SELECT l.capture_id FROM labelled AS l)
                     OR NOT EXISTS (FROM shared_labels AS s)
                 )
-            ELSE c.capture_id IN (SELECT m.capture_id FROM remembered AS m)
+            ELSE c.capture_id IN (SELECT m.capture_id FROM requested_history AS m)
         END
     ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
     LIMIT 30
@@ -136,7 +136,7 @@ placed AS (
         r.ops_hash
     FROM recent AS r
 ),
-alone AS (
+single_scope AS (
     SELECT
         CASE
             WHEN count(k.scope) = count(k.ops_hash)
@@ -167,7 +167,7 @@ SELECT
         ELSE p.ops_hash
     END AS ops
 FROM placed AS p
-CROSS JOIN alone AS a;
+CROSS JOIN single_scope AS a;
 
 -- All captures that an argument matches; none if it is NULL. It is an error if none
 -- match, which lists the nearest; or if several match without a selector.

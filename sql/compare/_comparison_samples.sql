@@ -12,7 +12,7 @@
 --   scope: scope: the method that ran; if unknown, the name of its runs
 --   item: key of the item, equal in all captures; of a total, its scope
 --   ticks: the quantile, in ns, or cycles if ticks are cycles
---   resolution: value that its times are multiples of, likewise
+--   resolution: value that its times are multiples of, in the unit of ticks
 --   is_coarse: whether that resolution is coarse for the time
 --   matched: how ops are matched: event, module or name
 --   op: op type if matched by module, else family
@@ -100,7 +100,7 @@ sides AS MATERIALIZED (
                 || ') cannot be compared, as tracing takes time; to compare them '
                 || 'nevertheless: --allow-mismatch, or allow_mismatch := true in SQL'
             )
-        END AS is_alike
+        END AS is_comparable
     FROM found AS s
     CROSS JOIN empty AS e
     LEFT JOIN records AS r ON r.record_id = s.record_id
@@ -161,7 +161,7 @@ JOIN (
     WHERE o.phase IS NOT DISTINCT FROM phase
 ) AS t
     ON t.capture_id = d.capture_id
-WHERE d.is_alike;
+WHERE d.is_comparable;
 
 -- Nanoseconds, or cycles, in one tick of an op's times.
 CREATE MACRO _op_scale(
@@ -183,7 +183,7 @@ CREATE MACRO _op_scale(
 --   scope: the method that ran; if unknown, the name of its runs
 --   item: key of the item: scope and module
 --   ticks: the quantile, in ns, or cycles if ticks are cycles
---   resolution: value that its times are multiples of, as the sum of all its runs is, likewise
+--   resolution: value that its times are multiples of, as the sum of all its runs is, in the unit of ticks
 --   is_coarse: whether that resolution is coarse for the time
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(

@@ -8,7 +8,7 @@
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module
---   scope: the method, as given
+--   scope: scope, as in the input
 --   item: key of what was measured
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
 --   new_captures: number of captures of new that have it; disturbed captures are excluded

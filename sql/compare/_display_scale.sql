@@ -1,10 +1,10 @@
 -- The unit in which the times of a comparison are shown.
 -- Columns:
---   counted: what the sides count, as in the input
+--   counted: units that the sides count, as in the input
 --   unit: the requested unit, or us, or cycles; NULL if one side counts cycles and the other time
---   divisor: number by which ticks are divided for that unit; NULL likewise
+--   divisor: number by which ticks are divided for that unit; NULL if unit is
 CREATE MACRO _display_scale(
-    counted,  -- list of what the sides count: ns, cycles, or both
+    counted,  -- list of the units that the sides count: ns, cycles, or both
     unit  -- as in `compare_ops`
 ) AS TABLE
 SELECT

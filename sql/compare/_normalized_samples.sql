@@ -14,11 +14,11 @@
 --   side: base, new or history
 --   position: position of the capture in time, as in the input
 --   level: total, op or module, as in the input
---   scope: method, as given
---   item: what was measured, as given
---   ticks: the time, as given
+--   scope: scope, as in the input
+--   item: key of what was measured, as in the input
+--   ticks: the time, as in the input
 --   resolution: value that the times are multiples of, as in the input
---   is_coarse: whether that is coarse, as given
+--   is_coarse: whether that resolution is coarse for the time, as in the input
 --   log_ticks: natural logarithm of ticks; NULL if they are 0
 --   factor: logarithm of the capture's size factor; 0 if unknown
 --   has_factor: whether the size factor is known
@@ -26,7 +26,7 @@
 --   is_disturbed: whether the capture is disturbed
 --   is_single: whether each side is a single capture, compared with a history
 CREATE MACRO _normalized_samples(
-    samples  -- rows as those of `_comparison_samples`, as a list
+    samples  -- rows of `_comparison_samples` or `_module_samples` as a list
 ) AS TABLE
 WITH
 input AS MATERIALIZED (
@@ -83,7 +83,7 @@ first_factors AS MATERIALIZED (
         ON d.comparison = s.comparison AND d.capture_id = s.capture_id
     GROUP BY s.comparison, s.capture_id, s.side, s.is_single
 ),
-offs AS (
+capture_offsets AS (
     SELECT
         f.*,
         CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END
@@ -101,7 +101,7 @@ disturbed AS MATERIALIZED (
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
         ), false) AS is_disturbed
-    FROM offs AS o
+    FROM capture_offsets AS o
 ),
 moved AS (
     SELECT

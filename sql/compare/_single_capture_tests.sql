@@ -6,7 +6,7 @@
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module
---   scope: the method, as given
+--   scope: scope, as in the input
 --   item: key of what was measured
 --   base_ticks: time in the capture of base, in ticks
 --   new_ticks: time in the capture of new, in ticks

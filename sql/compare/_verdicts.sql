@@ -21,8 +21,8 @@
 --   q: p, corrected for the number of ops; NULL for single captures
 --   score: for single captures, the difference in standard deviations; NULL otherwise
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
---   new_captures: why no verdict is possible, or what is needed for one; NULL if there is nothing to note
---   note: why no verdict is possible, or what is needed for one
+--   new_captures: number of captures of new that have it; disturbed captures are excluded
+--   note: why no verdict is possible, or what is needed for one; NULL if there is nothing to note
 CREATE MACRO _verdicts(
     samples,  -- rows of `_comparison_samples` as a list
     alpha,  -- as in `compare_ops`
@@ -40,7 +40,7 @@ counted AS (
         a.item,
         count(*) FILTER (WHERE a.side = 'base') AS bases,
         count(*) FILTER (WHERE a.side = 'new') AS news,
-        bool_or(a.side = 'history') AS is_remembered,
+        bool_or(a.side = 'history') AS has_history,
         bool_or(a.log_ticks IS NULL) AS is_zero,
         median(a.ticks) FILTER (WHERE a.side = 'base') AS base_ticks,
         median(a.ticks) FILTER (WHERE a.side = 'new') AS new_ticks
@@ -53,11 +53,11 @@ several AS (
 single AS (
     FROM _single_capture_tests((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
 ),
-both_ways AS (
+both_tests AS (
     SELECT
         c.*,
         c.bases > 0 AND c.news > 0 AS is_matched,
-        c.is_remembered AND c.bases = 1 AND c.news = 1 AS is_single,
+        c.has_history AND c.bases = 1 AND c.news = 1 AS is_single,
         s.base_captures,
         s.new_captures,
         s.base_ticks AS base_median,
@@ -116,7 +116,7 @@ judged AS (
                 THEN 'can''t judge'
             ELSE '~'
         END AS verdict
-    FROM both_ways AS b
+    FROM both_tests AS b
 )
 SELECT
     j.comparison,
@@ -205,7 +205,7 @@ FROM (
 ) AS f
 GROUP BY f.comparison;
 
--- A duration as text, for notes: in the greatest unit of which it has at least one.
+-- A duration as text, for notes: in the greatest unit that fits into it.
 CREATE MACRO _length(
     ticks  -- nanoseconds
 ) AS (

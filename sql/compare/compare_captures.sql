@@ -9,7 +9,7 @@
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; for ops, the sum of their medians
---   new: time in new, likewise
+--   new: time in new, median over captures; for ops, the sum of their medians
 --   difference: new less base
 --   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
 --   explained_percent: difference in percent of the total's difference
@@ -19,7 +19,7 @@
 --   new_captures: number of captures of new used
 CREATE MACRO compare_captures(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs

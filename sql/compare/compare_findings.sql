@@ -4,7 +4,7 @@
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     quantile := 0.25,  -- as in `compare_ops`
     phase := NULL,  -- as in `compare_ops`
     history := NULL,  -- as in `compare_ops`

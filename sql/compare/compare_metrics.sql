@@ -16,7 +16,7 @@
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_metrics(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     alpha := 0.05,  -- accepted share of false positives among the verdicts better and worse
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ

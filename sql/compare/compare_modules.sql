@@ -19,7 +19,7 @@
 --   new_captures: number of captures of new used
 CREATE MACRO compare_modules(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
@@ -40,7 +40,7 @@ sampled AS MATERIALIZED (
 of_modules AS MATERIALIZED (
     FROM _module_samples((SELECT list(k) FROM chosen AS k), quantile, phase)
 ),
-columns_alike AS (
+combined_samples AS (
     SELECT
         s.comparison, s.capture_id, s.side, s.position, s.level, s.scope, s.item,
         s.ticks, s.resolution, s.is_coarse
@@ -52,7 +52,7 @@ columns_alike AS (
     FROM of_modules AS m
 ),
 compared AS (
-    FROM _verdicts((SELECT list(c) FROM columns_alike AS c), alpha, min_effect)
+    FROM _verdicts((SELECT list(c) FROM combined_samples AS c), alpha, min_effect)
 ),
 paths AS (
     SELECT m.item, any_value(m.module_path) AS module_path

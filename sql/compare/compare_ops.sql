@@ -24,7 +24,7 @@
 --   new_captures: number of captures of new used
 CREATE MACRO compare_ops(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs

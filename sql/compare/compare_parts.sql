@@ -15,11 +15,11 @@
 --   base: time in base; NULL if it is not part of base
 --   new: time in new; NULL if it is not part of new
 --   base_self: base without its own parts; below 0 if medians do not add up
---   new_self: new without its own parts, likewise
+--   new_self: new without its own parts; below 0 if medians do not add up
 --   unit: unit of base, new, base_self and new_self; NULL if one side counts cycles and the other time
 CREATE MACRO compare_parts(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- likewise
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25,  -- as in `compare_ops`
     phase := NULL,  -- as in `compare_ops`
@@ -74,7 +74,7 @@ explained AS (
     WHERE d.kind = 'delegate' AND NOT d.is_additive AND d.ticks IS NOT NULL
     GROUP BY d.side, d.scope, d.instruction_id
 ),
-opened AS (
+explained_calls AS (
     SELECT w.side, w.scope, w.instruction_id, c.item, w.ticks
     FROM explained AS w
     JOIN sided AS c
@@ -92,12 +92,12 @@ parts AS (
         d.*,
         d.ticks - coalesce(o.ticks, 0) AS self_ticks
     FROM sided AS d
-    LEFT JOIN opened AS o ON o.side = d.side AND o.item = d.item
+    LEFT JOIN explained_calls AS o ON o.side = d.side AND o.item = d.item
     WHERE d.is_additive
     UNION ALL
     SELECT d.*, d.ticks AS self_ticks
     FROM sided AS d
-    JOIN opened AS o
+    JOIN explained_calls AS o
         ON o.side = d.side
         AND o.scope = d.scope
         AND o.instruction_id = d.instruction_id

@@ -69,7 +69,8 @@ SELECT
         WHEN c.moves = 'cache'
             THEN 'bytes: the part of its cache that is read is unknown'
         WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
-        WHEN c.whole_flops IS NULL THEN 'what the formula needs is not in the record'
+        WHEN c.whole_flops IS NULL
+            THEN 'a value that the formula needs is not in the record'
         WHEN c.moves = 'depends' THEN 'bytes: it may copy, or return a view'
         WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
     END AS reason,

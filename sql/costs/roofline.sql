@@ -5,10 +5,10 @@ CREATE MACRO _peak(
     capture_key,  -- key of a capture
     metric_name,  -- peak_flops or peak_bandwidth
     rate_unit,  -- FLOP/s or B/s
-    given  -- a number, or NULL
+    rate  -- a number, or NULL
 ) AS (
     CASE
-        WHEN given IS NULL THEN (
+        WHEN rate IS NULL THEN (
             SELECT max(
                 _metric.value * CASE replace(_metric.unit, rate_unit, '')
                     WHEN '' THEN 1e0
@@ -24,7 +24,7 @@ CREATE MACRO _peak(
                 AND _metric.name = metric_name
                 AND _metric.value > 0
         )
-        WHEN given::DOUBLE > 0 AND given::DOUBLE < 'inf'::DOUBLE THEN given::DOUBLE
+        WHEN rate::DOUBLE > 0 AND rate::DOUBLE < 'inf'::DOUBLE THEN rate::DOUBLE
         ELSE error(metric_name || ' must be a number above 0, in ' || rate_unit)
     END
 );

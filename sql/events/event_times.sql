@@ -115,7 +115,7 @@ CREATE MACRO _monotonic_times(
     runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-turned AS (
+with_clock AS (
     SELECT
         t.*,
         s.kind,
@@ -173,7 +173,7 @@ SELECT
     t.clock_ticks,
     min(t.clock_ticks) FILTER (WHERE t.is_placed)
         OVER (PARTITION BY t.run_index) AS origin_ticks
-FROM turned AS t;
+FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the
 -- file: of the events' ends in an ETDump, of their starts in a prof_result.

@@ -185,7 +185,7 @@ origins AS (
         JOIN captures AS c ON c.capture_id = a.capture_id
     ) AS o ON o.run_index = r.run_index
 ),
-begun AS (
+run_starts AS (
     SELECT
         o.run_index,
         (
@@ -248,7 +248,7 @@ SELECT
     t.written_unit AS logged_unit
 FROM timed AS t
 CROSS JOIN target AS a
-JOIN begun AS b ON b.run_index = t.run_index
+JOIN run_starts AS b ON b.run_index = t.run_index
 LEFT JOIN levels AS l
     ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e

@@ -53,7 +53,7 @@ modules AS (
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
-owned AS (
+classified_times AS (
     SELECT
         r.scope AS method,
         t.signature_index,
@@ -91,7 +91,7 @@ SELECT
     m.mapping,
     o.calls,
     o.self_ticks
-FROM owned AS o
+FROM classified_times AS o
 LEFT JOIN modules AS m
     ON m.signature_index = o.signature_index AND NOT o.is_framework;
 

@@ -24,7 +24,7 @@ calls AS (
         ON t.capture_id = s.capture_id AND t.signature_index = s.signature_index
 ),
 -- Calls that an execute doesn't contain directly, with all their parents.
-climbing AS (
+ancestors AS (
     SELECT
         c.capture_id,
         c.run_index,
@@ -42,7 +42,7 @@ climbing AS (
         k.chain_index,
         k.instruction_id,
         t.parent_index
-    FROM climbing AS k
+    FROM ancestors AS k
     JOIN event_ticks AS t
         ON t.capture_id = k.capture_id
         AND t.run_index = k.run_index
@@ -50,7 +50,7 @@ climbing AS (
     WHERE t.parent_index IS NOT NULL
 )
 SELECT DISTINCT k.run_index, k.event_index
-FROM climbing AS k
+FROM ancestors AS k
 JOIN calls AS c
     ON c.run_index = k.run_index
     AND c.event_index = k.above

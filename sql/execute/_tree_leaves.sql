@@ -98,7 +98,7 @@ in_modules AS (
         ON m.method = t.method AND m.module_path = t.module_path
 ),
 -- Many events have few distinct places: they are summed before places are computed.
-owned AS (
+classified_times AS (
     SELECT
         r.scope AS run_name,
         CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
@@ -152,7 +152,7 @@ in_calls AS (
         END AS places,
         o.calls,
         o.self_ticks
-    FROM owned AS o
+    FROM classified_times AS o
     JOIN signatures AS s
         ON s.capture_id = o.capture_id
         AND s.signature_index = o.signature_index

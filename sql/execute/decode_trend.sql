@@ -33,7 +33,7 @@ target AS (
         )
     END
 ),
-begun AS (
+generation_starts AS (
     SELECT
         r.run_index,
         r.phase,
@@ -49,7 +49,7 @@ numbered AS (
         b.run_index,
         b.phase,
         count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
-    FROM begun AS b
+    FROM generation_starts AS b
 ),
 timed AS (
     SELECT

@@ -165,7 +165,7 @@ one_baseline AS (
             AND s.name IN ('Method::execute', 'Method::step')
     ) AS m
 ),
-worked AS (
+work_times AS (
     SELECT
         x.run_index,
         r.scope,
@@ -223,5 +223,5 @@ SELECT
         ELSE 'includes tracing'
     END AS note,
     w.unit
-FROM worked AS w
+FROM work_times AS w
 ORDER BY w.run_index;

@@ -56,7 +56,7 @@ firsts AS (
     ) = 1
         AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
-owned AS (
+node_times AS (
     SELECT
         f.graph_id,
         f.node_index,
@@ -101,7 +101,7 @@ JOIN graphs AS g
     )
     AND (method IS NULL OR g.method = method)
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-LEFT JOIN owned AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 LEFT JOIN backends AS b
     ON b.graph_id = p.graph_id AND b.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;

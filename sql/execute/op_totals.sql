@@ -39,7 +39,7 @@ op_types AS (
     FROM target AS a
     JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
-owned AS (
+classified_times AS (
     SELECT
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
@@ -96,7 +96,7 @@ added AS (
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks
-    FROM owned AS o
+    FROM classified_times AS o
     GROUP BY ALL
 )
 SELECT
@@ -115,7 +115,7 @@ SELECT
         AS max,
     CASE
         WHEN d.is_additive THEN 100 * d.total_ticks / nullif(
-            (SELECT sum(o.execute_ticks)::DOUBLE FROM owned AS o), 0
+            (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
         )
     END AS share_percent,
     _display_unit(d.written, d.unit) AS unit,

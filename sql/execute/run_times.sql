@@ -25,7 +25,7 @@ CREATE MACRO _classified_runs(
     later_runs := 3  -- number of later runs from which a first run counts as a warm-up
 ) AS TABLE
 WITH
-taxed AS (
+run_taxes AS (
     SELECT
         r.run_index,
         r.block_index,
@@ -63,7 +63,7 @@ taxed AS (
 ),
 blocks AS (
     SELECT t.block_index, t.phase, median(t.execute) AS middle
-    FROM taxed AS t
+    FROM run_taxes AS t
     WHERE t.is_typical
     GROUP BY t.block_index, t.phase
 )
@@ -78,7 +78,7 @@ SELECT
     NOT t.is_first AND NOT t.is_typical AS is_outlier,
     b.middle,
     t.unit
-FROM taxed AS t
+FROM run_taxes AS t
 LEFT JOIN blocks AS b
     ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 

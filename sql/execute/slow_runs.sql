@@ -51,7 +51,7 @@ chosen AS (
     ) AS x
     WHERE x.is_typical OR x.is_slower
 ),
-owned AS (
+classified_times AS (
     SELECT
         c.scope,
         c.block_index,
@@ -101,7 +101,7 @@ summed AS (
             / any_value(o.slow_runs) AS slow,
         any_value(o.typical_runs) AS typical_runs,
         any_value(o.slow_runs) AS slow_runs
-    FROM owned AS o
+    FROM classified_times AS o
     GROUP BY o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id
 )
 SELECT

@@ -47,16 +47,16 @@ valued AS (
     FROM program_values AS v
     JOIN target AS a ON a.program_id = v.program_id AND a.method = v.method
 ),
-mentioned AS (
+argument_uses AS (
     SELECT s.method, s.step, unnest(s.arguments) AS value_index
     FROM steps AS s
 ),
 used AS (
     SELECT m.method, m.step, m.value_index
-    FROM mentioned AS m
+    FROM argument_uses AS m
     UNION
     SELECT m.method, m.step, unnest(v.items) AS value_index
-    FROM mentioned AS m
+    FROM argument_uses AS m
     JOIN valued AS v
         ON v.method = m.method AND v.value_index = m.value_index
     WHERE v.kind IN ('tensor_list', 'optional_tensor_list')
@@ -77,7 +77,7 @@ moves AS (
     FROM steps AS s
     WHERE s.kind = 'move'
 ),
-held AS (
+moved_uses AS (
     SELECT u.method, u.step, u.value_index
     FROM used AS u
     UNION
@@ -98,10 +98,10 @@ spans AS (
         h.method, h.value_index,
         min(h.step) AS first_step,
         max(h.step) AS last_step
-    FROM held AS h
+    FROM moved_uses AS h
     GROUP BY h.method, h.value_index
 ),
-lives AS (
+lifetimes AS (
     SELECT
         v.method, v.value_index, v.memory_id, v.memory_offset, v.byte_size,
         v.is_input, v.is_output,
@@ -129,8 +129,8 @@ placed AS (
             ORDER BY l.memory_offset, l.value_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS end_before
-    FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lives AS f) AS b
-    JOIN lives AS l
+    FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lifetimes AS f) AS b
+    JOIN lifetimes AS l
         ON l.method = b.method AND b.step BETWEEN l.first_step AND l.last_step
 ),
 levels AS (
@@ -172,7 +172,7 @@ SELECT
     p.step AS peak_instruction,
     coalesce(s.op, d.backend, s.kind) AS peak_op,
     b.bytes AS planned_bytes
-FROM lives AS l
+FROM lifetimes AS l
 LEFT JOIN peaks AS p ON p.method = l.method
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
 LEFT JOIN planned AS b ON b.method = l.method

@@ -254,7 +254,7 @@ assigned AS (
         AND g.method = s.method
         AND g.stage = 'edge_dialect_exported_program'
 ),
-called AS (
+handle_calls AS (
     SELECT
         l.*,
         max(l.instruction_id) OVER (
@@ -272,7 +272,7 @@ SELECT
     CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
     CASE WHEN c.is_delegated THEN s.backend END AS backend,
     c.basis
-FROM called AS c
+FROM handle_calls AS c
 JOIN slots AS s
     ON s.method = c.method
     AND s.debug_handle = c.debug_handle

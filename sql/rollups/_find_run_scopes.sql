@@ -36,7 +36,7 @@ logged AS (
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
-called AS (
+kernel_calls AS (
     SELECT
         g.capture_id,
         g.run_name,
@@ -51,12 +51,12 @@ called AS (
 ),
 different AS (
     SELECT c.capture_id, c.run_name, c.chain_index, c.instruction_id
-    FROM called AS c
+    FROM kernel_calls AS c
     GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
     HAVING min(c.ops) <> max(c.ops)
 ),
 -- All instructions of a block that does not jump.
-straight AS (
+without_jumps AS (
     SELECT
         c.capture_id,
         c.block_index,
@@ -64,7 +64,7 @@ straight AS (
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
         ) AS program
-    FROM called AS c
+    FROM kernel_calls AS c
     JOIN (
         SELECT g.capture_id, g.block_index
         FROM logged AS g
@@ -78,14 +78,14 @@ straight AS (
 -- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
     SELECT s.capture_id, s.block_index, max(w.program) AS program
-    FROM straight AS s
+    FROM without_jumps AS s
     JOIN blocks AS b
         ON b.capture_id = s.capture_id AND b.block_index = s.block_index
     JOIN blocks AS o
         ON o.capture_id = b.capture_id
         AND o.name = b.name
         AND o.runs >= 10 * b.runs
-    JOIN straight AS w
+    JOIN without_jumps AS w
         ON w.capture_id = o.capture_id
         AND w.block_index = o.block_index
         AND starts_with(w.program, s.program || ', ')
@@ -93,13 +93,13 @@ whole AS (
 ),
 conflicts AS (
     SELECT DISTINCT c.capture_id, c.block_index, o.block_index AS other_block
-    FROM called AS c
+    FROM kernel_calls AS c
     JOIN different AS d
         ON d.capture_id = c.capture_id
         AND d.run_name = c.run_name
         AND d.chain_index = c.chain_index
         AND d.instruction_id = c.instruction_id
-    JOIN called AS o
+    JOIN kernel_calls AS o
         ON o.capture_id = c.capture_id
         AND o.run_name = c.run_name
         AND o.chain_index = c.chain_index
@@ -120,7 +120,7 @@ jumping AS (
         AND f.other_block = o.block_index
     WHERE f.capture_id IS NULL
         AND EXISTS (
-            FROM called AS c
+            FROM kernel_calls AS c
             WHERE c.capture_id = o.capture_id AND c.block_index = o.block_index
         )
     GROUP BY b.capture_id, b.block_index
@@ -132,13 +132,13 @@ block_programs AS (
         b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
-    LEFT JOIN straight AS s
+    LEFT JOIN without_jumps AS s
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     LEFT JOIN whole AS w
         ON w.capture_id = b.capture_id AND w.block_index = b.block_index
     LEFT JOIN jumping AS j
         ON j.capture_id = b.capture_id AND j.block_index = b.block_index
-    LEFT JOIN straight AS l
+    LEFT JOIN without_jumps AS l
         ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),
 -- A block without evidence of its program is of the first one of its name.

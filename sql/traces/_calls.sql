@@ -73,11 +73,11 @@ others AS MATERIALIZED (
     WHERE t.is_own OR p.family = t.family
 ),
 -- The same, with all ancestors up to a call.
-climbing AS (
+ancestors AS (
     FROM others AS o
     UNION ALL
     SELECT c.run_index, c.event_index, o.parent_run_index, o.parent_index
-    FROM climbing AS c
+    FROM ancestors AS c
     JOIN others AS o
         ON o.run_index = c.parent_run_index AND o.event_index = c.parent_index
 ),
@@ -88,7 +88,7 @@ placed AS (
         p.run_index AS call_run_index,
         p.event_index AS call_index,
         p.signature_index AS call_signature
-    FROM climbing AS c
+    FROM ancestors AS c
     LEFT JOIN timed AS p
         ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
     WHERE NOT EXISTS (

@@ -95,7 +95,7 @@ CREATE MACRO _trace_event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH RECURSIVE
-called AS MATERIALIZED (
+module_calls AS MATERIALIZED (
     SELECT
         e.run_index,
         e.event_index,
@@ -111,12 +111,12 @@ called AS MATERIALIZED (
 ),
 event_modules AS (
     SELECT c.run_index, c.event_index, c.module
-    FROM called AS c
+    FROM module_calls AS c
     WHERE c.module IS NOT NULL
     UNION ALL
     SELECT c.run_index, c.event_index, f.module
     FROM event_modules AS f
-    JOIN called AS c
+    JOIN module_calls AS c
         ON c.parent_run_index = f.run_index
         AND c.parent_index = f.event_index
         AND c.module IS NULL

@@ -176,7 +176,7 @@ hosts AS MATERIALIZED (
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 ),
 -- The ancestors of launches, up to an op.
-climbing AS (
+ancestors AS (
     SELECT
         h.event_index AS from_index,
         h.event_index,
@@ -192,7 +192,7 @@ climbing AS (
         h.parent_index,
         h.is_op,
         coalesce(c.owner_index, CASE WHEN h.is_owner THEN h.event_index END)
-    FROM climbing AS c
+    FROM ancestors AS c
     JOIN hosts AS h ON h.event_index = c.parent_index
     WHERE NOT c.is_op
 ),
@@ -201,7 +201,7 @@ enclosing AS (
         c.from_index,
         max(CASE WHEN c.is_op THEN c.event_index END) AS op_index,
         max(c.owner_index) AS owner_index
-    FROM climbing AS c
+    FROM ancestors AS c
     GROUP BY c.from_index
 ),
 -- The ops by external id: the first of each.

@@ -44,13 +44,13 @@ passed AS MATERIALIZED (
     ANTI JOIN tree AS t ON t.event_index = e.event_index
     WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
 ),
-climbing AS (
+ancestors AS (
     SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
     FROM calls AS c
     WHERE categories = 'all' AND c.parent_index IS NOT NULL
     UNION ALL
     SELECT g.from_index, b.parent_index
-    FROM climbing AS g
+    FROM ancestors AS g
     JOIN passed AS b ON b.event_index = g.at_index
 ),
 identified AS (
@@ -65,7 +65,7 @@ identified AS (
 placed AS MATERIALIZED (
     SELECT t.event_index AS node_index, c.event_index AS call_index, c.ticks
     FROM calls AS c
-    JOIN climbing AS g ON g.from_index = c.parent_index
+    JOIN ancestors AS g ON g.from_index = c.parent_index
     JOIN tree AS t ON t.event_index = g.at_index
     UNION ALL
     SELECT i.event_index, c.event_index, c.ticks

@@ -151,7 +151,7 @@ kernels AS MATERIALIZED (
 busy AS MATERIALIZED (
     SELECT u.* FROM _device_utilization(capture, categories) AS u
 ),
-occupied AS (
+occupancy AS (
     SELECT
         k.device,
         count(*) AS kernels,
@@ -196,7 +196,7 @@ SELECT
         WHEN (SELECT count(*) FROM launched) > 0
             THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
     END AS tensor_cores_percent
-FROM occupied AS o
+FROM occupancy AS o
 JOIN busy AS b ON b.device = o.device
 LEFT JOIN launched AS l ON l.device = o.device
 ORDER BY o.device;

@@ -46,7 +46,7 @@ CREATE MACRO key_averages(
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-wanted AS MATERIALIZED (
+options AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -63,13 +63,13 @@ wanted AS MATERIALIZED (
 calls AS MATERIALIZED (
     SELECT c.*
     FROM _calls(
-        (SELECT w.capture_id FROM wanted AS w),
+        (SELECT w.capture_id FROM options AS w),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS c
 ),
 device_times AS MATERIALIZED (
-    SELECT v.* FROM _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+    SELECT v.* FROM _device_times((SELECT w.capture_id FROM options AS w)) AS v
 ),
 memory AS (
     SELECT
@@ -79,7 +79,7 @@ memory AS (
         c.parent_index,
         m.cpu_bytes,
         m.device_bytes
-    FROM _memory_within((SELECT w.capture_id FROM wanted AS w)) AS m
+    FROM _memory_within((SELECT w.capture_id FROM options AS w)) AS m
     JOIN calls AS c
         ON c.run_index = m.run_index AND c.event_index = m.event_index
 ),
@@ -116,7 +116,7 @@ by_signature AS (
         sum(i.device_bytes) AS self_device_memory,
         sum(m.device_bytes) FILTER (WHERE c.is_call) AS device_memory
     FROM calls AS c
-    CROSS JOIN wanted AS w
+    CROSS JOIN options AS w
     -- Columns that are not used are known to be empty before anything is read.
     LEFT JOIN (FROM op_arguments AS a WHERE "by" = 'shape') AS o
         ON o.capture_id = w.capture_id
@@ -127,7 +127,7 @@ by_signature AS (
         AND t.run_index = c.call_run_index
         AND t.event_index = c.call_index
     LEFT JOIN (
-        FROM _trace_event_modules((SELECT w.capture_id FROM wanted AS w)) AS e
+        FROM _trace_event_modules((SELECT w.capture_id FROM options AS w)) AS e
         WHERE "by" = 'module'
     ) AS n
         ON n.run_index = c.call_run_index
@@ -149,7 +149,7 @@ named AS (
         coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
             AS is_annotation,
         _stored_unit(s.value_unit, w.time_scale) AS written
-    FROM wanted AS w
+    FROM options AS w
     JOIN signatures AS s ON s.capture_id = w.capture_id
 ),
 summed AS (
@@ -204,7 +204,7 @@ unowned AS (
     SELECT
         '[memory]', count(*), 0,
         sum(m.cpu_bytes)::BIGINT, sum(m.device_bytes)::BIGINT
-    FROM _memory_outside((SELECT w.capture_id FROM wanted AS w)) AS m
+    FROM _memory_outside((SELECT w.capture_id FROM options AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
     WHERE _is_recorded(
@@ -234,7 +234,7 @@ all_rows AS (
         u.device_memory,
         u.device_memory
     FROM unowned AS u
-    CROSS JOIN wanted AS w
+    CROSS JOIN options AS w
 )
 SELECT
     s.name,
@@ -266,7 +266,7 @@ SELECT
     NULL::BIGINT AS flops,
     _display_unit(s.written, w.unit) AS unit
 FROM all_rows AS s
-CROSS JOIN wanted AS w
+CROSS JOIN options AS w
 ORDER BY
     s.self_ticks DESC,
     s.device_ticks DESC NULLS LAST,

@@ -8,7 +8,7 @@ CREATE MACRO _module_paths(
     etdump  -- as in `model_map`
 ) AS TABLE
 WITH
-called AS (
+first_calls AS (
     SELECT
         m.module_path,
         string_split(m.module_class, '.')[-1] AS class,
@@ -28,7 +28,7 @@ SELECT
         ) - 1
     ) AS module,
     c.module_path
-FROM called AS c;
+FROM first_calls AS c;
 
 -- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show
 -- where the device is slower than expected. Ops are the same if their module's path
@@ -94,7 +94,7 @@ traced AS MATERIALIZED (
     JOIN captures AS c ON c.capture_id = b.capture_id
 ),
 -- The trace's ops with the module that contains each.
-called AS MATERIALIZED (
+first_calls AS MATERIALIZED (
     SELECT
         e.label,
         e.category,
@@ -115,7 +115,7 @@ called AS MATERIALIZED (
 -- Number of calls of the whole model in the trace.
 passes AS (
     SELECT greatest(count(*), 1) AS passes
-    FROM called AS c
+    FROM first_calls AS c
     WHERE c.module_path = '' AND starts_with(c.label, 'nn.Module: ')
 ),
 torch AS (
@@ -125,7 +125,7 @@ torch AS (
         count(*) AS calls,
         sum(c.duration_ticks)::DOUBLE AS ticks,
         bool_or(c.is_outermost) AS is_outermost
-    FROM called AS c
+    FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')
     GROUP BY c.module_path, op
 ),

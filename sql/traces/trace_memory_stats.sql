@@ -27,7 +27,7 @@ tree AS MATERIALIZED (
 ),
 -- The innermost call of a thread from each moment on: the one that begins then, or
 -- else the one that contains all that end then.
-turns AS (
+changes AS (
     SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
     FROM tree AS t
     QUALIFY row_number() OVER (
@@ -50,7 +50,7 @@ turns AS (
 )
 SELECT m.event_index, t.call_index
 FROM trace_memory AS m
-ASOF LEFT JOIN turns AS t
+ASOF LEFT JOIN changes AS t
     ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks
 WHERE m.capture_id = _capture_id(capture);
 
@@ -112,7 +112,7 @@ self_memory AS MATERIALIZED (
     GROUP BY 1, 2
 ),
 -- The self values of each op, for itself and for all ops that contain it.
-climbing AS (
+with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
     FROM self_memory AS o
     JOIN calls AS c ON c.event_index = o.event_index
@@ -126,7 +126,7 @@ climbing AS (
         c.event_index,
         c.above_index,
         false
-    FROM climbing AS k
+    FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.above_index
 ),
 summed AS (
@@ -142,7 +142,7 @@ summed AS (
         sum(k.allocations)::BIGINT AS allocations,
         sum(k.allocated)::BIGINT AS allocated_bytes,
         sum(k.increase)::BIGINT AS increase_bytes
-    FROM climbing AS k
+    FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.at_index
     WHERE c.is_operator
     GROUP BY k.device, c.label

@@ -13,7 +13,7 @@ tensors AS (
     FROM debug_values AS v
     WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
 ),
-lost AS (
+unknown_tensors AS (
     SELECT
         count(*) AS tensors,
         count(*) FILTER (
@@ -42,7 +42,7 @@ SELECT
     l.unknown || ' of ' || l.tensors || ' tensors lie outside of the debug buffer ('
     || buffer_bytes || ' bytes) or have an impossible type or strides: '
     || 'their values are unknown' AS detail
-FROM lost AS l
+FROM unknown_tensors AS l
 WHERE l.unknown > 0
 UNION ALL
 SELECT

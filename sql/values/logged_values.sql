@@ -57,7 +57,7 @@ timed AS (
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
         AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
-called AS (
+numbered_calls AS (
     SELECT
         c.*,
         count(*) FILTER (WHERE c.is_event) OVER (
@@ -83,7 +83,7 @@ owners AS (
         ORDER BY s.slot
     ) = 1
 ),
-owned AS (
+with_owners AS (
     SELECT
         c.*,
         r.block_index,
@@ -98,7 +98,7 @@ owned AS (
             PARTITION BY
                 c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ) AS places
-    FROM called AS c
+    FROM numbered_calls AS c
     CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN owners AS o
@@ -131,7 +131,7 @@ with_roles AS (
             WHEN o.place >= o.places - o.delegate_outputs THEN 'output'
             ELSE 'input'
         END AS role
-    FROM owned AS o
+    FROM with_owners AS o
 )
 SELECT
     t.run_index,

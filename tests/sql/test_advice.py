@@ -281,7 +281,7 @@ def test_loading_that_takes_longer_than_all_runs() -> None:
     assert (row["severity"], row["time_at_stake"]) == ("low", None)
     assert row["share_percent"] == pytest.approx(100 * 100003 / (100003 + 66840))
     assert row["finding"] == (
-        "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of what this capture records."
+        "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of the time in this capture."
     )
     assert row["evidence"] == "1 Program::load_method, of it Method::init 90,000 ns"
 

@@ -149,9 +149,9 @@ def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
     ) == [
         (None, None, None, "no formula for aten.topk"),
         (None, None, None, "no formula for mine.own"),
-        (None, 128, 64, "what the formula needs is not in the record"),
-        (None, 24 + 16, 24, "what the formula needs is not in the record"),
-        (None, 64, 16, "what the formula needs is not in the record"),
+        (None, 128, 64, "a value that the formula needs is not in the record"),
+        (None, 24 + 16, 24, "a value that the formula needs is not in the record"),
+        (None, 64, 16, "a value that the formula needs is not in the record"),
         (0, None, None, "bytes: it may copy, or return a view"),
         (None, None, None, "too many to be true"),
         (None, None, None, "too many to be true"),

@@ -33,7 +33,7 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
-# What judges samples takes them likewise.
+# What judges samples takes them in the same way.
 EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
 SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {
@@ -42,7 +42,7 @@ EVIDENCE |= {
     "counted": "['ns']",
 }
 # The rows that metrics are counted of, as a list.
-EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
+EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
 STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
 STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
 EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
