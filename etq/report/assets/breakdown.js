@@ -12,7 +12,7 @@ etq.section("breakdown", (parent, tables, facts) => {
   const chosen = etq.element("div", { class: "detail" });
   const describe = (id) => [
     ["time", `${etq.quantity(nodes[id].total, unit)} (${etq.percent((100 * nodes[id].total) / whole)})`],
-    ["of its own", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
+    ["self time", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
     ["calls", nodes[id].calls ? etq.number(nodes[id].calls) : ""],
     ["module", nodes[id].path],
     ["kind", nodes[id].kind],
