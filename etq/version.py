@@ -6,7 +6,7 @@ from typing import Final
 
 VERSION: Final = "0.1.0"
 # Of the tables of a warehouse: `etq.database.schema` brings older ones forward, each step a migration there.
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 # Of the libraries, those that not everybody has stand last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),

@@ -20,10 +20,10 @@ VIEWS: Final = {
 }
 # What each of them takes of the options.
 TAKEN: Final = {
-    "captures": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced"),
-    "metrics": ("alpha", "min_effect", "forced"),
-    "findings": ("quantile", "phase", "history", "forced"),
-    "sides": ("unit", "quantile", "phase", "history", "forced"),
+    "captures": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
+    "metrics": ("alpha", "min_effect", "allow_mismatch"),
+    "findings": ("quantile", "phase", "history", "allow_mismatch"),
+    "sides": ("unit", "quantile", "phase", "history", "allow_mismatch"),
 }
 
 

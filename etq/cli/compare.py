@@ -48,7 +48,10 @@ def judging_options(command: Command) -> Command:
     """Of what is compared, and what counts as a difference."""
     for option in (
         click.option(
-            "--compare-anyway", "forced", is_flag=True, help="Judge in spite of other profiling levels and conditions."
+            "--allow-mismatch",
+            "allow_mismatch",
+            is_flag=True,
+            help="Judge in spite of other profiling levels and conditions.",
         ),
         click.option(
             "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, as 3%."

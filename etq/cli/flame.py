@@ -51,14 +51,14 @@ _CHOSEN: Final = """
     )
 """
 _NODES: Final = """
-    SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.own, t.total,
-        t.share_percent, t.unit, t.own_ticks, t.total_ticks
+    SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
+        t.share_percent, t.unit, t.self_ticks, t.total_ticks
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
 # In place of nodes that are too small, one row behind their siblings with their sum; one that is alone stays itself.
 _ROWS: Final = """
     , drawn AS (
-        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.own, t.total, t.share_percent, t.unit,
+        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.self_time, t.total, t.share_percent, t.unit,
             t.node_index AS place, 0 AS last
         FROM chosen AS t WHERE t.is_large
         UNION ALL
@@ -68,7 +68,7 @@ _ROWS: Final = """
             t.level,
             CASE count(*) WHEN 1 THEN max(t.name) ELSE '(' || count(*) || ' smaller)' END,
             CASE count(*) WHEN 1 THEN max(t.kind) ELSE 'smaller' END,
-            CASE count(*) WHEN 1 THEN max(t.own) END,
+            CASE count(*) WHEN 1 THEN max(t.self_time) END,
             fsum(t.total),
             fsum(t.share_percent),
             max(t.unit),
@@ -79,7 +79,7 @@ _ROWS: Final = """
         WHERE NOT t.is_large
         GROUP BY t.parent_index, t.level
     )
-    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.own, d.total, d.share_percent, d.unit
+    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.total, d.share_percent, d.unit
     FROM drawn AS d ORDER BY d.place, d.last
 """
 
@@ -155,13 +155,13 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: L
     rows = []
     # Siblings lie side by side, from the begin of what they are within.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, own, total, share, _ in found:
+    for node, parent, level, name, kind, self_time, total, share, _ in found:
         start = free.get(parent, 0.0)
         free[parent] = start + total
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
-        rows.append(Row(level, shown, kind, own or 0.0, total, share, start))
+        rows.append(Row(level, shown, kind, self_time or 0.0, total, share, start))
     return flame(rows, found[0][-1], look)
 
 

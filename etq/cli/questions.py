@@ -89,7 +89,7 @@ _view_command(
     "module_totals",
     "Show the time of each module of the model; needs a linked record.",
     """SELECT m.method, CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class,
-    m.calls, m.own, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
+    m.calls, m.self_time, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
     example="run.etdp --etrecord model.etrecord --format json",
     choosing=run_options("typical"),
 )

@@ -28,14 +28,13 @@ from etq.render.table import write_text
 
 # What only some kinds of report take: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
-OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "forced")
+OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
 TAKEN: Final = {
     "one capture": (*OF_FILES, "method", "runs"),
     "two sides": ("etrecord", *OF_SIDES),
     "series (--trend)": OF_SERIES,
 }
-SPELLED: Final = {"forced": "compare-anyway"}
 
 
 @main.command()
@@ -88,7 +87,7 @@ def report(
     given = {name: value for name, value in options.items() if value not in (None, False)}
     for name in given:
         if name not in TAKEN[kind]:
-            raise click.UsageError(f"--{SPELLED.get(name, name).replace('_', '-')} is not for a report of {kind}")
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
     if isinstance(given.get("quantile"), str):
         given["quantile"] = float(given["quantile"])
     with _made(kind, captures, db, unit, given) as (page, of):

@@ -120,7 +120,9 @@ def _arguments(given: dict[str, Any]) -> str:
 
 def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
     """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
-    _, rows = warehouse.rows(f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given)
+    _, rows = warehouse.rows(
+        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs {query}", **given
+    )
     look = look_of(sys.stdout)
     parts = []
     for series, group in groupby(rows, key=lambda row: row[0]):
@@ -140,6 +142,8 @@ def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
                 lines.append(look.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            shown = [(label, own, unit, runs, capture) for _, label, own, unit, _, _, capture, runs in captures]
+            shown = [
+                (label, normalized, unit, runs, capture) for _, label, normalized, unit, _, _, capture, runs in captures
+            ]
             parts.append(table(["label", "value", "unit", "runs", "capture"], shown, look))
     return "\n".join(parts)

@@ -170,6 +170,7 @@ MIGRATIONS: Final[dict[int, str]] = {
     ALTER TABLE event_ticks ALTER COLUMN is_detached SET NOT NULL;
     ALTER TABLE event_ticks ALTER COLUMN is_detached DROP DEFAULT;
     """,
+    5: "ALTER TABLE op_times RENAME COLUMN is_added TO is_additive",
 }
 
 LAST_KEY: Final = 2**31 - 1
@@ -177,8 +178,8 @@ LAST_KEY: Final = 2**31 - 1
 # At each macro that is made, DuckDB binds its body, with those of all macros that it calls, up to the first value whose
 # type isn't known yet. Most begin by finding a capture. Where what finds it stands, while they are made, for something
 # that tells no type, a warehouse is made in half the time.
-_MADE_LAST: Final = "_meant_captures"
-_STAND_IN: Final = "CREATE OR REPLACE {} _meant_captures(capture) AS TABLE FROM range(capture)"
+_MADE_LAST: Final = "_resolved_captures"
+_STAND_IN: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
 Result = TypeVar("Result")
 

@@ -35,7 +35,7 @@ FORMATS: Final = {
     "chrome": Format(
         "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
         (
-            *("timeline", "event_ops", "labels", "_chosen_runs", "threads", "trace_events", "op_arguments"),
+            *("timeline", "event_ops", "labels", "_selected_runs", "threads", "trace_events", "op_arguments"),
             *("device_events", "trace_memory", "trace_devices"),
         ),
         ("runs",),

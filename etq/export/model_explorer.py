@@ -32,7 +32,9 @@ def model_explorer(warehouse: Answers, capture: Capture, given: dict[str, Any]) 
     """
     asked = {"graph": EDGE, **{name: value for name, value in given.items() if name not in ("method", "graph")}}
     asked["graph"] = given.get("graph", EDGE)
-    query = f"SELECT g.method, g.node_name, g.own, g.unit FROM _graph_times($capture, $graph{_behind(asked)}) AS g"
+    query = (
+        f"SELECT g.method, g.node_name, g.self_time, g.unit FROM _graph_times($capture, $graph{_behind(asked)}) AS g"
+    )
     rows = warehouse.rows(query, capture=capture.sha256, **asked)[1]
     methods = sorted({method for method, *_ in rows})
     method = given.get("method") or (methods[0] if len(methods) == 1 else None)

@@ -96,7 +96,7 @@ def _slices(given: dict[str, Any]) -> str:
     )
     return f"""
         SELECT t.signature_index, e.thread_index, t.start_ticks, t.elapsed_ticks, {columns}
-        FROM _chosen_runs($capture{arguments(given)}) AS r
+        FROM _selected_runs($capture{arguments(given)}) AS r
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
         JOIN trace_events AS e
             ON e.capture_id = t.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index

@@ -32,7 +32,7 @@ class Statistics(NamedTuple):
 
 def statistics_of(raw: Sequence[float | None]) -> Statistics:
     """The statistics of values, by the definition that the views have of them."""
-    query = "SELECT unnest(_statistics_of($1::DOUBLE[]))"
+    query = "SELECT unnest(_list_statistics($1::DOUBLE[]))"
     return Statistics(*_calculator().cursor().execute(query, [list(raw)]).fetchall()[0])
 
 
@@ -43,7 +43,7 @@ def _calculator() -> duckdb.DuckDBPyConnection:
     from etq import catalog
 
     connection = duckdb.connect(":memory:")
-    for each in catalog.needed_for(["_statistics_of"]):
+    for each in catalog.needed_for(["_list_statistics"]):
         connection.execute(each.statement)
     return connection
 

@@ -20,8 +20,8 @@ METRICS: Final = {"MSE": "mse", "L1": "l1", "SNR": "snr"}
 _PAIRS: Final = """
     SELECT n.method, n.debug_handle, n.output_index, n.debug_handles, n.op_name,
         b.elements, b.sizes, b.scalar_type, n.elements, n.sizes, n.scalar_type
-    FROM _handled_values(_handled_capture($base)) AS b
-    JOIN _handled_values(_handled_capture($new)) AS n
+    FROM _values_by_handle(_capture_with_handles($base)) AS b
+    JOIN _values_by_handle(_capture_with_handles($new)) AS n
         ON n.method = b.method AND n.debug_handle = b.debug_handle AND n.output_index = b.output_index
     WHERE b.elements IS NOT NULL AND n.elements IS NOT NULL
     ORDER BY n.method, n.debug_handle, n.output_index

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.integer[Any]]
 # An event's block, its slot in it, and which of its occurrences in a run.
 Key = tuple[int, int, int]
-VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_event_values", "_statistics_of")
+VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_event_values", "_list_statistics")
 _WRAPS: Final = 2**32
 _ROWS: Final = """
     SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.p10, i.p50, i.p90, i.avg, i.min,
@@ -193,7 +193,7 @@ def _statistics(asked: Asked, lists: list[list[float] | None]) -> list[Statistic
     connection = asked.warehouse.connection
     connection.register("_lists", table)
     try:
-        query = "SELECT unnest(_statistics_of(l.raw)) FROM _lists AS l ORDER BY l.at"
+        query = "SELECT unnest(_list_statistics(l.raw)) FROM _lists AS l ORDER BY l.at"
         return [Statistics(*row) for row in connection.execute(query).fetchall()]
     finally:
         connection.unregister("_lists")

@@ -47,7 +47,7 @@ def compare(
 
     base, new  a capture or a selector of many
     limit      the first so many
-    options    as the view takes them: quantile, phase, history, alpha, min_effect, forced
+    options    as the view takes them: quantile, phase, history, alpha, min_effect, allow_mismatch
 
     What is added or removed changed by no percentage; the title says how many. Raises `EtqError` where nothing is left.
     """

@@ -112,8 +112,8 @@ def trend(
         }
     )
     query = f"""
-        SELECT t.series, t.position, t.label, t.own, t.unit, t.change_percent
-        FROM {call_of("trend", [], given)} AS t WHERE t.own IS NOT NULL ORDER BY t.series, t.position
+        SELECT t.series, t.position, t.label, t.normalized, t.unit, t.change_percent
+        FROM {call_of("trend", [], given)} AS t WHERE t.normalized IS NOT NULL ORDER BY t.series, t.position
     """
     rows = asked(warehouse, query, "no capture has what is to be drawn", **given)
     subject = what if item is None else f"{what} {item}"

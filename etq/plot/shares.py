@@ -108,7 +108,7 @@ def modules(
         )
         SELECT
             CASE r.module_path WHEN '' THEN '(model)' ELSE r.module_path END,
-            r.own, r.total, r.share_percent, r.unit, r.depth IS NULL
+            r.self_time, r.total, r.share_percent, r.unit, r.depth IS NULL
         FROM ranked AS r WHERE r.place <= $limit OR r.depth IS NULL ORDER BY r.depth IS NULL, r.module_path
     """
     nothing = f"{meant.name} has no time of modules to draw in the runs that are asked for"

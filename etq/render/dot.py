@@ -21,7 +21,8 @@ def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> st
     asked = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
     nodes = warehouse.sql(
         f"""
-        SELECT n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.own, n.share_percent, n.unit, n.backend
+        SELECT
+            n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.self_time, n.share_percent, n.unit, n.backend
         FROM node_totals({asked}) AS n
         """,
         **given,
@@ -37,8 +38,8 @@ def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> st
         **given,
     ).fetchall()
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
-    for graph_id, index, name, op_type, module, own, share, shown_unit, backend in nodes:
-        label = [name or op_type, op_type, module or "(model)", f"{own:.6g} {shown_unit} ({share or 0:.1f} %)"]
+    for graph_id, index, name, op_type, module, self_time, share, shown_unit, backend in nodes:
+        label = [name or op_type, op_type, module or "(model)", f"{self_time:.6g} {shown_unit} ({share or 0:.1f} %)"]
         label += [backend] if backend else []
         text = "\\n".join(_quoted(part) for part in label)
         lines.append(f'  n{graph_id}_{index} [label="{text}", fillcolor="0.08 {min((share or 0) / 50, 1):.3f} 1.0"];')

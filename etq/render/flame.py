@@ -36,7 +36,7 @@ class Row:
     depth: int
     name: str
     kind: str
-    own: float
+    self_time: float
     total: float
     share: float | None
     start: float
@@ -50,7 +50,7 @@ def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
     columns = {
         f"total {unit}": [f"{row.total:.{decimals}f}" for row in rows],
         "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
-        f"own {unit}": [f"{row.own:.{decimals}f}" if row.own else "" for row in rows],
+        f"self {unit}": [f"{row.self_time:.{decimals}f}" if row.self_time else "" for row in rows],
     }
     name_width = max(len("name"), *(len(name) for name in names))
     widths = {title: max(len(title), *(len(cell) for cell in cells)) for title, cells in columns.items()}
@@ -58,12 +58,12 @@ def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
     def left() -> int:
         return room - name_width - sum(width + 2 for width in widths.values()) - 2
 
-    own = f"own {unit}"
+    self_column = f"self {unit}"
     if left() < _SHORTEST_BAR:
         # A bar says more than the last letters of the longest name.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
-        del widths[own]
+        del widths[self_column]
         name_width = min(max(len(name) for name in names), max(_SHORTEST_NAME, name_width + left() - _SHORTEST_BAR))
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:

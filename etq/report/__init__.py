@@ -39,7 +39,7 @@ def page_of(
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
     names     of two sides: what to call them, if not as they are selected
     options   of one capture: method (its runs alone), runs (typical or all); of
-              two sides: quantile, phase, history, alpha, min_effect, forced, as in `compare_ops`
+              two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
 
     Raises `QueryError` where there is no such capture or unit, or sides can't be compared; `EtqError` for a number of
     captures that there is no kind of report for, and for an option that its kind doesn't take.

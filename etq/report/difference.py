@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 # What may be asked of a comparison, as in `compare_ops`.
-OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "forced")
+OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 # How many ops and how many captures a page has: of more, those that explain most, and some of each side.
 MOST_OPS: Final = 5000
 MOST_CAPTURES: Final = 2000
@@ -29,7 +29,7 @@ def difference_of(
     names  what to call the sides, if not as they are selected
     """
     options = {name: given.get(name) for name in OPTIONS}
-    options["forced"] = bool(options["forced"])
+    options["allow_mismatch"] = bool(options["allow_mismatch"])
     comparison = Comparison(warehouse, base, new, options)
     names = names or (base, new)
     made = [make(comparison, names) for make in SECTIONS]

@@ -89,7 +89,7 @@ def _breakdown(asked: Asked) -> Section | None:
             """
             SELECT
                 coalesce(k.module, '') AS module_path, k.name AS op, 'slice' AS kind, k.calls,
-                k.self_cpu_time AS own, k.self_cpu_percent AS share_percent, k.unit
+                k.self_cpu_time AS self_time, k.self_cpu_percent AS share_percent, k.unit
             FROM key_averages($capture, by := 'module', unit := $unit) AS k
             WHERE k.self_cpu_time > 0
             """
@@ -107,7 +107,7 @@ def _breakdown(asked: Asked) -> Section | None:
             """
             SELECT
                 CASE WHEN starts_with(o.op, '(') THEN o.op ELSE '' END AS module_path,
-                o.method, o.op, o.kind, o.calls, o.total AS own, o.share_percent, o.unit
+                o.method, o.op, o.kind, o.calls, o.total AS self_time, o.share_percent, o.unit
             FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
             WHERE o.share_percent IS NOT NULL
             """

@@ -77,7 +77,7 @@ OPS: Final = """
         WHERE r.what = 'op'
     ),
     known AS (
-        SELECT t.method, t.name, sum(t.own * t.captures) AS size, count(*) AS points
+        SELECT t.method, t.name, sum(t.normalized * t.captures) AS size, count(*) AS points
         FROM told AS t
         GROUP BY t.method, t.name
     ),
@@ -182,7 +182,7 @@ def _ops(asked: _Asked) -> tuple[Table, Section | None]:
         SELECT t.* EXCLUDE (what, position, p25), count(*) OVER () AS known
         FROM {asked.call("op_trends", bins=1)} AS t
         WHERE t.what = 'op'
-        ORDER BY t.own DESC, t.series, t.op, t.method
+        ORDER BY t.normalized DESC, t.series, t.op, t.method
         LIMIT $most
         """,
         most=MOST_CHANGES,

@@ -53,7 +53,7 @@ class Views:
         history: str | None = ...,
         alpha: float = ...,
         min_effect: float | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_findings(
         self,
@@ -62,7 +62,7 @@ class Views:
         quantile: float = ...,
         phase: str | None = ...,
         history: str | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_metrics(
         self,
@@ -70,7 +70,7 @@ class Views:
         new: str | Capture,
         alpha: float = ...,
         min_effect: float | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_modules(
         self,
@@ -82,7 +82,7 @@ class Views:
         history: str | None = ...,
         alpha: float = ...,
         min_effect: float | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_ops(
         self,
@@ -94,7 +94,7 @@ class Views:
         history: str | None = ...,
         alpha: float = ...,
         min_effect: float | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_parts(
         self,
@@ -106,7 +106,7 @@ class Views:
         history: str | None = ...,
         alpha: float = ...,
         min_effect: float | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_programs(
         self,
@@ -121,7 +121,7 @@ class Views:
         quantile: float = ...,
         phase: str | None = ...,
         history: str | None = ...,
-        forced: bool = ...,
+        allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def decode_trend(
         self,

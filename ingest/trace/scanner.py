@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# Categories of what runs on a device, or tells of one, the older layout's among them; as `_is_of_device` in SQL.
+# Categories of what runs on a device, or tells of one, the older layout's among them; as `_is_device_event` in SQL.
 DEVICE_CATEGORIES: Final = frozenset(
     (
         *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),

@@ -1,45 +1,45 @@
--- Whether a clock counts in steps too large for what it times: half of the
--- durations are shorter than ten steps, so that one step is 10 % of them, or a
--- quarter of them take no time at all.
+-- Whether a clock's step is too large for the durations that it times: half of the
+-- durations are shorter than ten steps (one step is 10 % of them), or a quarter of
+-- them are zero.
 CREATE MACRO _is_coarse(
     events,  -- number of durations
     zeros,  -- number of those that are zero
     middle,  -- their median
-    step  -- the clock's step; NULL where it is finer
+    step  -- the clock's step in ticks; NULL if no coarse step was found
 ) AS (
     coalesce(middle < 10 * step, false) OR 4 * zeros >= events
 );
 
--- Evidence: the clocks of a capture, that of the runtime and those of its
--- delegates, and in what steps they count. A step is the largest power of ten
--- or two, of at least 8 ticks, that nearly all durations are multiples of.
+-- Evidence: one clock of a capture (the runtime's, or that of its delegates'
+-- events) and its step. A step is the largest power of ten or two, of at least 8
+-- ticks, of which nearly all durations are multiples.
 -- Columns:
---   is_delegate: whether it times the delegates' own events
---   events: number of events timed, over all runs
---   zeros: how many of them took no time
---   step: the step; NULL where it is finer, or all are zeros
+--   is_delegate: whether the clock times the delegates' events
+--   events: number of timed events, over all runs
+--   zeros: number of events with duration zero
+--   step: step of the clock, in unit; NULL if no coarse step was found, or all durations are zero
 --   middle: median of the durations
 --   unit: unit of step and middle
 CREATE MACRO _advice_clocks(
-    capture,  -- as everywhere
-    unit,  -- as everywhere
-    multiples_percent := 90,  -- share of the durations above zero that must be multiples of a step: chance gives 10 % of ten, 12.5 % of eight
-    least_events := 5  -- number of durations above zero that it takes to tell
+    capture,  -- name, hash prefix, @latest or selector
+    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    multiples_percent := 90,  -- share in percent of the durations above zero that must be multiples of a step: by chance, 10 % are multiples of ten and 12.5 % of eight
+    least_events := 5  -- smallest number of durations above zero from which a step is derived
 ) AS TABLE
 WITH
-asked AS (
-    SELECT c.* FROM _advised_capture(capture, unit) AS c
+target AS (
+    SELECT c.* FROM _advice_capture(capture, unit) AS c
 ),
 durations AS (
     SELECT
         e.kind = 'delegate' AS is_delegate,
         e.duration_ticks AS ticks,
         count(*) AS number
-    FROM asked AS a
+    FROM target AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.value_unit = 'ticks'
         AND e.clock <> 'synthetic'
-        -- What is in no total need not be timed well.
+        -- Events that are in no total need no precise clock.
         AND NOT e.is_detached
         AND e.duration_ticks IS NOT NULL
     GROUP BY ALL
@@ -90,5 +90,5 @@ SELECT
         WHERE o.is_delegate = c.is_delegate AND 2 * o.up_to >= c.events
     ) * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS middle,
     a.unit AS unit
-FROM asked AS a
+FROM target AS a
 CROSS JOIN counted AS c;

@@ -1,7 +1,7 @@
--- Rule: a clock counts in steps too large for what it times, as `_is_coarse`
--- says. The clock of the runtime and that of delegates' own events are told
--- apart: the former is of high severity, as no time can be believed; the latter
--- of medium severity where events take no time, else low.
+-- Rule: a clock's step is too large for the times that it measures, see `_is_coarse`. Severity
+-- is high for the runtime's clock, as it makes all times unreliable; for the clock
+-- of delegates' events it is medium if a quarter of the events have duration zero,
+-- else low.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -12,17 +12,17 @@
 --   remedy: as in `advice`
 CREATE MACRO _advice_coarse_clock(
     clocks,  -- rows of `_advice_clocks` as a list
-    least_events := 20  -- number of events that it takes to tell
+    least_events := 20  -- smallest number of events that is judged
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(clocks, recursive := true)
 ),
-told AS (
+coarse AS (
     SELECT
         g.*,
         100 * g.zeros / g.events AS zeros_share
-    FROM given AS g
+    FROM input AS g
     WHERE g.events >= least_events
         AND _is_coarse(g.events, g.zeros, g.middle, g.step)
 )
@@ -34,7 +34,7 @@ SELECT
         ELSE 'low'
     END AS severity,
     CASE
-        WHEN t.is_delegate THEN 'The events within delegates are timed '
+        WHEN t.is_delegate THEN 'Events within delegates are timed '
         ELSE 'Events are timed '
     END || CASE
         WHEN t.step IS NULL THEN 'too coarsely'
@@ -49,10 +49,10 @@ SELECT
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,
     CASE
-        WHEN t.is_delegate THEN 'Judge the DELEGATE_CALLs as a whole: what of them is '
-            || 'unaccounted may well be these events, and more runs do not mend what '
-            || 'is cut off. A profiler of the backend''s own tells more.'
-        ELSE 'Have the platform count in finer ticks (et_pal_current_ticks), or '
-            || 'measure several runs as one event.'
+        WHEN t.is_delegate THEN 'Use the DELEGATE_CALLs as a whole: these events may '
+            || 'account for their unaccounted time, and more runs do not restore the '
+            || 'lost precision. Use the backend''s own profiler for more detail.'
+        ELSE 'Make the platform''s clock finer (et_pal_current_ticks), or measure '
+            || 'several runs as one event.'
     END AS remedy
-FROM told AS t;
+FROM coarse AS t;

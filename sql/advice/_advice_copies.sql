@@ -1,5 +1,5 @@
--- Rule: much of the time is in ops that compute nothing: changes of layout,
--- conversions of type, copies, of kernels and within delegates.
+-- Rule: much of the time is spent in ops that compute nothing: changes of layout,
+-- type conversions and copies, in kernels and within delegates.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -10,17 +10,17 @@
 --   remedy: as in `advice`
 CREATE MACRO _advice_copies(
     ops,  -- rows of `_advice_ops` as a list
-    copies_percent := 5  -- share of the executes from which they are told: as for medium severity
+    copies_percent := 5  -- share of the executes in percent from which copies are reported: the limit of medium severity
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(ops, recursive := true)
 ),
 copies AS (
     SELECT
         g.*,
         row_number() OVER (ORDER BY g.per_run DESC, g.op) AS place
-    FROM given AS g
+    FROM input AS g
     WHERE g.is_copy
 ),
 added AS (
@@ -46,7 +46,7 @@ SELECT
     || _advice_percent(a.share_percent) || ')'
     || CASE
         WHEN a.constant_percent >= 1 THEN ', ' || _advice_percent(a.constant_percent)
-            || ' of it on weights or inputs of the model as they are.'
+            || ' of it on unmodified weights or inputs of the model.'
         ELSE '.'
     END AS finding,
     a.words AS evidence,
@@ -55,20 +55,20 @@ SELECT
     concat_ws(
         ' ',
         CASE
-            WHEN a.constant_percent >= 1 THEN 'What is done to a weight is the same in '
-                || 'every run: fold it before lowering ends (constant_prop_pass), or '
-                || 'give the whole op, as linear, to a backend that packs weights when '
-                || 'loading. '
-                || 'An input can be given as the model wants it.'
+            WHEN a.constant_percent >= 1 THEN 'Work on a weight is the same in every '
+                || 'run: fold it before lowering ends (constant_prop_pass), or '
+                || 'delegate the whole op, such as linear, to a backend that packs '
+                || 'weights when loading. '
+                || 'Inputs can be given in the layout that the model needs.'
         END,
         CASE
-            WHEN a.is_quantized THEN 'Quantize and dequantize pairs that are left are '
-                || 'patterns that no backend took as a whole: quantize with the '
-                || 'quantizer of the backend that runs the model.'
+            WHEN a.is_quantized THEN 'Remaining quantize and dequantize pairs are '
+                || 'parts of patterns that no backend took as a whole: quantize with '
+                || 'the quantizer of the backend that runs the model.'
         END,
         CASE
             WHEN a.is_of_format THEN 'Export with inputs in the memory format that the '
-                || 'ops want, so that dim orders need not change on the way.'
+                || 'ops need, so that dim orders do not change between ops.'
         END,
         CASE
             WHEN a.is_within_delegates THEN 'Give the delegate its inputs in the '
@@ -76,7 +76,7 @@ SELECT
                 || 'XNNPACK).'
         END,
         'Look for permute, transpose, expand and contiguous in the lines named, and '
-        || 'for what can be delegated together with its neighbours.'
+        || 'for ops that can be delegated together with their neighbours.'
     ) AS remedy
 FROM added AS a
 WHERE a.share_percent >= copies_percent;

@@ -1,6 +1,6 @@
--- Rule: one op, or one module, takes most of the time. That is no fault, but the
--- place to work on, so that it is of medium severity at most. Copies are left
--- to `_advice_copies`, and a model of one or two ops has nothing to tell.
+-- Rule: one op or one module takes most of the time. This is the place to optimize
+-- rather than a fault, so severity is at most medium. Copies are reported by
+-- `_advice_copies`; a model of one or two ops is not reported.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -12,11 +12,11 @@
 CREATE MACRO _advice_dominating(
     ops,  -- rows of `_advice_ops` as a list
     times,  -- rows of `_advice_times` as a list
-    dominating_percent := 50,  -- share of the executes in percent that dominates: more than all else together
-    least_others := 2  -- number of others that there must be
+    dominating_percent := 50,  -- share of the executes in percent from which an op or module dominates: more than all others together
+    least_others := 2  -- smallest number of other ops or modules
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(ops, recursive := true)
 ),
 placed AS (
@@ -42,7 +42,7 @@ named AS (
         g.words,
         g.unit,
         count(*) OVER () - 1 AS others
-    FROM given AS g
+    FROM input AS g
     WHERE g.kind IN ('kernel', 'delegate') AND NOT g.is_copy
     UNION ALL
     SELECT
@@ -68,9 +68,9 @@ SELECT
     n.words AS evidence,
     n.per_run AS time_at_stake,
     n.share_percent,
-    'Work here first: see its instructions by etq ops --by instance'
-    || CASE n.what WHEN 'module' THEN ' and etq modules' ELSE '' END
-    || '; a smaller shape or type, a backend, or a faster kernel pays most here.'
+    'Optimize this first: etq ops --by instance lists its instructions'
+    || CASE n.what WHEN 'module' THEN ', etq modules its parts' ELSE '' END
+    || '; a smaller shape or type, a backend, or a faster kernel saves most here.'
         AS remedy
 FROM named AS n
 WHERE n.share_percent >= dominating_percent

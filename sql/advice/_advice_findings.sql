@@ -1,5 +1,5 @@
--- Rule: what was found of the file when it was read and linked, as far as it
--- changes what numbers mean.
+-- Rule: one finding of the capture, or of its record, that affects what numbers
+-- mean.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -17,8 +17,8 @@ known (rule, severity, remedy) AS (
     (
         'foreign record',
         'high',
-        'Link the record that was written with this very program: etq link. Until '
-        || 'then believe no op, module or line.'
+        'Link the record that was written with this program: etq link. Until then, '
+        || 'the ops, modules and lines shown are wrong.'
     ),
     (
         'foreign program',
@@ -28,33 +28,33 @@ known (rule, severity, remedy) AS (
     (
         'impossible times',
         'high',
-        'If the counter has 32 bits, say so (--clock-bits 32); if not, the clock '
-        || 'differs between cores: pin the thread to one, or use a steady clock.'
+        'If the counter has 32 bits, set --clock-bits 32; if not, the clock differs '
+        || 'between cores: pin the thread to one core, or use a steady clock.'
     ),
     (
         'detached events',
         'high',
-        'Time one operator at a time, in one thread, by one steady clock: what runs '
-        || 'beside others can''t be added to them.'
+        'Time one operator at a time, in one thread, with one steady clock: times of '
+        || 'parallel events cannot be added.'
     ),
     (
         'detached delegate events',
         'medium',
-        'For a breakdown, have the backend finish within its call while it is '
+        'For a breakdown, make the backend finish within its call while it is '
         || 'profiled (wait for its results, one queue, one thread), and log times of '
-        || 'the host''s clock. Until then, believe the calls'' own times, and '
-        || 'compare what is within them only among itself.'
+        || 'the host''s clock. Until then, use the total times of the calls, and '
+        || 'compare the events within them only with each other.'
     ),
     (
         'method unknown',
         'medium',
-        'Capture the methods one by one, or give their runs names of their own: what '
-        || 'belongs to neither has no ops and modules.'
+        'Capture each method separately, or give their runs different names: runs of '
+        || 'unknown methods have no ops and modules.'
     ),
     (
         'short debug buffer',
         'medium',
-        'Give the runtime a larger debug buffer, and take the buffer of this very run.'
+        'Give the runtime a larger debug buffer, and use the buffer of this run.'
     ),
     (
         'half-written',
@@ -65,8 +65,8 @@ known (rule, severity, remedy) AS (
     (
         'wrapped clock',
         'low',
-        'Nothing, as long as no event lasts longer than the counter runs (2**32 '
-        || 'ticks): else have the platform count in 64 bits or coarser ticks.'
+        'None, as long as no event lasts longer than the counter''s range (2**32 '
+        || 'ticks); otherwise, make the platform count in 64 bits or coarser ticks.'
     )
 ),
 found AS (

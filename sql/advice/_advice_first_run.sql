@@ -1,6 +1,6 @@
--- Rule: the first run is an outlier: caches, pages and clocks are cold. Its
--- weight is its excess over all runs of the capture, as averages feel it. That
--- is no fault of the program, so that it is of medium severity at most.
+-- Rule: the first run is an outlier: caches, pages and clocks are cold. Its share
+-- is its excess over all runs of the capture, as in averages. This is normal, so
+-- severity is at most medium.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -12,10 +12,10 @@
 CREATE MACRO _advice_first_run(
     runs,  -- rows of `_advice_runs` as a list
     loading,  -- rows of `load_breakdown` as a list
-    excess_percent := 20  -- excess in percent of the median of the later runs from which it is told: more than their usual spread
+    excess_percent := 20  -- excess in percent of the median of the later runs from which it is reported: more than their usual spread
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(runs, recursive := true)
 ),
 parts AS (
@@ -26,7 +26,7 @@ later AS (
         g.block_index,
         count(*) AS runs,
         quantile_cont(g.execute, 0.9) AS p90
-    FROM given AS g
+    FROM input AS g
     WHERE NOT g.is_first
     GROUP BY g.block_index
 ),
@@ -38,7 +38,7 @@ firsts AS (
         g.unit,
         p.total AS excess,
         l.runs
-    FROM given AS g
+    FROM input AS g
     JOIN parts AS p
         ON p.run_index = g.run_index AND p.component = 'first run excess'
     JOIN later AS l ON l.block_index = g.block_index
@@ -46,11 +46,11 @@ firsts AS (
         AND g.execute > l.p90
         AND 100 * p.total >= excess_percent * g.middle
 ),
-told AS (
+first_runs AS (
     SELECT
         f.*,
-        (SELECT count(*) FROM given AS g) AS all_runs,
-        (SELECT sum(g.execute) FROM given AS g) AS all_time,
+        (SELECT count(*) FROM input AS g) AS all_runs,
+        (SELECT sum(g.execute) FROM input AS g) AS all_time,
         sum(f.excess) OVER () AS all_excess,
         row_number() OVER (ORDER BY f.excess DESC, f.run_index) AS place,
         string_agg('run ' || f.run_index, ', ') OVER () AS words
@@ -63,12 +63,12 @@ SELECT
     END AS severity,
     'The first run takes ' || _advice_time(t.execute, t.unit) || ', '
     || _advice_number(t.execute / t.middle) || ' times the median of the '
-    || _advice_count(t.runs, 'run') || ' like it ('
-    || _advice_time(t.middle, t.unit) || '): it warms up.' AS finding,
+    || _advice_count(t.runs, 'run') || ' after it ('
+    || _advice_time(t.middle, t.unit) || '): it is a warm-up.' AS finding,
     t.words || '; first run excess in load_breakdown' AS evidence,
     t.all_excess / t.all_runs AS time_at_stake,
     100 * t.all_excess / t.all_time AS share_percent,
     'Leave it out of averages and totals, as shares here do: --skip-first 1 '
     || '(skip_first := 1).' AS remedy
-FROM told AS t
+FROM first_runs AS t
 WHERE t.place = 1;

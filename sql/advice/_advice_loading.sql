@@ -1,6 +1,6 @@
--- Rule: loading took longer than all runs of the capture together. What a
--- capture records is not what a user's session is, so that it is low, and
--- medium where a hundred runs would not make up for it.
+-- Rule: loading took longer than all runs of the capture together. A capture is not
+-- a user's session, so severity is low; medium if loading takes longer than a
+-- hundred runs.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -12,10 +12,10 @@
 CREATE MACRO _advice_loading(
     runs,  -- rows of `_advice_runs` as a list
     loading,  -- rows of `load_breakdown` as a list
-    loading_percent := 50  -- share of loading in the time of loading and runs together, in percent, from which it is told
+    loading_percent := 50  -- share of loading in the time of loading and runs together, in percent, from which it is reported
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(runs, recursive := true)
 ),
 parts AS (
@@ -26,7 +26,7 @@ executed AS (
         count(*) AS runs,
         sum(g.execute) AS execute,
         median(g.execute) AS middle
-    FROM given AS g
+    FROM input AS g
 ),
 loaded AS (
     SELECT
@@ -42,7 +42,7 @@ loaded AS (
         count(*) FILTER (WHERE p.component = 'Program::load_method') AS loads
     FROM parts AS p
 ),
-told AS (
+load_shares AS (
     SELECT l.*, x.*, 100 * l.load / (l.load + x.execute) AS share_percent
     FROM loaded AS l
     CROSS JOIN executed AS x
@@ -53,7 +53,7 @@ SELECT
     CASE WHEN t.load > 100 * t.middle THEN 'medium' ELSE 'low' END AS severity,
     'Loading took ' || _advice_time(t.load, t.unit) || ', as long as '
     || _advice_number(t.load / t.middle) || ' median runs and '
-    || _advice_percent(t.share_percent) || ' of what this capture records.' AS finding,
+    || _advice_percent(t.share_percent) || ' of the time in this capture.' AS finding,
     _advice_count(t.loads, 'Program::load_method') || ', of it Method::init '
     || _advice_time(t.init, t.unit) || CASE
         WHEN t.delegate_init > 0
@@ -62,8 +62,8 @@ SELECT
     END AS evidence,
     NULL::DOUBLE AS time_at_stake,
     t.share_percent,
-    'Where sessions are short, load a method once and keep it for all runs; what '
-    || 'delegates do at init, as packing weights, can often be done ahead or cached.'
-        AS remedy
-FROM told AS t
+    'Where sessions are short, load a method once and keep it for all runs; the '
+    || 'delegates'' work at init, such as packing weights, can often be cached or '
+    || 'done ahead.' AS remedy
+FROM load_shares AS t
 WHERE t.share_percent >= loading_percent;

@@ -1,5 +1,5 @@
--- Rule: the runtime logged values, and copying them is in its times, so that
--- rules about time look away.
+-- Rule: the runtime logged values. Its times include copying them, so rules about
+-- time do not apply.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -14,12 +14,12 @@ CREATE MACRO _advice_logged_values(
 SELECT
     'logged values' AS rule,
     'medium' AS severity,
-    'The runtime logged values, so that the times of this capture include copying '
-    || 'them: they are not judged here.' AS finding,
+    'The runtime logged values. The times of this capture include copying them and '
+    || 'are not judged here.' AS finding,
     'profiling_level debug in captures' AS evidence,
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,
-    'Take times from a capture that logs events alone, and values from this one.'
+    'Take times from a capture that logs only events, and values from this one.'
         AS remedy
 FROM captures AS c
 WHERE c.capture_id = capture_key AND c.profiling_level = 'debug';

@@ -1,5 +1,6 @@
--- Rule: no delegate runs anything, though much of the time is in what backends
--- are made for. Names don't tell whether the kernels are the portable ones.
+-- Rule: no delegate runs anything, though much of the time is spent in ops that
+-- backends are made for. Names don't show whether the kernels are the portable
+-- ones.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -10,10 +11,10 @@
 --   remedy: as in `advice`
 CREATE MACRO _advice_nothing_delegated(
     ops,  -- rows of `_advice_ops` as a list
-    heavy_percent := 20  -- share of the executes in convolutions and products of matrices from which it is told: as for high severity
+    heavy_percent := 20  -- share of the executes in percent, in convolutions and matrix products, from which it is reported: the limit of high severity
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(ops, recursive := true)
 ),
 heavy AS (
@@ -26,13 +27,13 @@ heavy AS (
         sum(g.share_percent) AS share_percent,
         string_agg(g.words, ', ' ORDER BY g.per_run DESC, g.op) AS words,
         any_value(g.unit) AS unit
-    FROM given AS g
+    FROM input AS g
     WHERE g.is_heavy
 )
 SELECT
     'nothing delegated' AS rule,
     _advice_severity(h.share_percent) AS severity,
-    'No delegate runs anything: convolutions and products of matrices ('
+    'No delegate runs anything: convolutions and matrix products ('
     || h.names || '), which backends are made for, take '
     || _advice_time(h.per_run, h.unit) || ' of the average run ('
     || _advice_percent(h.share_percent) || ') in kernels.' AS finding,
@@ -40,9 +41,9 @@ SELECT
     h.per_run AS time_at_stake,
     h.share_percent,
     'Lower the model with a partitioner for the device (XnnpackPartitioner on '
-    || 'CPUs) by to_edge_transform_and_lower. Where none fits, link optimized '
-    || 'kernels instead of the portable ones, if these are the portable ones.'
+    || 'CPUs) by to_edge_transform_and_lower. If none fits, link optimized kernels '
+    || 'if these are the portable ones.'
         AS remedy
 FROM heavy AS h
 WHERE h.share_percent >= heavy_percent
-    AND NOT EXISTS (FROM given AS g WHERE g.kind IN ('delegate_call', 'delegate'));
+    AND NOT EXISTS (FROM input AS g WHERE g.kind IN ('delegate_call', 'delegate'));

@@ -1,23 +1,23 @@
--- Evidence: the ops of a capture by name, from its `_advice_times`, with what to
--- say of each.
+-- Evidence: one op of a capture by name, from its `_advice_times`, with its
+-- description.
 -- Columns:
 --   kind: kernel, delegate, delegate_call, ...
---   op: its name
+--   op: name of the op
 --   is_copy: whether it computes nothing
---   is_heavy: whether it is what backends are made for: convolutions and products of matrices
---   of_constants: what of per_run reads no other op's result; NULL where no record tells
+--   is_heavy: whether it is what backends are made for: a convolution or matrix product
+--   of_constants: part of per_run that reads no other op's result; NULL without a record
 --   instructions: number of instructions that call it
---   calls: number of calls in one run, on average
---   per_run: own time in one run, on average
---   opened: what of it is of DELEGATE_CALLs whose events tell what is overhead
---   share_percent: that in percent of the executes
+--   calls: calls per run, on average
+--   per_run: self time per run, on average
+--   opened: part of per_run in DELEGATE_CALLs whose events show how much is overhead
+--   share_percent: per_run in percent of the executes
 --   unit: unit of per_run
---   words: all that in words, with the instructions and the line that take most of it
+--   words: description of all that, with the instructions and the line that take most of it
 CREATE MACRO _advice_ops(
     times  -- rows of `_advice_times` as a list
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(times, recursive := true)
 ),
 placed AS (
@@ -35,7 +35,7 @@ placed AS (
         sum(g.share_percent) AS share_percent,
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
             FILTER (WHERE g.is_of_constant IS NOT NULL) AS of_constants
-    FROM given AS g
+    FROM input AS g
     GROUP BY g.method, g.kind, g.op, g.is_copy, g.instruction_id
 ),
 ranked AS (
@@ -65,7 +65,7 @@ added AS (
         sum(r.opened) AS opened,
         sum(r.share_percent) AS share_percent,
         any_value(r.unit) AS unit,
-        -- Methods number their instructions alike.
+        -- Different methods use the same numbers for their instructions.
         string_agg(
             CASE WHEN r.has_methods THEN r.method || ' ' ELSE '' END
             || r.instruction_id, ', ' ORDER BY r.place

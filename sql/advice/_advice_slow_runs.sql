@@ -1,5 +1,5 @@
--- Rule: runs that are not typical took so much longer than typical ones that
--- totals and averages over all runs say little of either.
+-- Rule: runs that are not typical took so much longer than typical ones that totals
+-- and averages over all runs represent neither.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -10,20 +10,20 @@
 --   remedy: as in `advice`
 CREATE MACRO _advice_slow_runs(
     runs,  -- rows of `_advice_runs` as a list
-    outliers_percent := 5  -- share of all time that their excess must be, in percent: as for medium severity
+    outliers_percent := 5  -- share of all time in percent that their excess must have: the limit of medium severity
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(runs, recursive := true)
 ),
 outliers AS (
     SELECT
         g.*,
         row_number() OVER (ORDER BY g.execute DESC, g.run_index) AS place
-    FROM given AS g
+    FROM input AS g
     WHERE g.is_outlier AND g.execute > g.middle
 ),
-told AS (
+excesses AS (
     SELECT
         count(*) AS outliers,
         sum(o.execute - o.middle) AS excess,
@@ -32,8 +32,8 @@ told AS (
         string_agg('run ' || o.run_index || ' ' || _advice_time(o.execute, o.unit), ', '
             ORDER BY o.place) FILTER (WHERE o.place <= 5) AS words,
         any_value(o.unit) AS unit,
-        (SELECT count(*) FROM given AS g) AS all_runs,
-        (SELECT sum(g.execute) FROM given AS g) AS all_time
+        (SELECT count(*) FROM input AS g) AS all_runs,
+        (SELECT sum(g.execute) FROM input AS g) AS all_time
     FROM outliers AS o
 )
 SELECT
@@ -43,11 +43,11 @@ SELECT
     || 'than typical, the slowest ' || _advice_time(t.slowest, t.unit) || ' against '
     || _advice_time(t.middle, t.unit) || ': '
     || _advice_percent(100 * t.excess / t.all_time)
-    || ' of all time is that excess.' AS finding,
+    || ' of all time is this excess.' AS finding,
     t.words AS evidence,
     t.excess / t.all_runs AS time_at_stake,
     100 * t.excess / t.all_time AS share_percent,
-    'See which ops grow in the slow runs, or whether all do: etq slow. Where all '
-    || 'grow alike, measure again with nothing else on the device.' AS remedy
-FROM told AS t
+    'See whether some ops or all of them grow in the slow runs: etq slow. If all '
+    || 'grow equally, measure again with nothing else on the device.' AS remedy
+FROM excesses AS t
 WHERE 100 * t.excess / t.all_time >= outliers_percent;

@@ -1,8 +1,8 @@
--- Rule: many calls of delegates a run, each short beside what it costs: copies
--- and layout, and time that the delegate's own events leave unaccounted. Where
--- these are timed too coarsely, and of calls that have none or whose events are
--- detached, that time is not held against the calls; they are then told where they
--- are short.
+-- Rule: a run calls delegates often, and each call is short compared with its
+-- overhead: copies and layout, and time that the delegate's events leave
+-- unaccounted. If the clock of these events is too coarse, and for calls without
+-- events or with detached ones, unaccounted time is not counted as overhead; such
+-- calls are reported if they are short.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -14,12 +14,12 @@
 CREATE MACRO _advice_small_delegate_calls(
     ops,  -- rows of `_advice_ops` as a list
     clocks,  -- rows of `_advice_clocks` as a list
-    calls_a_run := 5,  -- number of calls in a run that is many: a graph in one piece has one
-    overhead_percent := 25,  -- share of the calls' time in percent that is too much for overhead
-    short_us := 50  -- microseconds on average below which calls whose overhead is unknown are short: a call's fixed cost is some microseconds
+    calls_a_run := 5,  -- number of calls per run that is many: a graph in one piece has one
+    overhead_percent := 25,  -- share of the calls' time in percent from which overhead is too large
+    short_us := 50  -- mean duration in microseconds below which calls of unknown overhead are short: a call's fixed cost is some microseconds
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(ops, recursive := true)
 ),
 timed AS (
@@ -44,11 +44,11 @@ added AS (
         string_agg(g.words, ', ' ORDER BY g.per_run DESC)
             FILTER (WHERE g.kind = 'delegate_call' OR g.is_copy) AS words,
         any_value(g.unit) AS unit
-    FROM given AS g
+    FROM input AS g
     CROSS JOIN coarse AS c
     WHERE g.kind IN ('delegate', 'delegate_call')
 ),
-told AS (
+overheads AS (
     SELECT
         a.*,
         a.copies + CASE WHEN a.is_explained THEN a.unaccounted ELSE 0 END AS costs,
@@ -68,16 +68,16 @@ SELECT
     || _advice_time(t.total / t.calls, t.unit) || ' each, '
     || CASE
         WHEN t.is_costly THEN _advice_percent(100 * t.costs / t.total)
-            || ' of it copies, layout and what the delegates'' events leave '
+            || ' of it copies, layout and time that the delegates'' events leave '
             || 'unaccounted.'
-        ELSE 'and the delegates'' events do not tell what of it is overhead.'
+        ELSE 'and the delegates'' events do not show how much of it is overhead.'
     END AS finding,
     t.words AS evidence,
     CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
     CASE WHEN t.is_costly THEN t.share_percent * t.costs / t.total END
         AS share_percent,
-    'Join the parts: see by etq coverage which ops between them were not '
-    || 'delegated, and have the partitioner take these, or leave out parts that are '
-    || 'too small to pay.' AS remedy
-FROM told AS t
+    'Join the parts: etq coverage lists the ops between them that were not '
+    || 'delegated. Have the partitioner take these, or leave out parts that are '
+    || 'too small to save time.' AS remedy
+FROM overheads AS t
 WHERE t.is_costly OR t.is_short;

@@ -1,9 +1,10 @@
--- Rule: runs of the same events vary much, (p90 - p10) / p50. How many captures
--- a side show a change of 5 %: n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual
--- sample size for 5 % false alarms and 80 % found, where a capture's p25 is the
--- sample and s its spread between captures. Of 60 real captures of 3 models on
--- a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by
--- model, robustly); 5 a side is the least that found 94 % or more there.
+-- Rule: runs of the same events vary much, (p90 - p10) / p50. The number of
+-- captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 /
+-- ln(1.05)^2, the usual sample size for 5 % false alarms and 80 % power, where a
+-- capture's p25 is the sample and s its spread between captures. In 60 real
+-- captures of 3 models on a shared machine, s was 0.15 of the spread within a
+-- capture (0.13 to 0.15 by model, robustly); 5 per side is the smallest number that
+-- detected 94 % or more there.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -14,13 +15,13 @@
 --   remedy: as in `advice`
 CREATE MACRO _advice_variance(
     runs,  -- rows of `_advice_runs` as a list
-    spread_percent := 20,  -- spread from which it is told: captures on a quiet machine have 5 to 11 %, one in ten over 20
-    least_runs := 10,  -- number of runs of a block that percentiles need
-    captures_share := 0.15,  -- spread between captures by that within one
-    most_captures := 50  -- number of captures up to which the estimate is more than a guess
+    spread_percent := 20,  -- spread in percent from which it is reported: captures on a quiet machine have 5 to 11 %, one in ten over 20
+    least_runs := 10,  -- smallest number of runs of a block for percentiles
+    captures_share := 0.15,  -- spread between captures as a fraction of that within one
+    most_captures := 50  -- number of captures up to which the estimate is meaningful
 ) AS TABLE
 WITH
-given AS (
+input AS (
     SELECT unnest(runs, recursive := true)
 ),
 blocks AS (
@@ -32,7 +33,7 @@ blocks AS (
         median(g.execute) AS p50,
         quantile_cont(g.execute, 0.9) AS p90,
         any_value(g.unit) AS unit
-    FROM given AS g
+    FROM input AS g
     WHERE NOT g.is_first AND g.execute IS NOT NULL
     GROUP BY g.block_index
     HAVING count(*) >= least_runs
@@ -41,7 +42,7 @@ spread AS (
     SELECT b.*, (b.p90 - b.p10) / nullif(b.p50, 0) AS spread
     FROM blocks AS b
 ),
-told AS (
+varying AS (
     SELECT
         s.*,
         greatest(
@@ -60,16 +61,16 @@ SELECT
     'Runs that log the same events take from ' || _advice_time(t.p10, t.unit)
     || ' (p10) to ' || _advice_time(t.p90, t.unit) || ' (p90), a spread of '
     || _advice_percent(100 * t.spread) || ' around the median of '
-    || _advice_time(t.p50, t.unit) || ': to see a change of 5 % would '
-    || 'take ' || CASE
+    || _advice_time(t.p50, t.unit) || ': to detect a change of 5 %, '
+    || CASE
         WHEN t.captures > most_captures THEN 'more than ' || most_captures
         ELSE 'about ' || t.captures
-    END || ' captures a side.' AS finding,
+    END || ' captures per side are needed.' AS finding,
     _advice_count(t.runs, 'run') || ' of block ' || t.block_index
     || ', without the first run' AS evidence,
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,
-    'See that these runs had the same method and inputs. Fix the clock and pin the '
+    'Check that these runs had the same method and inputs. Fix the clock and pin the '
     || 'threads to cores, let the device cool and rest, and compare percentiles of '
     || 'several captures taken in turns, not averages of one.' AS remedy
-FROM told AS t;
+FROM varying AS t;

@@ -1,30 +1,29 @@
--- The captures that an argument means: the one of that hash or name, else all
--- that a selector chooses, else by prefix of their hash. A selector is a list
--- with commas between: of key=value, which choose captures that have all these
--- labels, and at most one of @latest and @previous, which choose among these the
--- last or the one before it, by when they were captured, then ingested.
--- A value with a comma stands in quotation marks (those in it twice), or alone.
--- Tables are named with an underscore in this file: an argument may be a
--- column of the caller's, as in `LATERAL (FROM op_totals(c.name))`, and must
--- not be taken for one of these.
+-- The captures that an argument matches: the one with that hash or name, else all
+-- that a selector chooses, else those with that prefix of their hash. A selector is
+-- a list separated by commas: key=value parts choose captures that have all these
+-- labels; at most one of @latest and @previous chooses the last of these or the one
+-- before it, by when they were captured, then ingested. A value with a comma is
+-- quoted (quotes in it are doubled) or is the only part. Table aliases begin with
+-- an underscore in this file: an argument may be a column of the caller's, as in
+-- `LATERAL (FROM op_totals(c.name))`, and must not be captured by one of these.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
 CREATE MACRO _matching_captures(
-    capture  -- a name, a selector, or at least 4 letters of a hash
+    capture  -- name, selector, or at least 4 characters of a hash
 ) AS TABLE
 SELECT _way.capture_id, _way.name
-FROM _ways_of_naming(capture) AS _way
+FROM _capture_matches(capture) AS _way
 WHERE _way.way = _way.best;
 
--- All captures, and whether an argument means them.
+-- All captures, and whether an argument matches them.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
---   way: how the argument means it: 1 by hash, 2 by name, 3 by selector or prefix; NULL if not
---   best: the least of all captures' ways; NULL if it means none
-CREATE MACRO _ways_of_naming(
-    capture  -- a name, a selector, or at least 4 letters of a hash
+--   way: how the argument matches: 1 by hash, 2 by name, 3 by selector or prefix; NULL if not
+--   best: the smallest way of all captures; NULL if none matches
+CREATE MACRO _capture_matches(
+    capture  -- name, selector, or at least 4 characters of a hash
 ) AS TABLE
 SELECT
     _way.capture_id,
@@ -49,13 +48,13 @@ FROM (
         ON _selected.capture_id = _each.capture_id
 ) AS _way;
 
--- What an argument means, in one row.
+-- The captures that an argument matches, in one row.
 -- Columns:
---   keys: the captures; empty if it means none
---   names: their names, sorted; NULL if it means none
---   missing: what to say if it means none, with the three names that are spelled most like it
-CREATE MACRO _meant_captures(
-    capture  -- as everywhere
+--   keys: keys of the captures; empty if none matches
+--   names: their names, sorted; NULL if none matches
+--   missing: error message if none matches, with the three most similar names
+CREATE MACRO _resolved_captures(
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT
     _found.keys,
@@ -73,21 +72,21 @@ FROM (
         ) AS keys,
         list(_way.name ORDER BY _way.name)
             FILTER (WHERE _way.way = _way.best) AS names,
-        -- Distances take time: only where nothing else is found.
+        -- Edit distances take time: they are computed only if nothing matches.
         list(CASE
             WHEN _way.best IS NULL THEN struct_pack(
                 distance := levenshtein(_way.name, capture::VARCHAR),
                 name := _way.name
             )
         END) FILTER (WHERE _way.best IS NULL) AS nearest
-    FROM _ways_of_naming(capture) AS _way
+    FROM _capture_matches(capture) AS _way
 ) AS _found;
 
--- The captures that a selector chooses; none where the text is no selector.
+-- The captures that a selector chooses; no rows if the text is not a selector.
 -- Columns:
 --   capture_id: the capture
 CREATE MACRO _selected_captures(
-    selector  -- key=value and @latest or @previous, with commas between
+    selector  -- key=value parts and @latest or @previous, separated by commas
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
@@ -104,7 +103,7 @@ FROM (
         OR _each.capture_id IN (
             SELECT _label.capture_id
             FROM labels AS _label
-            -- Keys are few: most labels are ruled out by theirs.
+            -- Keys are few: most labels are excluded by their key.
             WHERE contains(selector, _label.key)
                 AND (
                     _label.key || '=' || _label.value = selector
@@ -126,25 +125,25 @@ WHERE (contains(selector, '=') OR starts_with(selector, '@'))
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
     ELSE error(
-        selector || ' is no selector: of what begins with @ it may have one of '
-        || '@latest and @previous'
+        selector || ' is not a selector: of words that begin with @, it may contain '
+        || 'one of @latest and @previous'
     )
 END;
 
--- The parts of a selector, each once: what stands between commas that are not
--- in quotation marks.
+-- The distinct parts of a selector: the texts between commas that are not in
+-- quotation marks.
 CREATE MACRO _selector_parts(
-    selector  -- key=value and @latest or @previous, with commas between
+    selector  -- key=value parts and @latest or @previous, separated by commas
 ) AS (
     list_distinct(
         regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
     )
 );
 
--- The key of the one capture that an argument means. It is an error, which
--- names the nearest ones, if there is none, or more than one.
+-- Key of the one capture that an argument matches. If none or several match, it is
+-- an error that lists the nearest ones.
 CREATE MACRO _any_capture_id(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE len(_meant.keys)
         WHEN 1 THEN _meant.keys[1]
@@ -156,13 +155,13 @@ CREATE MACRO _any_capture_id(
             || '); name one'
         )
     END
-    FROM _meant_captures(capture) AS _meant
+    FROM _resolved_captures(capture) AS _meant
 );
 
--- The key of the one capture that an argument means, to be asked about its
--- events: it is an error, too, if these were pruned.
+-- Key of the one capture that an argument matches, for questions about its events.
+-- It is also an error if the events were pruned.
 CREATE MACRO _capture_id(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _meant.capture_id IN (
@@ -171,23 +170,23 @@ CREATE MACRO _capture_id(
             WHERE _finding.rule = 'events pruned'
         ) THEN error(
             'the events of ' || capture::VARCHAR || ' were pruned, and only its '
-            || 'rollups kept, as comparisons need; to ask this, ingest its file again'
+            || 'rollups kept, which comparisons use; ingest its file again for this'
         )
         ELSE _meant.capture_id
     END
     FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
 );
 
--- The one capture that an argument means, and the unit to answer in.
+-- The one capture that an argument matches, and the unit of results.
 -- Columns:
 --   capture_id: the capture
---   time_scale: what one of its ticks is
+--   time_scale: unit of one tick
 --   profiling_level: all, method_only, debug, or NULL
 --   name: its name
---   unit: the unit asked for, or us (cycles where ticks are cycles)
+--   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _capture(
-    capture,  -- as everywhere
-    unit  -- ns, us, ms, s, cycles, or NULL for us (cycles where ticks are cycles)
+    capture,  -- name, hash prefix, @latest or selector
+    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 SELECT
     _asked.capture_id,
@@ -198,11 +197,11 @@ SELECT
         WHEN unit IS NULL
             THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-            THEN error('no unit ' || unit || '; known are ns, us, ms, s, cycles')
+            THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
         WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
             _asked.name || ' counts ' || _asked.time_scale
-            || ', which can''t be told in ' || unit
-            || '; ingest it with its true time scale, or ask for '
+            || ', which cannot be converted to ' || unit
+            || '; ingest it with its true time scale, or request '
             || CASE _asked.time_scale
                 WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time'
             END

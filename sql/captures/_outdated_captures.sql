@@ -1,17 +1,17 @@
--- The captures that are not among the last of their group: which those are is
--- told by when they were captured, then ingested, as @latest does.
+-- The captures that are not among the last of their group, by when they were
+-- captured, then ingested, as for @latest.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
---   group_values: the values of the labels, in the order asked for; NULL within where it has none
---   age: its place in its group, from 1 for the last
+--   group_values: values of the labels, in the order requested; NULL within it for a label that the capture lacks
+--   age: position in its group, from 1 for the last
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   ingested_at: when it was read, in UTC
---   is_pruned: whether its events are gone already
+--   is_pruned: whether its events are already pruned
 CREATE MACRO _outdated_captures(
-    keep_last,  -- number of captures of each group that stay
-    "by" := [],  -- keys of the labels of which captures of a group have the same values
-    selectors := NULL  -- list of captures and selectors: only what matches any of them; NULL: all
+    keep_last,  -- number of captures to keep in each group
+    "by" := [],  -- keys of the labels whose values are equal within a group
+    selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
 ) AS TABLE
 SELECT
     r.capture_id,
@@ -48,7 +48,7 @@ FROM (
             GROUP BY b.capture_id
         ) AS l ON l.capture_id = c.capture_id
         WHERE selectors IS NULL OR c.capture_id IN (
-            SELECT m.capture_id FROM _captures_of_any(selectors) AS m
+            SELECT m.capture_id FROM _captures_matching_any(selectors) AS m
         )
     ) AS g
 ) AS r

@@ -1,17 +1,17 @@
--- The one capture that an argument means, if it is of format prof_result; else
--- it is an error. Views that answer as ExecuTorch's parser of that format ask it.
+-- The one capture that an argument matches, which must be of format prof_result.
+-- For views with the answers of ExecuTorch's parser of that format.
 -- Columns:
 --   capture_id: the capture
---   time_scale: what one of its ticks is
+--   time_scale: unit of one tick
 CREATE MACRO _prof_result(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT
     CASE c.format
         WHEN 'prof_result' THEN c.capture_id
         ELSE error(
             c.name || ' is of format ' || c.format
-            || '; this is asked of captures of format prof_result'
+            || '; this view is for captures of format prof_result'
         )
     END AS capture_id,
     c.time_scale

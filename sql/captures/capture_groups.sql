@@ -1,17 +1,17 @@
--- The captures that have one value of a label: how many, and from when to when.
+-- The captures that share a value of a label: their number and time range.
 -- Engines: duckdb (a list of selectors is matched by a subquery of a subquery that sees each, which Spark refuses)
 -- Columns:
 --   value: the label's value; NULL for captures without it
 --   captures: number of captures
 --   runs: number of their runs
---   first_captured_at: when the first was measured, in UTC; NULL where unknown of all
---   last_captured_at: when the last was measured, in UTC; NULL where unknown of all
---   undated: number of captures of which that is unknown
+--   first_captured_at: when the first was measured, in UTC; NULL if unknown for all
+--   last_captured_at: when the last was measured, in UTC; NULL if unknown for all
+--   undated: number of captures with unknown time
 --   first_ingested_at: when the first was read, in UTC
 --   last_ingested_at: when the last was read, in UTC
 CREATE MACRO capture_groups(
     "by",  -- the label's key
-    selectors := NULL  -- list of captures and selectors: what matches any of them; NULL: all
+    selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
 ) AS TABLE
 WITH
 chosen AS (
@@ -27,7 +27,7 @@ chosen AS (
         (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs
     FROM captures AS c
     WHERE selectors IS NULL OR c.capture_id IN (
-        SELECT m.capture_id FROM _captures_of_any(selectors) AS m
+        SELECT m.capture_id FROM _captures_matching_any(selectors) AS m
     )
 )
 SELECT
@@ -46,7 +46,7 @@ ORDER BY c.value NULLS LAST;
 -- The captures that match any of a list of names and selectors, each once.
 -- Columns:
 --   capture_id: the capture
-CREATE MACRO _captures_of_any(
+CREATE MACRO _captures_matching_any(
     selectors  -- list of captures and selectors
 ) AS TABLE
 SELECT DISTINCT _match.capture_id

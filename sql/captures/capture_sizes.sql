@@ -1,7 +1,7 @@
--- What each table takes in the file, by its blocks.
+-- One table and its size in the file, by its blocks.
 -- Columns:
 --   table_name: the table
---   bytes: its bytes
+--   bytes: size in bytes
 CREATE VIEW _table_bytes AS
 WITH
 segments AS (
@@ -76,11 +76,11 @@ blocks AS (
     FROM pragma_database_size() AS b
     WHERE b.database_name = current_database()
 ),
--- Small segments share a block, one behind the other.
+-- Small segments share a block, one after the other.
 placed AS (
     SELECT
         p.table_name,
-        -- Without a third argument: what DuckDB 2 stores of that, 1.5 can't read.
+        -- Without a third argument: DuckDB 1.5 can't read what DuckDB 2 stores for it.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
         ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes
@@ -100,15 +100,15 @@ SELECT p.table_name, sum(p.bytes) AS bytes
 FROM placed AS p
 GROUP BY p.table_name;
 
--- How much of the file each capture takes, estimated: of what a table takes, a
--- capture has the share that it has of the table's rows. What a table takes is
--- measured by the file's blocks; free space, records and programs are nobody's,
--- and what was written since the last checkpoint isn't counted.
+-- One capture with an estimate of its size in the file: its share of each table's
+-- rows times the table's size. The sizes of tables are measured by the file's
+-- blocks; free space, records and programs belong to no capture, and data written
+-- since the last checkpoint isn't counted.
 -- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   capture_id: the capture
 --   name: its name
---   stored_bytes: its bytes in the file; 0 for a warehouse in memory
+--   stored_bytes: estimated size in the file in bytes; 0 for a warehouse in memory
 CREATE VIEW capture_sizes AS
 WITH
 capture_rows AS (

@@ -1,17 +1,17 @@
--- One capture, as a list of captures shows it, in the order of ingest.
+-- One capture, as in a list of captures, in the order of ingest.
 -- Columns:
 --   name: its name
---   format: what kind of file: etdump, prof_result, reference
+--   format: format of the file: etdump, prof_result, torch_trace, reference
 --   runs: number of its runs
 --   events: number of its timed events
---   profiling_level: all, method_only, debug; NULL where nothing was executed
+--   profiling_level: all, method_only, debug; NULL if nothing was executed
 --   time_scale: what one tick is
---   labels: its labels as key=value, by key, as selectors take them; NULL where it has none
+--   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if it has none
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   byte_size: size of the file in bytes
---   findings: number of things to know about the file, in `findings`
---   sha256: the first 12 letters of its hash
---   uri: where the file was
+--   findings: number of rows in `findings`
+--   sha256: the first 12 characters of its hash
+--   uri: where the file was when it was read
 CREATE VIEW capture_summary AS
 SELECT
     c.name,

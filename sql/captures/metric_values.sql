@@ -1,13 +1,13 @@
--- One number beside a capture's events: of the capture, or of one of its runs.
+-- One metric of a capture, or of one of its runs.
 -- Columns:
---   name: what was measured
+--   name: name of the metric
 --   run_index: the run; NULL for the capture as a whole
 --   sample: position among the values of that name and run from the same source, from 0
 --   value: the number, in its unit
---   unit: what it counts; NULL where unknown
---   better: lower or higher; NULL for conditions and where unknown
---   meaning: what it is, where the name is known
---   source: first 12 letters of the hash of the file it was read from; NULL where it was said by hand
+--   unit: unit of value; NULL if unknown
+--   better: lower or higher; NULL for conditions and if unknown
+--   meaning: what it measures; NULL if the name isn't known
+--   source: first 12 characters of the hash of the file it was read from; NULL if it was attached by hand
 CREATE MACRO metric_values(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -25,18 +25,18 @@ JOIN metrics AS m ON m.capture_id = a.capture_id
 LEFT JOIN known_metrics AS k ON k.name = m.name
 ORDER BY m.name, m.run_index NULLS FIRST, m.source NULLS FIRST, m.sample;
 
--- The metrics of the generations that ExecuTorch's runner of language models told
--- of, as print_report in its extension/llm/runner/stats.h counts them. What was
--- not measured (a time of no length, a loading from 0 to 0) has no row.
+-- Metrics of the generations that ExecuTorch's runner of language models reported,
+-- computed as in print_report in its extension/llm/runner/stats.h. A metric that
+-- was not measured (a time of zero length, a loading from 0 to 0) has no row.
 -- Columns:
---   run_index: NULL, as a generation is many runs
+--   run_index: NULL, as a generation has many runs
 --   name: as in `known_metrics`
---   value: in its unit
+--   value: the value, in unit
 --   unit: the known one
 --   better: the known one
---   sample: which of the generations, from 0
+--   sample: index of the generation, from 0
 CREATE MACRO _runner_metrics(
-    stats  -- rows of what the runner wrote, as a list; times in ticks, ticks_per_second of them
+    stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
 ) AS TABLE
 WITH
 counted AS (

@@ -1,11 +1,11 @@
 -- What a profiler does at a step, as `schedule` of PyTorch 2.13's
--- torch/profiler/profiler.py says: NONE, WARMUP, RECORD, or RECORD_AND_SAVE at
--- the last step of a cycle of wait, warmup and active steps.
+-- torch/profiler/profiler.py: NONE, WARMUP, RECORD, or RECORD_AND_SAVE at the last
+-- step of a cycle of wait, warmup and active steps.
 CREATE MACRO schedule(
     step,  -- number of the step, from 0
-    wait := 0,  -- steps at the start of a cycle that are not looked at
-    warmup := 0,  -- steps behind these that only warm up
-    active := 1,  -- steps behind these that are recorded; at least 1
+    wait := 0,  -- steps at the start of a cycle that are not profiled
+    warmup := 0,  -- steps after these that only warm up
+    active := 1,  -- steps after these that are recorded; at least 1
     repeat := 0,  -- number of cycles; 0: to the end
     skip_first := 0,  -- steps before the first cycle
     skip_first_wait := 0  -- not 0: the first cycle has no wait
@@ -29,19 +29,19 @@ CREATE MACRO schedule(
     END
 );
 
--- A step counted from the start of the first cycle.
+-- Number of a step, counted from the start of the first cycle.
 CREATE MACRO _step_of_cycles(
     step,  -- number of the step, from 0
-    wait,  -- steps at the start of a cycle that are not looked at
+    wait,  -- steps at the start of a cycle that are not profiled
     skip_first,  -- steps before the first cycle
     skip_first_wait  -- not 0: the first cycle has no wait
 ) AS (
     step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
 );
 
--- Whether a schedule records a run that is of the phase asked for; without
--- these, all runs are recorded. The runs of each name are steps of their own, in
--- file order, whatever their phases.
+-- Whether a schedule records a run that is of the requested phase; without both,
+-- all runs are recorded. The runs of each name are steps of their own, in file
+-- order, whatever their phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
     run_phase,  -- phase of the run, in `runs`
@@ -59,9 +59,9 @@ CREATE MACRO _is_recorded(
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );
 
--- Whether a run is among those asked for: recorded by a schedule, of a phase and
--- a method, and typical of its event block.
-CREATE MACRO _is_chosen(
+-- Whether a run is selected: recorded by a schedule, of a phase and a method, and
+-- typical of its event block.
+CREATE MACRO _is_selected_run(
     iteration,  -- position of the run among those of its name
     run_phase,  -- phase of the run, in `runs`
     run_scope,  -- scope of the run, in `runs`
@@ -91,21 +91,21 @@ CREATE MACRO _is_chosen(
     END
 );
 
--- A phase that may be asked for, or NULL for all runs; else it is an error.
-CREATE MACRO _asked_phase(
+-- A phase, or NULL for all runs; an error for any other value.
+CREATE MACRO _checked_phase(
     phase  -- load, prefill, decode, other; NULL: all
 ) AS (
     CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END
 );
 
--- A phase, if it is one; else it is an error.
+-- A phase; an error for any other value.
 CREATE MACRO _known_phase(
     phase  -- load, prefill, decode, other
 ) AS (
     CASE
         WHEN phase IN ('load', 'prefill', 'decode', 'other') THEN phase
         ELSE error(
-            'no phase ' || coalesce('''' || phase || '''', 'NULL')
+            'unknown phase '  || coalesce('''' || phase || '''', 'NULL')
             || '; known are load, prefill, decode, other'
         )
     END

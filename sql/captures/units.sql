@@ -1,4 +1,4 @@
--- How many nanoseconds a unit of time is; NULL for what is none.
+-- Nanoseconds in a unit of time; NULL if it is not a unit of time.
 CREATE MACRO _nanoseconds(
     scale  -- ns, us, ms, s, or anything else
 ) AS (
@@ -10,18 +10,18 @@ CREATE MACRO _nanoseconds(
     END
 );
 
--- The unit that a value is written in: its own, or the capture's time scale.
-CREATE MACRO _written_unit(
+-- The unit that a value is stored in: its own, or the capture's time scale.
+CREATE MACRO _stored_unit(
     value_unit,  -- ticks, us, cycles, bytes, count, unknown
-    time_scale  -- what one tick of the capture is
+    time_scale  -- unit of one tick of the capture
 ) AS (
     CASE value_unit WHEN 'ticks' THEN time_scale ELSE value_unit END
 );
 
--- The unit that a value is shown in: times in the one asked for, all else in
--- the one it is written in.
-CREATE MACRO _shown_unit(
-    written,  -- unit that the value is written in
+-- The unit that a value is shown in: times in the requested unit, others in the
+-- unit they are stored in.
+CREATE MACRO _display_unit(
+    written,  -- unit that the value is stored in
     unit  -- ns, us, ms, s, cycles
 ) AS (
     CASE
@@ -30,18 +30,18 @@ CREATE MACRO _shown_unit(
     END
 );
 
--- A value is shown as itself * _multiplier / _divisor. One of the two is 1, so
--- that whole numbers of ticks are rounded once, by a power of ten.
+-- Factor for showing a value in a unit: value * _multiplier / _divisor. One of the
+-- two is 1, so that whole numbers of ticks are rounded once, by a power of ten.
 CREATE MACRO _multiplier(
-    written,  -- unit that the value is written in
+    written,  -- unit that the value is stored in
     unit  -- ns, us, ms, s, cycles
 ) AS (
     greatest(coalesce(_nanoseconds(written) // _nanoseconds(unit), 1), 1)::DOUBLE
 );
 
--- See `_multiplier`.
+-- Divisor for showing a value in a unit, see `_multiplier`.
 CREATE MACRO _divisor(
-    written,  -- unit that the value is written in
+    written,  -- unit that the value is stored in
     unit  -- ns, us, ms, s, cycles
 ) AS (
     greatest(coalesce(_nanoseconds(unit) // _nanoseconds(written), 1), 1)::DOUBLE

@@ -1,11 +1,11 @@
--- The conditions, metrics that have no better, that the captures of two sides
--- were measured under, where the sides' ranges don't overlap and their medians are
--- 5 % apart or more; and their governors.
+-- One condition (a metric without a better direction) under which the two sides'
+-- captures differ: the sides' ranges don't overlap, and their medians are at least
+-- 5 % apart; or different governors.
 -- Columns:
 --   name: the condition
---   detail: both sides' ranges in words
+--   detail: both sides' ranges as text
 CREATE MACRO _differing_conditions(
-    chosen  -- rows of `_sides` as a list
+    chosen  -- rows of `_comparison_captures` as a list
 ) AS TABLE
 WITH
 sides AS (
@@ -45,18 +45,18 @@ SELECT
     || coalesce(' ' || r.unit, '') AS detail
 FROM ranges AS r
 WHERE (r.base_low > r.new_high OR r.base_high < r.new_low)
-    -- Few values of one distribution may lie apart by chance; not by so much.
+    -- Few values of one distribution may be apart by chance, but not by so much.
     AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle)
 UNION ALL
 SELECT 'governor', g.base || ' in base, ' || g.new || ' in new'
 FROM governors AS g
 WHERE g.base <> g.new;
 
--- The verdict as it is told: where conditions differ, that is what may have made
--- it slower or faster.
-CREATE MACRO _told(
-    verdict,  -- of `_compared`
-    conditions  -- how many conditions differ
+-- The verdict that is shown: if conditions differ, these may be the reason for
+-- slower or faster.
+CREATE MACRO _verdict_label(
+    verdict,  -- of `_verdicts`
+    conditions  -- number of conditions that differ
 ) AS (
     CASE
         WHEN verdict IN ('slower', 'faster') AND conditions > 0 THEN 'conditions differ'

@@ -1,7 +1,7 @@
--- The two-sided p-value of Student's t with a whole number of degrees of
--- freedom: the finite sums of Abramowitz and Stegun, Handbook of Mathematical
--- Functions, 26.7.3 and 26.7.4, summed from their ends (Horner's scheme). NULL
--- for less than one degree of freedom.
+-- The two-sided p-value of Student's t with a whole number of degrees of freedom,
+-- by the finite sums of Abramowitz and Stegun, Handbook of Mathematical Functions,
+-- 26.7.3 and 26.7.4, evaluated by Horner's scheme. NULL for less than one degree of
+-- freedom.
 CREATE MACRO _student_p(
     t,  -- the statistic
     freedom  -- its degrees of freedom, a whole number
@@ -9,7 +9,7 @@ CREATE MACRO _student_p(
     CASE
         WHEN freedom < 1 OR t IS NULL THEN NULL
         WHEN freedom = 1 THEN 1 - 2 * atan(abs(t)) / pi()
-        -- What is left of 1 may be rounded to less than nothing.
+        -- The rest of 1 may be rounded to less than zero.
         WHEN freedom % 2 = 0 THEN greatest(
             0, 1 - abs(t) / sqrt(freedom + t * t) * list_reduce(
                 list_transform(range(freedom // 2 - 1, 0, -1), lambda j: j::DOUBLE),

@@ -1,49 +1,51 @@
--- Whether new is slower than base in all, and what makes up the difference: what
--- the executes take, what all ops have in common (a clock, the load of the
--- machine), what the ops explain together, and what is left beside them.
+-- One part of the answer whether new is slower than base: the total of the
+-- executes, the common shift of all ops (from the clock, or the load of the
+-- machine), the sum of the ops, and the time outside of ops.
 -- Columns:
---   what: total; all ops alike; ops: those that add up to the total; beside ops: the total less these
---   method: the method that ran, or else the name of its runs; NULL for all ops alike
---   verdict: of the total, as in `compare_ops`; NULL for the others
---   change_percent: what became more of it, in percent
---   low_percent: lower end of an interval of 95 % for it; NULL with fewer than 4 captures a side
+--   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: total less ops
+--   method: the method that ran; if unknown, the name of its runs; NULL for the common shift
+--   verdict: verdict on the total, as in `compare_ops`; NULL for the others
+--   change_percent: change in percent of base
+--   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
---   base: its time in base: the median over captures, of ops added up
---   new: its time in new
+--   base: time in base, median over captures; for ops, the sum of their medians
+--   new: time in new, median over captures; for ops, the sum of their medians
 --   difference: new less base
---   unit: unit of these three; NULL where one side counts cycles and the other time
---   explained_percent: difference in percent of the total's
---   p: probability of a difference as large if there was none; NULL where captures are compared one by one
---   note: why it can't be judged, or what would be needed
---   base_captures: captures of base that it rests on, disturbed ones left out
---   new_captures: captures of new that it rests on
+--   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
+--   explained_percent: difference in percent of the total's difference
+--   p: probability of a difference this large by chance; NULL for single captures
+--   note: why no verdict is possible, or what is needed for one
+--   base_captures: number of captures of base used; disturbed captures are excluded
+--   new_captures: number of captures of new used
 CREATE MACRO compare_captures(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- of the runs of a capture: 0.25, which noise moves least; 0.9 for slow tails; 0.5
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
-    history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
-    alpha := 0.05,  -- how many false ones of those that are told slower or faster are put up with
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, not measured in turn 0.03, one by one 0.1
-    forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
+    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
+    alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
+    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, 0.03 if the sides were not measured in turn, 0.1 for single captures
+    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
 chosen AS MATERIALIZED (
-    FROM _sides(base, new, history)
+    FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
-    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
+    FROM _comparison_samples(
+        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+    )
 ),
 compared AS MATERIALIZED (
-    FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
+    FROM _verdicts((SELECT list(s) FROM sampled AS s), alpha, min_effect)
 ),
--- The same op may be a kernel on one side and within a delegate's call on the other.
+-- The same op may be a kernel on one side and in a delegate call on the other.
 added AS (
     SELECT
         s.item,
-        bool_or(s.is_added) FILTER (WHERE s.side = 'base') AS is_in_base,
-        bool_or(s.is_added) FILTER (WHERE s.side = 'new') AS is_in_new
+        bool_or(s.is_additive) FILTER (WHERE s.side = 'base') AS is_in_base,
+        bool_or(s.is_additive) FILTER (WHERE s.side = 'new') AS is_in_new
     FROM sampled AS s
     WHERE s.level = 'op'
     GROUP BY s.item
@@ -59,7 +61,7 @@ ops AS (
     GROUP BY c.scope
 ),
 shown AS (
-    FROM _shown_scale(
+    FROM _display_scale(
         (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
         unit
     )
@@ -67,7 +69,7 @@ shown AS (
 lines AS (
     SELECT
         CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
-        CASE c.level WHEN 'total' THEN 'total' ELSE 'all ops alike' END AS what,
+        CASE c.level WHEN 'total' THEN 'total' ELSE 'common shift' END AS what,
         c.scope,
         c.base_ticks,
         c.new_ticks,
@@ -80,7 +82,7 @@ lines AS (
         c.base_captures,
         c.new_captures
     FROM compared AS c
-    WHERE c.level = 'total' OR c.level = 'alike' AND c.change IS NOT NULL
+    WHERE c.level = 'total' OR c.level = 'common shift' AND c.change IS NOT NULL
     UNION ALL
     SELECT
         3, 'ops', o.scope, o.base_ticks, o.new_ticks,
@@ -89,7 +91,7 @@ lines AS (
     FROM ops AS o
     UNION ALL
     SELECT
-        4, 'beside ops', t.scope,
+        4, 'outside ops', t.scope,
         t.base_ticks - o.base_ticks,
         t.new_ticks - o.new_ticks,
         (t.new_ticks - o.new_ticks) / nullif(t.base_ticks - o.base_ticks, 0) - 1,
@@ -103,7 +105,7 @@ SELECT
     l.scope AS method,
     CASE
         WHEN u.unit IS NULL AND l.place = 1 THEN 'can''t judge'
-        ELSE _told(l.verdict, d.conditions)
+        ELSE _verdict_label(l.verdict, d.conditions)
     END AS verdict,
     CASE WHEN u.unit IS NOT NULL THEN 100 * l.change END AS change_percent,
     CASE WHEN u.unit IS NOT NULL THEN 100 * l.change_low END AS low_percent,
@@ -120,7 +122,7 @@ SELECT
     CASE WHEN u.unit IS NOT NULL THEN l.p END AS p,
     CASE
         WHEN u.unit IS NULL AND l.place = 1
-            THEN 'one side counts cycles and the other time: shares alone compare'
+            THEN 'one side counts cycles and the other time: only shares are comparable'
         ELSE l.note
     END AS note,
     l.base_captures,
@@ -128,7 +130,7 @@ SELECT
 FROM lines AS l
 CROSS JOIN shown AS u
 CROSS JOIN (
-    SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
+    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope

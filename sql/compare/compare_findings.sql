@@ -1,24 +1,26 @@
--- What is to be known about a comparison before its verdicts are believed.
+-- One finding about a comparison that affects how far its verdicts can be trusted.
 -- Columns:
---   rule: no times, measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, all ops alike, few captures
+--   rule: no times, measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, common shift, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
     quantile := 0.25,  -- as in `compare_ops`
     phase := NULL,  -- as in `compare_ops`
     history := NULL,  -- as in `compare_ops`
-    forced := false  -- as in `compare_ops`
+    allow_mismatch := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
 chosen AS MATERIALIZED (
-    FROM _sides(base, new, history)
+    FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
-    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
+    FROM _comparison_samples(
+        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+    )
 ),
 adjusted AS MATERIALIZED (
-    FROM _adjusted((SELECT list(s) FROM sampled AS s))
+    FROM _normalized_samples((SELECT list(s) FROM sampled AS s))
 ),
 compared AS MATERIALIZED (
     SELECT DISTINCT
@@ -46,7 +48,7 @@ sides AS (
         exp(
             avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
             - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
-        ) - 1 AS alike
+        ) - 1 AS common_shift
     FROM compared AS c
 ),
 in_order AS (
@@ -69,7 +71,7 @@ FROM (
         0 AS place,
         'no times' AS rule,
         c.name || ' of ' || t.side || ' has no execute'
-        || coalesce(' of phase ' || phase, '') || ', and is left out' AS detail
+        || coalesce(' of phase ' || phase, '') || ', and is excluded' AS detail
     FROM chosen AS t
     JOIN captures AS c ON c.capture_id = t.capture_id
     WHERE t.side <> 'history'
@@ -79,13 +81,13 @@ FROM (
         1 AS place,
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
-        || '; what is slower or faster may be so for that' AS detail
+        || '; this may be the reason for slower and faster' AS detail
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
     UNION ALL
     SELECT
         2,
         'few captures',
-        d.bases || ' in base, ' || d.news || ' in new: take at least 3 a side, '
+        d.bases || ' in base, ' || d.news || ' in new: take at least 3 per side, '
         || 'better 5 to 10 (etq plan)'
     FROM sides AS d
     WHERE least(d.bases, d.news) < 3
@@ -93,16 +95,16 @@ FROM (
     SELECT
         3,
         'time order unknown',
-        'not all captures say when they were measured (etq ingest --captured-at): a '
-        || 'change of the machine can''t be told from the program'
+        'not all captures have a time of measurement (etq ingest --captured-at): a '
+        || 'change of the machine cannot be separated from one of the program'
     FROM sides AS d
     WHERE NOT d.is_ordered
     UNION ALL
     SELECT
         3,
         'measured apart',
-        'the sides were measured at different times: a change of the machine can''t '
-        || 'be told from the program; interleave them (etq plan)'
+        'the sides were measured at different times: a change of the machine cannot be '
+        || 'separated from one of the program; interleave them (etq plan)'
     FROM sides AS d
     WHERE d.is_ordered
         AND (SELECT count(*) FROM in_order AS o WHERE o.has_changed)
@@ -114,8 +116,8 @@ FROM (
         c.name || ' of ' || a.side || ' took '
         || printf('%.1f', 100 * abs(exp(a.off) - 1))
         || CASE WHEN a.off > 0 THEN ' % more' ELSE ' % less' END
-        || CASE WHEN a.has_factor THEN ' on everything' ELSE ' in all' END
-        || ' than the rest of its side, and is left out: measure again'
+        || CASE WHEN a.has_factor THEN ' in all ops' ELSE ' in total' END
+        || ' than the rest of its side, and is excluded: measure again'
     FROM compared AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     WHERE a.is_disturbed
@@ -124,7 +126,7 @@ FROM (
         5,
         'unstable side',
         count(*) FILTER (WHERE a.is_disturbed) || ' of ' || count(*)
-        || ' captures of ' || a.side || ' are disturbed: what is left may not be '
+        || ' captures of ' || a.side || ' are disturbed: the others may not be '
         || 'typical either'
     FROM compared AS a
     GROUP BY a.side
@@ -142,7 +144,7 @@ FROM (
     SELECT
         7,
         'different clocks',
-        'one side counts cycles and the other time: shares alone compare'
+        'one side counts cycles and the other time: only shares are comparable'
     FROM sampled AS s
     WHERE s.level = 'total'
     HAVING min(s.counted) <> max(s.counted)
@@ -150,18 +152,19 @@ FROM (
     SELECT
         8,
         'no common mode',
-        'fewer than 3 ops with a precise clock: what all ops have in common can''t '
-        || 'be told from an op''s own change'
+        'fewer than 3 ops with a precise clock: the common shift of all ops cannot '
+        || 'be separated from the change of one op'
     FROM sides AS d
     WHERE NOT d.has_factor
     UNION ALL
     SELECT
         8,
-        'all ops alike',
-        'the whole program is ' || CASE WHEN d.alike > 0 THEN 'slower' ELSE 'faster' END
-        || ' by ' || printf('%.1f', 100 * abs(d.alike))
-        || ' %; which ops, can''t be said: verdicts on ops are beside that'
+        'common shift',
+        'the whole program is '
+        || CASE WHEN d.common_shift > 0 THEN 'slower' ELSE 'faster' END
+        || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
+        || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
-    WHERE d.has_factor AND abs(d.alike) >= 0.02 AND d.clocks = 1
+    WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1
 ) AS f
 ORDER BY f.place, f.detail;

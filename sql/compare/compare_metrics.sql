@@ -1,30 +1,30 @@
--- What became of each metric from base to new: by the median of a capture's
--- values, in a t-test on logarithms (of values that aren't positive, on the values),
--- with what is told of metrics that have a better way corrected for their number.
+-- One metric's change from base to new, by the medians of the captures' values, in
+-- a t-test on logarithms (or on the values, if some are not positive); p is
+-- corrected for the number of metrics that have a better direction.
 -- Columns:
 --   name: the metric
 --   verdict: better, worse, ~ (no difference that counts), too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed
---   change_percent: from base to new, in percent of base; NULL where that is 0
---   base: median over captures of base; NULL where it is added
---   new: median over captures of new; NULL where it is removed
+--   change_percent: change from base to new in percent of base; NULL if base is 0
+--   base: median over captures of base; NULL if the metric is added
+--   new: median over captures of new; NULL if the metric is removed
 --   unit: unit of both; NULL where unknown
 --   better: lower or higher; NULL for conditions and where unknown
---   p: probability of a difference as large if there was none
---   q: p, corrected for the number of metrics that have a better way
---   note: what would be needed
---   base_captures: captures of base that have it
---   new_captures: captures of new that have it
+--   p: probability of a difference this large by chance
+--   q: p, corrected for the number of metrics that have a better direction
+--   note: what is needed for a verdict; NULL if nothing
+--   base_captures: number of captures of base that have it
+--   new_captures: number of captures of new that have it
 CREATE MACRO compare_metrics(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
-    alpha := 0.05,  -- how many false ones of those that are told better or worse are put up with
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
+    alpha := 0.05,  -- accepted share of false positives among the verdicts better and worse
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
-    forced := false  -- whether to call worse what was measured under other conditions
+    allow_mismatch := false  -- whether to give verdicts although conditions differ
 ) AS TABLE
 WITH
 sides AS (
     SELECT s.capture_id, s.side
-    FROM _sides(base, new, NULL) AS s
+    FROM _comparison_captures(base, new, NULL) AS s
     WHERE s.side <> 'history'
 ),
 of_captures AS (
@@ -130,7 +130,7 @@ judged AS (
         END AS verdict
     FROM corrected AS c
     CROSS JOIN (
-        SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
+        SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
         FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
     ) AS d
 )
@@ -144,7 +144,7 @@ SELECT
     j.better,
     j.p,
     j.q,
-    CASE j.verdict WHEN 'too few' THEN 'take at least 3 captures a side, better 5' END
+    CASE j.verdict WHEN 'too few' THEN 'take at least 3 captures per side, better 5' END
         AS note,
     j.base_captures,
     j.new_captures

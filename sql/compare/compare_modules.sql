@@ -1,44 +1,46 @@
--- What became of each module of the model, with the modules within it, from base to
--- new: as `compare_ops` has it of ops. What all ops have in common is taken off by
--- ops. All captures need linked records.
+-- The change of one module of the model, with its submodules, from base to new, as
+-- `compare_ops` for ops. The common shift is that of the ops. All captures need
+-- linked records.
 -- Columns:
 --   module_path: the module's path; empty for the model itself
 --   method: the method that ran
 --   verdict: as in `compare_ops`
---   change_percent: what became more of its time, typically, in percent, without what all ops have in common
---   low_percent: lower end of an interval of 95 % for it; NULL with fewer than 4 captures a side
+--   change_percent: change of its time in percent, without the common shift
+--   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
---   base: its time in base: the median over captures; NULL where it is added
---   new: its time in new; NULL where it is removed
---   difference: new less base, what all ops have in common included
---   unit: unit of these three; NULL where one side counts cycles and the other time
---   share_percent: base in percent of the total of base
+--   base: time in base, median over captures; NULL if the item is added
+--   new: time in new, median over captures; NULL if the item is removed
+--   difference: new less base, common shift included
+--   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
+--   share_percent: base in percent of base's total
 --   q: as in `compare_ops`
---   note: why it can't be judged, or what would be needed
---   base_captures: captures of base that it rests on
---   new_captures: captures of new that it rests on
+--   note: why no verdict is possible, or what is needed for one
+--   base_captures: number of captures of base used; disturbed captures are excluded
+--   new_captures: number of captures of new used
 CREATE MACRO compare_modules(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- of the runs of a capture: 0.25, which noise moves least; 0.9 for slow tails; 0.5
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
-    history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
-    alpha := 0.05,  -- how many false ones of those that are told slower or faster are put up with
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, one by one 0.1
-    forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
+    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
+    alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
+    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures
+    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
 chosen AS MATERIALIZED (
-    FROM _sides(base, new, history)
+    FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
-    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
+    FROM _comparison_samples(
+        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+    )
 ),
 of_modules AS MATERIALIZED (
     FROM _module_samples((SELECT list(k) FROM chosen AS k), quantile, phase)
 ),
-columns_alike AS (
+combined_samples AS (
     SELECT
         s.comparison, s.capture_id, s.side, s.position, s.level, s.scope, s.item,
         s.ticks, s.resolution, s.is_coarse
@@ -50,7 +52,7 @@ columns_alike AS (
     FROM of_modules AS m
 ),
 compared AS (
-    FROM _compared((SELECT list(c) FROM columns_alike AS c), alpha, min_effect)
+    FROM _verdicts((SELECT list(c) FROM combined_samples AS c), alpha, min_effect)
 ),
 paths AS (
     SELECT m.item, any_value(m.module_path) AS module_path
@@ -58,7 +60,7 @@ paths AS (
     GROUP BY m.item
 ),
 shown AS (
-    FROM _shown_scale(
+    FROM _display_scale(
         (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
         unit
     )
@@ -66,7 +68,7 @@ shown AS (
 SELECT
     p.module_path,
     c.scope AS method,
-    _told(c.verdict, d.conditions) AS verdict,
+    _verdict_label(c.verdict, d.conditions) AS verdict,
     100 * c.change AS change_percent,
     100 * c.change_low AS low_percent,
     100 * c.change_high AS high_percent,
@@ -84,7 +86,7 @@ FROM compared AS c
 JOIN paths AS p ON p.item = c.item
 CROSS JOIN shown AS u
 CROSS JOIN (
-    SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
+    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 WHERE c.level = 'module'

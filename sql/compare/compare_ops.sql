@@ -1,47 +1,49 @@
--- What became of each op from base to new, what explains most of the difference
--- first. Each side is one capture or, better, several: the sample is a capture,
--- never a run. A change is what an op's own is beside what all have in common (a
--- clock, the load of the machine): `compare_captures` has that. One capture a side is
+-- The change of one op from base to new; the op that explains most of the
+-- difference is first. Each side is one capture or, better, several: the sample is
+-- a capture, never a run. A change is without the common shift of all ops (from the
+-- clock, or the load of the machine), see `compare_captures`. Single captures are
 -- judged by other captures of the same program, or not at all.
 -- Columns:
---   op: op type where ops are matched by module, else family
---   module_path: its module, where a record is linked
+--   op: op type if ops are matched by module, else family
+--   module_path: its module; NULL if no record is linked
 --   kind: kernel, delegate (within a delegate_call), delegate_call, operator_call (without a kernel), user
---   instruction_id: the instruction, in new or else in base; NULL where none is named
+--   instruction_id: the instruction in new, or else in base; NULL where none is named
 --   verdict: slower, faster, ~ (no difference that counts), too few, can't judge, conditions differ, added, removed
---   change_percent: what became more of its time, typically, in percent, without what all ops have in common
---   low_percent: lower end of an interval of 95 % for it; NULL with fewer than 4 captures a side
+--   change_percent: change of its time in percent, without the common shift
+--   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
---   base: its time in base: the median over captures; NULL where it is added
---   new: its time in new; NULL where it is removed
---   difference: new less base, what all ops have in common included
---   unit: unit of these three; cycles for what a backend counts so; NULL where one side counts cycles and the other time
---   share_percent: base in percent of the total of base, or new of new's where it is added; NULL for what is in other units than that
---   q: the share of false ones among those of this q or less; NULL where captures are compared one by one
---   note: why it can't be judged, what would be needed, or what a removed one may have become
+--   base: time in base, median over captures; NULL if the item is added
+--   new: time in new, median over captures; NULL if the item is removed
+--   difference: new less base, common shift included
+--   unit: unit of base, new and difference; cycles for what a backend counts in cycles; NULL if one side counts cycles and the other time
+--   share_percent: base in percent of base's total, or new of new's if it is added; NULL for values in other units than the total
+--   q: share of false positives among the ops with this q or less; NULL for single captures
+--   note: why no verdict is possible, what is needed for one, or what a removed op may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name
---   base_captures: captures of base that it rests on
---   new_captures: captures of new that it rests on
+--   base_captures: number of captures of base used; disturbed captures are excluded
+--   new_captures: number of captures of new used
 CREATE MACRO compare_ops(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- of the runs of a capture: 0.25, which noise moves least; 0.9 for slow tails; 0.5
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
-    history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
-    alpha := 0.05,  -- how many false ones of those that are told slower or faster are put up with
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, one by one 0.1
-    forced := false  -- whether to compare captures of different profiling levels, and to call slower what was measured under other conditions
+    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
+    alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
+    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures
+    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
 chosen AS MATERIALIZED (
-    FROM _sides(base, new, history)
+    FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
-    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
+    FROM _comparison_samples(
+        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+    )
 ),
 compared AS MATERIALIZED (
-    FROM _compared((SELECT list(s) FROM sampled AS s), alpha, min_effect)
+    FROM _verdicts((SELECT list(s) FROM sampled AS s), alpha, min_effect)
 ),
 described AS (
     SELECT
@@ -60,7 +62,7 @@ described AS (
     GROUP BY s.item
 ),
 shown AS (
-    FROM _shown_scale(
+    FROM _display_scale(
         (
             SELECT list_distinct(list(s.counted))
             FROM sampled AS s
@@ -69,8 +71,8 @@ shown AS (
         unit
     )
 ),
--- What a backend counts in another unit than the total is in has its own. An op
--- that came stands between the same two that stayed as one that went.
+-- Values in another unit than the total have no part in it. A new op belongs to a
+-- removed one if both are between the same two ops that stayed.
 placed AS MATERIALIZED (
     SELECT
         d.*,
@@ -106,7 +108,7 @@ candidates AS (
     JOIN placed AS o
         ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
-    -- Of more, the place tells nothing.
+    -- Of more, the place determines nothing.
     HAVING len(ops) <= 3
 ),
 totals AS (
@@ -119,7 +121,7 @@ SELECT
     g.module_path,
     g.kind,
     g.instruction_id,
-    _told(c.verdict, d.conditions) AS verdict,
+    _verdict_label(c.verdict, d.conditions) AS verdict,
     100 * c.change AS change_percent,
     100 * c.change_low AS low_percent,
     100 * c.change_high AS high_percent,
@@ -144,7 +146,7 @@ SELECT
 FROM compared AS c
 JOIN placed AS g ON g.item = c.item
 CROSS JOIN (
-    SELECT CASE WHEN forced THEN 0 ELSE count(*) END AS conditions
+    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 LEFT JOIN totals AS t ON t.scope = c.scope

@@ -1,31 +1,33 @@
--- The captures that a comparison rests on, and which of them are disturbed: of
--- another state of the machine than the rest of their side, and left out.
+-- One capture of a comparison. Disturbed captures, measured in another state of the
+-- machine than the rest of their side, are excluded.
 -- Columns:
---   side: base, new, or history: others, which one capture a side is judged by
+--   side: base, new, or history: others by which single captures are judged
 --   capture: its name
 --   captured_at: when it was measured, in UTC; NULL where unknown
---   total: a quarter of its runs took less (or as `quantile` says)
+--   total: quantile of the times of its runs, by default the 25th percentile
 --   unit: unit of total; NULL where one side counts cycles and the other time
---   off_percent: by how much its ops took more than those of its side, in percent; of its total where ops can't tell
---   is_disturbed: whether that is so much that it is left out
+--   off_percent: deviation of its ops from those of its side, in percent; of its total if the ops' is unknown
+--   is_disturbed: whether it is excluded as disturbed
 CREATE MACRO compared_captures(
-    base,  -- name, hash prefix, @latest, or a selector, which may mean many
-    new,  -- likewise
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- of the runs of a capture: 0.25, which noise moves least; 0.9 for slow tails; 0.5
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
-    history := NULL,  -- captures to judge one a side by; NULL: others of the same events, and of all labels that both sides share
-    forced := false  -- whether to compare captures of different profiling levels
+    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
+    allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
 WITH
 chosen AS MATERIALIZED (
-    FROM _sides(base, new, history)
+    FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
-    FROM _samples((SELECT list(k) FROM chosen AS k), quantile, phase, forced)
+    FROM _comparison_samples(
+        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+    )
 ),
 shown AS (
-    FROM _shown_scale(
+    FROM _display_scale(
         (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
         unit
     )
@@ -38,7 +40,7 @@ SELECT
     any_value(u.unit) AS unit,
     100 * (exp(any_value(a.off)) - 1) AS off_percent,
     bool_or(a.is_disturbed) AS is_disturbed
-FROM _adjusted((SELECT list(s) FROM sampled AS s)) AS a
+FROM _normalized_samples((SELECT list(s) FROM sampled AS s)) AS a
 JOIN captures AS c ON c.capture_id = a.capture_id
 CROSS JOIN shown AS u
 WHERE a.level = 'total'

@@ -1,17 +1,17 @@
--- The nodes of the edge graph whose costs an event of a linked capture has: of
--- a kernel the one node of its op; of events of a delegate and of its calls all
--- that they run. Where kernels of one op have one debug handle, they have its
--- nodes of that op in order, if there are as many.
+-- The nodes of the edge graph whose costs an event of a linked capture has: for a
+-- kernel the one node of its op; for a delegate's call and its events all nodes
+-- that they run. If kernels of one op share a debug handle, they have its nodes of
+-- that op in order, if there are equally many.
 -- Columns:
 --   signature_index: the event
 --   graph_id: the graph
 --   nodes: the nodes, in order
---   is_one_of: whether it runs one of these, and which isn't told
+--   is_one_of: whether it runs one of these nodes, and it is unknown which
 CREATE MACRO _costed_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-own AS (
+own_nodes AS (
     SELECT
         s.block_index,
         s.instruction_id,
@@ -49,7 +49,7 @@ placed AS (
         count(*) OVER (
             PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
         ) AS places
-    FROM own AS o
+    FROM own_nodes AS o
 )
 SELECT
     p.signature_index,
@@ -63,33 +63,33 @@ SELECT
     AND len(p.nodes) > 1 AND p.places <> len(p.nodes) AS is_one_of
 FROM placed AS p;
 
--- What was measured of a capture's ops: events that run the same nodes are one.
--- Times within the executes that belong to no op and no delegate are left out.
+-- One measured op of a capture: events that run the same nodes together. Times
+-- within the executes that belong to no op and no delegate are not included.
 -- Columns:
---   item: key of the op
+--   item: key of the op within the result
 --   method: scope of the runs
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
---   label: what the first of its events is called
+--   label: label of the first of its events
 --   instruction_id: the instruction
 --   graph_id: the graph of its nodes; NULL where it has none
---   nodes: the nodes; NULL where none are told
---   is_one_of: whether it runs one of these, and which isn't told
---   calls: how often it ran
---   ticks: its time: its own, and of a delegate's call that tells nothing of its events the whole
---   is_added: whether that is in ticks of the host's clock
---   value_unit: what it counts
+--   nodes: the nodes; NULL where unknown
+--   is_one_of: whether it runs one of these nodes, and it is unknown which
+--   calls: number of calls
+--   ticks: self time in value_unit; for a delegate's call whose events have no nodes, the total time
+--   is_additive: whether ticks are of the host's clock
+--   value_unit: unit of ticks
 CREATE MACRO _measured_ops(
     capture_key,  -- key of a capture
-    "by",  -- instruction: delegates' calls as a whole; else their events, where these have nodes
+    "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 costed AS MATERIALIZED (
@@ -99,7 +99,7 @@ timed AS (
     SELECT
         r.scope AS method,
         t.signature_index,
-        t.is_added,
+        t.is_additive,
         s.block_index,
         s.kind,
         s.label,
@@ -128,15 +128,15 @@ timed AS (
         )
     GROUP BY ALL
 ),
-told AS (
+mapped AS (
     SELECT
         t.*,
         c.graph_id,
         c.nodes,
         coalesce(c.is_one_of, false) AS is_one_of,
-        -- Whether the delegate's call is told apart by its events.
+        -- Whether the delegate's call is split into its events.
         "by" <> 'instruction' AND bool_or(
-            t.kind = 'delegate' AND t.is_added AND c.nodes IS NOT NULL
+            t.kind = 'delegate' AND t.is_additive AND c.nodes IS NOT NULL
         ) OVER (PARTITION BY t.block_index, t.instruction_id) AS is_split
     FROM timed AS t
     LEFT JOIN costed AS c ON c.signature_index = t.signature_index
@@ -150,13 +150,13 @@ kept AS (
             WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks
             ELSE t.self_ticks
         END AS ticks
-    FROM told AS t
+    FROM mapped AS t
     WHERE t.kind <> 'delegate'
         OR t.is_split
-        OR "by" <> 'instruction' AND NOT t.is_added
+        OR "by" <> 'instruction' AND NOT t.is_additive
 ),
 -- Several events of a run that run the same nodes are one call; runs of another
--- block have calls of their own.
+-- block have their own calls.
 in_blocks AS (
     SELECT
         k.block_index,
@@ -165,7 +165,7 @@ in_blocks AS (
         k.instruction_id,
         k.graph_id,
         k.kept_nodes,
-        k.is_added,
+        k.is_additive,
         k.value_unit,
         min(k.signature_index) AS signature_index,
         min_by(k.label, k.signature_index) AS label,
@@ -181,7 +181,7 @@ in_blocks AS (
         k.graph_id,
         k.kept_nodes,
         CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-        k.is_added,
+        k.is_additive,
         k.value_unit
 )
 SELECT
@@ -195,7 +195,7 @@ SELECT
     bool_or(b.is_one_of) AS is_one_of,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    b.is_added,
+    b.is_additive,
     b.value_unit
 FROM in_blocks AS b
 GROUP BY
@@ -205,5 +205,5 @@ GROUP BY
     b.graph_id,
     b.kept_nodes,
     CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
-    b.is_added,
+    b.is_additive,
     b.value_unit;

@@ -1,12 +1,12 @@
--- What each node of a record reads and writes, value by value. What it takes
--- twice is read once.
+-- One value that a node of a record reads or writes. A value that it takes twice is
+-- read once.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node
 --   value_index: the value
---   maker: the node that gives it; NULL for inputs of the graph
---   is_read: whether it is read; else it is written
---   bytes: how much of it, as `cost_formulas` says; NULL where unknown
+--   maker: the node that produces it; NULL for inputs of the graph
+--   is_read: whether it is read; otherwise it is written
+--   bytes: bytes moved, by `cost_formulas`; NULL where unknown
 CREATE MACRO _moved_bytes(
     record_key  -- key of a record
 ) AS TABLE
@@ -25,11 +25,11 @@ taken AS MATERIALIZED (
         any_value(t.maker) AS maker,
         min(t.position) AS position,
         max(t.bytes) AS bytes
-    FROM _taken_values(record_key) AS t
+    FROM _node_inputs(record_key) AS t
     WHERE t.value_index IS NOT NULL
     GROUP BY t.graph_id, t.node_index, t.value_index
 ),
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT
         v.graph_id,
         v.node_index,
@@ -46,7 +46,7 @@ all_given AS (
         g.graph_id,
         g.node_index,
         CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
-    FROM given AS g
+    FROM input AS g
     GROUP BY g.graph_id, g.node_index
 )
 SELECT
@@ -78,7 +78,7 @@ SELECT
         WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes
         WHEN o.moves = 'update' THEN t.bytes
     END AS bytes
-FROM given AS g
+FROM input AS g
 JOIN ops AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
 LEFT JOIN taken AS t
     ON o.moves = 'update'

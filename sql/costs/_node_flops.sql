@@ -1,10 +1,10 @@
--- Elements of all windows of an adaptive pooling together, dimension by
--- dimension: the i-th of m windows over n elements goes from floor(i n / m) to
--- ceil((i + 1) n / m), which over all i is n + m - gcd(n, m).
+-- Number of elements of all windows of an adaptive pooling, dimension by dimension:
+-- the i-th of m windows over n elements goes from floor(i n / m) to ceil((i + 1) n
+-- / m), so all windows have n + m - gcd(n, m) elements.
 CREATE MACRO _adaptive_windows(
     input_sizes,  -- sizes of the input
     output_sizes,  -- sizes of the output
-    dimensions  -- how many of the last ones are pooled
+    dimensions  -- number of the last dimensions that are pooled
 ) AS (
     list_aggregate(
         list_transform(
@@ -20,19 +20,19 @@ CREATE MACRO _adaptive_windows(
     )
 );
 
--- The operations of each node of a record, as `cost_formulas` counts them, not
--- yet whole numbers; NULL where they aren't known.
+-- The operations of one node of a record, by `cost_formulas`, not yet rounded to
+-- whole numbers.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node
---   op: what it calls, without the overload
---   flops: the operations
+--   op: op that it calls, without the overload
+--   flops: number of operations; NULL where unknown
 --   moves: as in `cost_formulas`; NULL for ops that it lacks
---   counts: as there
---   formula: as there
---   is_symbolic: whether a size of what it takes or gives is symbolic
---   arguments: the sizes of all values that it takes, as text
---   output_sizes: the sizes of its first output
+--   counts: as in `cost_formulas`
+--   formula: as in `cost_formulas`
+--   is_symbolic: whether a size of its arguments or outputs is symbolic
+--   arguments: sizes of all values that it takes, as text
+--   output_sizes: sizes of its first output
 CREATE MACRO _node_flops(
     record_key  -- key of a record
 ) AS TABLE

@@ -1,11 +1,11 @@
 -- The op that a node calls, without its overload, as in `cost_formulas`.
 CREATE MACRO _costed_op(
-    op_type  -- what the node calls: aten.addmm.default
+    op_type  -- op type of the node: aten.addmm.default
 ) AS (
     array_to_string(string_split(op_type, '.')[:2], '.')
 );
 
--- The number of elements of these sizes; NULL where one isn't known.
+-- Number of elements of these sizes; NULL if one isn't known.
 CREATE MACRO _elements(
     sizes  -- sizes by dimension
 ) AS (
@@ -16,9 +16,9 @@ CREATE MACRO _elements(
     END
 );
 
--- How many bytes an element takes; NULL for what is no type of torch's.
+-- Bytes of an element; NULL if it is not a type of torch's.
 CREATE MACRO _bytes_of_type(
-    dtype  -- name of an element type, as torch calls it
+    dtype  -- name of an element type in torch
 ) AS (
     CASE
         WHEN dtype IN ('bool', 'uint8', 'int8', 'float8_e5m2', 'float8_e4m3fn') THEN 1
@@ -29,19 +29,19 @@ CREATE MACRO _bytes_of_type(
     END
 );
 
--- The values that the nodes of a record take as arguments, and the literals.
+-- One value or literal that a node of a record takes as an argument.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node
---   position: which of the node's arguments, from 0
+--   position: index of the node's argument, from 0
 --   argument: the argument's name; empty where it has none
 --   literal: the literal as JSON; NULL for values
 --   value_index: the value; NULL for literals
---   maker: the node that gives it; NULL for inputs of the graph
---   sizes: its sizes; NULL for what is no tensor
+--   maker: the node that produces it; NULL for inputs of the graph
+--   sizes: its sizes; NULL if it is not a tensor
 --   elements: number of its elements; NULL where unknown
---   bytes: bytes of its elements; NULL where unknown, 0 for what is no tensor
-CREATE MACRO _taken_values(
+--   bytes: bytes of its elements; NULL where unknown, 0 if it is not a tensor
+CREATE MACRO _node_inputs(
     record_key  -- key of a record
 ) AS TABLE
 SELECT
@@ -65,28 +65,28 @@ LEFT JOIN node_values AS v
     AND v.value_index = a.value_index
 WHERE a.record_id = record_key;
 
--- What nodes of a record are told by their shapes, where it is one number or
--- list for each node; NULL for what it hasn't or where it isn't known.
+-- The sizes and arguments of one node of a record from which its cost is computed;
+-- NULL for arguments that it lacks and where a size isn't known.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node
---   op: what it calls, without the overload, as in `cost_formulas`
+--   op: op that it calls, without the overload, as in `cost_formulas`
 --   input_elements: elements of its first argument
 --   output_elements: elements of its first output
---   output_sizes: sizes of that
+--   output_sizes: sizes of its first output
 --   input_sizes: sizes of its first argument
---   factor_sizes: of a product, sizes of its first factor
+--   factor_sizes: for a product, sizes of its first factor
 --   weight_sizes: sizes of the argument weight
 --   weights: number of the arguments weight and bias that are given
---   key_sizes: of attention, sizes of the keys, or of their cache
+--   key_sizes: for attention, sizes of the keys, or of their cache
 --   bounds: number of the arguments min and max that are given
---   is_transposed: the argument transposed
---   approximate: the argument approximate
---   window_sizes: the argument kernel_size, as a list
---   start_pos: the argument start_pos
+--   is_transposed: value of the argument transposed
+--   approximate: value of the argument approximate
+--   window_sizes: value of the argument kernel_size, as a list
+--   start_pos: value of the argument start_pos
 --   has_mask: whether an attn_mask is given
---   arguments: the sizes of all values that it takes, as text
---   is_symbolic: whether a size of what it takes or gives is symbolic
+--   arguments: sizes of all values that it takes, as text
+--   is_symbolic: whether a size of its arguments or outputs is symbolic
 CREATE MACRO _node_shapes(
     record_key  -- key of a record
 ) AS TABLE
@@ -120,10 +120,10 @@ taken AS (
         string_agg(t.sizes::VARCHAR, ' ' ORDER BY t.position, t.value_index)
             AS arguments,
         bool_or(len(list_filter(t.sizes, lambda n: n IS NULL)) > 0) AS is_symbolic
-    FROM _taken_values(record_key) AS t
+    FROM _node_inputs(record_key) AS t
     GROUP BY t.graph_id, t.node_index
 ),
-given AS (
+input AS (
     SELECT
         v.graph_id,
         v.node_index,
@@ -156,6 +156,6 @@ SELECT
 FROM op_nodes AS p
 LEFT JOIN taken AS t
     ON t.graph_id = p.graph_id AND t.node_index = p.node_index
-LEFT JOIN given AS g
+LEFT JOIN input AS g
     ON g.graph_id = p.graph_id AND g.node_index = p.node_index
 WHERE p.record_id = record_key;

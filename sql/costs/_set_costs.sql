@@ -1,26 +1,26 @@
--- What sets of a record's nodes cost, each together: the operations of all; the
--- bytes of what comes from outside and of what somebody outside uses, or nobody:
--- what the nodes of a set hand on to each other needn't go through memory.
+-- The costs of one set of a record's nodes: the operations of all its nodes; the
+-- bytes that come from outside, and those that are used outside or not at all.
+-- Values that nodes of a set pass to each other needn't go through memory.
 -- Columns:
 --   item: the set
 --   nodes: number of its nodes
---   flops: operations; NULL where those of a node are unknown
---   bytes_read: bytes that come from outside; NULL where unknown
---   bytes_written: bytes that go outside; NULL where unknown
---   unknown: number of the nodes of which something is unknown
---   reason: why, of the first such node; NULL where all is known
---   op_types: what the nodes call, each once, as text
---   module_path: the module that all of them stand in, innermost; NULL where they differ
---   is_shared: whether a node is in another set of the same is_added, too
+--   flops: number of operations; NULL if those of a node are unknown
+--   bytes_read: bytes that come from outside the set; NULL where unknown
+--   bytes_written: bytes that go outside the set; NULL where unknown
+--   unknown: number of nodes with an unknown cost
+--   reason: why a cost is unknown, for the first such node; NULL if all are known
+--   op_types: distinct op types of the nodes, as text
+--   module_path: innermost module that contains all of them; NULL if they differ
+--   is_shared: whether a node is also in another set of the same is_additive
 CREATE MACRO _set_costs(
     record_key,  -- key of a record
-    sets  -- rows of item, is_added, graph_id and nodes, as a list
+    sets  -- rows of item, is_additive, graph_id and nodes, as a list
 ) AS TABLE
 WITH
 members AS MATERIALIZED (
     SELECT
         m.held.item,
-        m.held.is_added,
+        m.held.is_additive,
         m.held.graph_id,
         unnest(m.held.nodes) AS node_index
     FROM (SELECT unnest(sets) AS held) AS m
@@ -66,9 +66,9 @@ bytes AS (
     GROUP BY d.item
 ),
 shared AS (
-    SELECT m.is_added, m.graph_id, m.node_index
+    SELECT m.is_additive, m.graph_id, m.node_index
     FROM members AS m
-    GROUP BY m.is_added, m.graph_id, m.node_index
+    GROUP BY m.is_additive, m.graph_id, m.node_index
     HAVING count(DISTINCT m.item) > 1
 ),
 added AS (
@@ -92,7 +92,7 @@ added AS (
     JOIN _node_costs(record_key) AS c
         ON c.graph_id = m.graph_id AND c.node_index = m.node_index
     LEFT JOIN shared AS h
-        ON h.is_added = m.is_added
+        ON h.is_additive = m.is_additive
         AND h.graph_id = m.graph_id
         AND h.node_index = m.node_index
     GROUP BY m.item

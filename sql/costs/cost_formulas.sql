@@ -1,20 +1,20 @@
--- One op whose cost is known, and how it is counted: `node_costs` puts in the
--- sizes. A multiplication and an addition are two operations; a comparison,
--- division, square root, exponential, logarithm, sine, tanh or erf is one, and so
--- is a rounding; whole numbers count as others do. A factor that belongs to an
--- addition (alpha, beta) doesn't count.
--- What torch's FlopCounterMode counts (products, convolutions, attention) comes
--- out as there: of K products added up, 2 K, which has room for the bias; padding
--- counts as if it were multiplied; of attention the two products alone, all
--- positions of them, whether masked or not. It says nothing of all others, and
--- not of a matrix by a vector (mv, addmv, dot), which are counted here.
+-- One op whose cost is known, and how it is counted; `node_costs` applies the
+-- formula to sizes. A multiplication and an addition are two operations; a
+-- comparison, division, square root, exponential, logarithm, sine, tanh, erf or
+-- rounding is one; operations on integers count equally. A factor that belongs to
+-- an addition (alpha, beta) doesn't count. For products, convolutions and attention
+-- the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
+-- operations, which includes the bias; padding counts as if it were multiplied;
+-- attention counts the two products, for all positions, masked or not.
+-- FlopCounterMode has no formulas for other ops, nor for a matrix by a vector (mv,
+-- addmv, dot); these are counted here.
 -- Columns:
 --   op: the op without its overload: aten.addmm
---   counts: plain: per_input and per_output alone; else what is told in formula
+--   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it gives, and indices; made: writes alone; update: reads and writes the first argument alone; cache, depends: not told by shapes
---   formula: how its operations are counted, in words
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; cache, depends: not determined by shapes
+--   formula: how its operations are counted, as text
 CREATE VIEW cost_formulas AS
 SELECT
     unnest(k.ops) AS op,
@@ -230,7 +230,7 @@ FROM (
                 'aten.split_with_sizes_copy', 'aten.narrow_copy', 'aten.unbind_copy',
                 'aten.embedding', 'aten.index', 'aten.index_select', 'aten.gather'
             ],
-            'plain', 0, 0, 'chosen', 'none: it copies what is chosen'
+            'plain', 0, 0, 'chosen', 'none: it copies the chosen elements'
         ),
         (
             ['llama.update_cache'], 'plain', 0, 0, 'update',

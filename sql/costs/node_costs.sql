@@ -1,4 +1,4 @@
--- The costs of a record's nodes: rows of `node_costs` by keys alone.
+-- The costs of one node of a record, as in `node_costs`, with keys only.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node
@@ -27,7 +27,7 @@ counted AS (
     SELECT
         f.*,
         try_cast(f.flops AS BIGINT) AS whole_flops,
-        -- Without a record's arguments, nothing is known to be read.
+        -- Without a record's arguments, it is unknown what is read.
         CASE
             WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL
                 OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
@@ -57,28 +57,30 @@ SELECT
     c.formula,
     CASE
         WHEN c.counts IS NULL AND starts_with(c.op, 'higher_order.')
-            THEN c.op || ' calls nested graphs: their nodes have costs of their own'
+            THEN c.op || ' calls nested graphs, whose nodes have their costs'
         WHEN c.counts IS NULL THEN 'no formula for ' || c.op
         WHEN NOT c.has_arguments
             THEN 'stored without its arguments by an older etq: ingest the record again'
         WHEN c.is_symbolic AND coalesce(c.whole_flops, c.bytes_read) IS NULL
             OR c.is_symbolic AND c.bytes_read IS NULL
-            THEN 'sizes are known at run time alone'
+            THEN 'sizes are known only at run time'
         WHEN c.moves = 'cache' AND c.whole_flops IS NULL
-            THEN 'how much of its cache is used is known at run time alone'
-        WHEN c.moves = 'cache' THEN 'bytes: how much of its cache is read is not told'
+            THEN 'the used part of its cache is known only at run time'
+        WHEN c.moves = 'cache'
+            THEN 'bytes: the part of its cache that is read is unknown'
         WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
-        WHEN c.whole_flops IS NULL THEN 'what the formula needs is not in the record'
-        WHEN c.moves = 'depends' THEN 'bytes: it may copy, or give a view'
+        WHEN c.whole_flops IS NULL
+            THEN 'a value that the formula needs is not in the record'
+        WHEN c.moves = 'depends' THEN 'bytes: it may copy, or return a view'
         WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
     END AS reason,
     c.arguments AS input_shapes,
     c.output_sizes::VARCHAR AS output_shape
 FROM counted AS c;
 
--- One node of the graphs of a record, with what a call of it costs by its
--- shapes: operations and bytes that go through memory, before any run. The edge
--- graph is as the program is before delegates take parts of it.
+-- One node of the graphs of a record, with the cost of one call by its shapes:
+-- operations and bytes that go through memory, before any run. The edge graph is
+-- that before delegates take parts of it.
 -- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   graph_id: the graph
@@ -86,21 +88,21 @@ FROM counted AS c;
 --   method: its method
 --   node_index: the node, in `op_nodes`
 --   name: its name
---   op_type: what it calls: aten.addmm.default
+--   op_type: op type of the node: aten.addmm.default
 --   module_path: path of its module; NULL where none was kept
 --   input_shapes: sizes of the values that it takes, as text; NULL where it takes none
 --   output_shape: sizes of its first output, as text; NULL where it has none
---   flops: operations of one call, a multiply-add as two; NULL where unknown
---   bytes_read: bytes of what it takes, each value once; NULL where unknown
---   bytes_written: bytes of what it gives; NULL where unknown
---   intensity: operations by byte; NULL where unknown, or no bytes are moved
---   formula: how its operations are counted; NULL for ops that `cost_formulas` lacks
---   reason: why something of it is unknown; NULL where all is known
+--   flops: operations of one call, a multiply-add counts as two; NULL where unknown
+--   bytes_read: bytes of its arguments, each value once; NULL where unknown
+--   bytes_written: bytes of its outputs; NULL where unknown
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
+--   formula: how its operations are counted; NULL if `cost_formulas` lacks the op
+--   reason: why a cost is unknown; NULL if all are known
 CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT _record_id(record) AS record_id
 )
 SELECT
@@ -119,34 +121,34 @@ SELECT
     c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
     c.formula,
     c.reason
-FROM asked AS a
+FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
     ON c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
--- One op type of the graphs of a record, with what its nodes cost together, each
--- called once. The edge graph is as before delegates take parts of it.
+-- One op type of the graphs of a record, with the total cost of its nodes, each
+-- called once. The edge graph is that before delegates take parts of it.
 -- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method
---   op_type: what the nodes call
+--   op_type: op type of the nodes
 --   nodes: number of nodes
---   unknown: number of those whose operations or bytes aren't known
---   flops: operations of all of them; NULL where those of one are unknown
---   bytes_read: bytes that they read; NULL where those of one are unknown
---   bytes_written: bytes that they write; NULL where those of one are unknown
---   intensity: operations by byte; NULL where unknown, or no bytes are moved
---   flops_percent: flops in percent of those that are known in the graph
---   formula: how operations are counted; NULL for ops that `cost_formulas` lacks
---   reason: why something is unknown, of the first such node; NULL where all is known
+--   unknown: number of nodes whose operations or bytes are unknown
+--   flops: operations of all nodes; NULL if those of one are unknown
+--   bytes_read: bytes that they read; NULL if those of one are unknown
+--   bytes_written: bytes that they write; NULL if those of one are unknown
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
+--   flops_percent: flops in percent of the known ones of the graph
+--   formula: how operations are counted; NULL if `cost_formulas` lacks the op
+--   reason: why a cost is unknown, for the first such node; NULL if all are known
 CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT _record_id(record) AS record_id
 ),
 added AS (
@@ -165,10 +167,10 @@ added AS (
             AS bytes_written,
         any_value(c.formula) AS formula,
         min_by(c.reason, p.node_index) AS reason
-    FROM asked AS a
+    FROM target AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-    JOIN _node_costs((SELECT a.record_id FROM asked AS a)) AS c
+    JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
         ON c.graph_id = p.graph_id AND c.node_index = p.node_index
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )

@@ -1,14 +1,14 @@
--- What a peak is: the number given; where none is, the capture's metric of that
--- name in that unit, or a thousand, a million, ... of it (k, M, G, T). NULL where
--- there is neither.
+-- A peak rate: the number given, else the capture's metric of that name in that
+-- unit, or in a thousand, a million, ... of it (k, M, G, T). NULL if there is
+-- neither.
 CREATE MACRO _peak(
     capture_key,  -- key of a capture
     metric_name,  -- peak_flops or peak_bandwidth
     rate_unit,  -- FLOP/s or B/s
-    given  -- a number, or NULL
+    rate  -- a number, or NULL
 ) AS (
     CASE
-        WHEN given IS NULL THEN (
+        WHEN rate IS NULL THEN (
             SELECT max(
                 _metric.value * CASE replace(_metric.unit, rate_unit, '')
                     WHEN '' THEN 1e0
@@ -24,60 +24,60 @@ CREATE MACRO _peak(
                 AND _metric.name = metric_name
                 AND _metric.value > 0
         )
-        WHEN given::DOUBLE > 0 AND given::DOUBLE < 'inf'::DOUBLE THEN given::DOUBLE
-        ELSE error(metric_name || ' is a number above 0, in ' || rate_unit)
+        WHEN rate::DOUBLE > 0 AND rate::DOUBLE < 'inf'::DOUBLE THEN rate::DOUBLE
+        ELSE error(metric_name || ' must be a number above 0, in ' || rate_unit)
     END
 );
 
--- One op as it was measured, beside what it costs and what the device could do:
--- no op does more operations a second than the peak, nor than its bytes allow.
--- Costs are those of the nodes of the edge graph that the op runs: a delegate's
--- event those of its nodes; a call whose events tell nothing those of all its
--- nodes, without what they hand on to each other. Ops that a delegate folds into
--- others, as a relu, cost nothing on their own where its events are told apart.
--- Needs a linked record; without peaks, rates and intensity are told all the same.
+-- One measured op with its costs and the limits of the device: no op does more
+-- operations per second than the peak, nor than its bytes allow. Costs are those of
+-- the nodes of the edge graph that the op runs: a delegate's event has those of its
+-- nodes; a call whose events have no nodes has those of all its nodes, without the
+-- values that they pass to each other. Ops that a delegate fuses into others, such
+-- as relu, cost nothing on their own if its events are separate rows. Needs a
+-- linked record; without peaks, there are still rates and intensity.
 -- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
---   op: what its nodes call; of a delegate's call the backend; for what has no nodes, the events' label
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   op: op type of its nodes; for a delegate's call the backend; for events without nodes their label
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   backend: the delegate's backend; NULL for kernels
 --   instruction_id: the instruction; NULL with by := 'op_type'
---   module_path: the module that its nodes stand in; NULL where they differ, and with by := 'op_type'
---   calls: how often it ran
---   total: its time together: its own, of delegates' calls as a whole the whole
+--   module_path: module that contains its nodes; NULL if they differ, and with by := 'op_type'
+--   calls: number of calls
+--   total: sum of its self times; for delegate calls as a whole, of their total times
 --   avg: total / calls
---   share_percent: total in percent of the executes; NULL for what is on another clock or no time
---   unit: unit of total, avg and above_roof: the one asked for; for what is no time, its own
---   flops: operations of one call, the mean of several; NULL where unknown
---   bytes: bytes that one call reads and writes, the mean of several; NULL where unknown
---   intensity: operations by byte; NULL where unknown, or no bytes are moved
---   flops_per_second: operations by second of its time; NULL where unknown, and for times in cycles or on another clock
---   bytes_per_second: bytes by second of its time; NULL as flops_per_second
---   attainable_flops_per_second: the smaller of the peak and of intensity times bandwidth, of those that are known
---   roof_percent: the least time that its operations and bytes take at the peaks, in percent of its time; above 100 where these aren't its peaks
---   bound: which of the two takes longer: compute or memory; NULL unless both peaks are known
---   above_roof: total less that least time, of all calls: what could be won at most; 0 where it takes less, as of what stays in caches
+--   share_percent: total in percent of the executes; NULL for values on another clock, or that are not times
+--   unit: unit of total, avg and above_roof: the requested one; values that are not times keep theirs
+--   flops: operations of one call, the mean if they differ; NULL where unknown
+--   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
+--   flops_per_second: operations per second; NULL where unknown, and for times in cycles or on another clock
+--   bytes_per_second: bytes per second; NULL as flops_per_second
+--   attainable_flops_per_second: the smaller of the peak and of intensity times bandwidth, as far as they are known
+--   roof_percent: smallest possible time at the peaks in percent of its time; above 100 if the peaks are too low
+--   bound: the limit that takes longer: compute or memory; NULL unless both peaks are known
+--   above_roof: total less the smallest possible time of all calls: the most that can be saved; 0 if total is less, as for data in caches
 --   above_roof_percent: above_roof in percent of the executes
---   reason: why something is unknown; NULL where all is known
+--   reason: why a value is unknown; NULL if all are known
 CREATE MACRO roofline(
     capture,  -- name, hash prefix, @latest or selector
-    peak_flops := NULL,  -- what the device can do at most, in operations by second; NULL: the capture's metric peak_flops
-    peak_bandwidth := NULL,  -- what its memory can move at most, in bytes by second; NULL: the capture's metric peak_bandwidth
-    "by" := 'op',  -- op: delegates' events apart, where these have nodes; instruction: delegates' calls as a whole; op_type: what calls the same together
+    peak_flops := NULL,  -- peak rate of the device, in operations per second; NULL: the capture's metric peak_flops
+    peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the capture's metric peak_bandwidth
+    "by" := 'op',  -- op: delegates' events as separate rows, if they have nodes; instruction: delegate calls as a whole; op_type: grouped by what they call
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.time_scale,
@@ -92,7 +92,7 @@ asked AS MATERIALIZED (
 measured AS MATERIALIZED (
     SELECT m.*
     FROM _measured_ops(
-        (SELECT a.capture_id FROM asked AS a),
+        (SELECT a.capture_id FROM target AS a),
         "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS m
@@ -100,11 +100,11 @@ measured AS MATERIALIZED (
 costs AS MATERIALIZED (
     SELECT s.*
     FROM _set_costs(
-        (SELECT a.record_id FROM asked AS a),
+        (SELECT a.record_id FROM target AS a),
         (
             SELECT list({
                 'item': m.item,
-                'is_added': m.is_added,
+                'is_additive': m.is_additive,
                 'graph_id': m.graph_id,
                 'nodes': m.nodes
             })
@@ -115,7 +115,7 @@ costs AS MATERIALIZED (
 executes AS (
     SELECT sum(t.duration_ticks)::DOUBLE AS ticks
     FROM _self_times(
-        (SELECT a.capture_id FROM asked AS a),
+        (SELECT a.capture_id FROM target AS a),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
@@ -123,7 +123,7 @@ executes AS (
 ),
 backends AS (
     SELECT o.method, s.instruction_id, min(o.backend) AS backend
-    FROM asked AS a
+    FROM target AS a
     JOIN signature_ops AS o ON o.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
@@ -142,7 +142,7 @@ rows_of_ops AS (
         CASE
             WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
             WHEN "by" IS NULL OR "by" <> 'op_type' THEN error(
-                'by is ''op'', ''instruction'' or ''op_type'', not '
+                'by must be ''op'', ''instruction'' or ''op_type'', not '
                 || coalesce("by", 'NULL')
             )
         END AS instruction_id,
@@ -150,8 +150,8 @@ rows_of_ops AS (
         CASE WHEN "by" <> 'op_type' THEN m.item END AS item,
         m.calls,
         m.ticks,
-        m.is_added,
-        _written_unit(m.value_unit, a.time_scale) AS written,
+        m.is_additive,
+        _stored_unit(m.value_unit, a.time_scale) AS written,
         CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.flops END AS flops,
         CASE
             WHEN NOT m.is_one_of AND NOT c.is_shared
@@ -160,15 +160,15 @@ rows_of_ops AS (
         CASE
             WHEN a.record_id IS NULL THEN 'no record is linked'
             WHEN m.nodes IS NULL AND m.kind = 'delegate_call'
-                THEN 'time beside the events of the delegate'
-            WHEN m.nodes IS NULL THEN 'the record tells no op of it'
-            WHEN m.is_one_of THEN 'which of several nodes it runs is not told'
+                THEN 'time outside of the delegate''s events'
+            WHEN m.nodes IS NULL THEN 'the record maps it to no op'
+            WHEN m.is_one_of THEN 'unknown which of several nodes it runs'
             WHEN c.is_shared THEN 'other events run the same nodes'
             WHEN c.unknown > 0 AND c.nodes > 1
                 THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
             ELSE c.reason
         END AS reason
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN measured AS m
     LEFT JOIN costs AS c ON c.item = m.item
     LEFT JOIN backends AS b
@@ -183,7 +183,7 @@ added AS (
         r.instruction_id,
         r.module_path,
         r.item,
-        r.is_added,
+        r.is_additive,
         r.written,
         sum(r.calls)::BIGINT AS calls,
         try_cast(sum(r.ticks) AS BIGINT) AS ticks,
@@ -202,10 +202,10 @@ rated AS (
         a.peak_flops AS most_flops,
         a.peak_bandwidth AS most_bytes,
         CASE
-            WHEN d.is_added AND d.ticks > 0
+            WHEN d.is_additive AND d.ticks > 0
                 THEN d.ticks::DOUBLE * _nanoseconds(d.written)
         END AS nanoseconds,
-        -- By one peak alone, what has none of its kind is without a roof.
+        -- With one peak, ops without that kind of cost have no roof.
         CASE
             WHEN d.flops + d.bytes > 0
                 THEN nullif(greatest(
@@ -215,7 +215,7 @@ rated AS (
                 THEN d.flops + d.bytes
         END AS least_nanoseconds
     FROM added AS d
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
 ),
 judged AS (
     SELECT
@@ -239,10 +239,10 @@ SELECT
     r.ticks / r.calls * _multiplier(r.written, r.unit) / _divisor(r.written, r.unit)
         AS avg,
     CASE
-        WHEN r.is_added
+        WHEN r.is_additive
             THEN 100 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)
     END AS share_percent,
-    _shown_unit(r.written, r.unit) AS unit,
+    _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,
     try_cast(r.bytes / r.calls AS BIGINT) AS bytes,
     r.flops / nullif(r.bytes, 0) AS intensity,
@@ -265,13 +265,13 @@ SELECT
     CASE
         WHEN r.reason IS NOT NULL THEN r.reason
         WHEN r.ticks <= 0 THEN 'no time was measured'
-        WHEN NOT r.is_added THEN 'its time is on another clock, or no time'
+        WHEN NOT r.is_additive THEN 'its time is on another clock, or not a time'
         WHEN r.nanoseconds IS NULL THEN 'its time is in ' || r.written
         WHEN r.least_nanoseconds IS NULL AND r.most_flops IS NOT NULL
-            THEN 'its roof takes peak_bandwidth'
+            THEN 'its roof needs peak_bandwidth'
         WHEN r.least_nanoseconds IS NULL AND r.most_bytes IS NOT NULL
-            THEN 'its roof takes peak_flops'
+            THEN 'its roof needs peak_flops'
     END AS reason
 FROM judged AS r
 ORDER BY
-    r.is_added DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;
+    r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;

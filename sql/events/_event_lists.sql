@@ -1,20 +1,20 @@
--- What the runs of a block logged of each of its events, as lists: what
--- `etq.Inspector` gives beside `inspector_events`, and how the Inspector itself
--- arrives at durations. It takes one tick too few from a 32-bit clock that
--- wraps, and scales start and end of what a delegate ran apart, as floats.
+-- One event of a block with what its runs logged, as lists, for those columns of
+-- `etq.Inspector` that `inspector_events` lacks, and with durations as the
+-- Inspector computes them: one tick too few where a 32-bit clock wraps, and start
+-- and end of delegates' events scaled separately, as floats.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
---   occurrence: which of the event's occurrences in a run, from 0; 0 for the last, too, where only that is asked for
+--   occurrence: index of the event's occurrence in a run, from 0; 0 for the last one, if only that is requested
 --   is_delegated: whether a delegate ran it
---   raw: durations as the Inspector computes them; NULL within where it refuses
+--   raw: durations as the Inspector computes them; NULL within it where it raises an error
 --   starts: clock at the start, in ticks
---   ends: clock at the end as written, in ticks: before the start where the clock wrapped
---   metadata: what the delegate logged beside; NULL within where nothing
+--   ends: clock at the end as written, in ticks: before the start if the clock wrapped
+--   metadata: metadata that the delegate logged; NULL within it where there is none
 CREATE MACRO _event_lists(
     capture_key,  -- key of a capture
     unit,  -- ns, us, ms, s, cycles
-    repeats  -- all occurrences in a run, or only the last
+    repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
 WITH
 logged AS (
@@ -73,13 +73,14 @@ SELECT
 FROM timed AS t
 GROUP BY ALL;
 
--- What `inspector_events` has in its lists `raw` and `start_ticks`, one row an
--- event: for who needs all of them, and groups them sooner than a list is made.
+-- One event with its values in the lists `raw` and `start_ticks` of
+-- `inspector_events`, for readers of all events that group them faster than lists
+-- are made.
 -- Columns:
 --   signature_index: the event, in `signatures`
---   occurrence: which of the event's occurrences in its run, from 0
+--   occurrence: index of the event's occurrence in its run, from 0
 --   run_index: the run
---   raw: its value; NULL where its times are impossible
+--   raw: its value; NULL if its times are impossible
 --   start_ticks: clock at the start
 CREATE MACRO _event_values(
     capture_key,  -- key of a capture
@@ -90,8 +91,8 @@ scales AS (
     SELECT
         s.capture_id,
         s.signature_index,
-        _multiplier(_written_unit(s.value_unit, c.time_scale), unit) AS multiplier,
-        _divisor(_written_unit(s.value_unit, c.time_scale), unit) AS divisor
+        _multiplier(_stored_unit(s.value_unit, c.time_scale), unit) AS multiplier,
+        _divisor(_stored_unit(s.value_unit, c.time_scale), unit) AS divisor
     FROM captures AS c
     JOIN signatures AS s ON s.capture_id = c.capture_id
     WHERE c.capture_id = capture_key
@@ -106,25 +107,25 @@ FROM events AS e
 JOIN scales AS s
     ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
 
--- The statistics of a list of numbers, as `inspector_events` has them of the
--- events of a block; NULL for an empty list.
-CREATE MACRO _statistics_of(
+-- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty
+-- list.
+CREATE MACRO _list_statistics(
     numbers  -- a list of numbers
 ) AS (
     {
         'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
         'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
         'p90': list_aggregate(numbers, 'quantile_cont', 0.9),
-        'avg': _average_of(numbers),
+        'avg': _list_average(numbers),
         'min': list_aggregate(numbers, 'min'),
         'max': list_aggregate(numbers, 'max')
     }
 );
 
--- The average of a list of numbers. Up to 128 are added in the order in which
--- numpy does, in eight sums beside each other: so it is numpy's to the last bit,
--- and rounds as numpy's does where the Inspector prints it.
-CREATE MACRO _average_of(
+-- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight
+-- separate sums, so that the result equals numpy's to the last bit, and rounds as
+-- in the Inspector's output.
+CREATE MACRO _list_average(
     numbers  -- a list of numbers
 ) AS (
     CASE
@@ -148,10 +149,10 @@ CREATE MACRO _average_of(
     END
 );
 
--- The sum of every eighth number of a list's whole eights.
+-- Sum of every eighth number of a list, up to a multiple of eight.
 CREATE MACRO _lane(
     numbers,  -- a list of numbers
-    first  -- which of the eight, from 1
+    first  -- the first number to add, from 1 to 8
 ) AS (
     list_aggregate(numbers[first:len(numbers) // 8 * 8:8], 'sum')
 );

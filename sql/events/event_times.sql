@@ -1,19 +1,19 @@
--- One event of the recorded runs, with its own time: what is left of it
--- without the events that it contains. Only what is measured in ticks of the
--- host's clock and not detached is taken off or added up, so that no own time is
--- negative, and those within an execute add up to it.
+-- One event of the recorded runs with its self time: its duration without that of
+-- its children. Only events in ticks of the host's clock that are not detached are
+-- subtracted or added, so that no self time is negative, and the self times within
+-- an execute add up to it.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
---   signature_index: what event it is, in `signatures`
+--   signature_index: the event's signature, in `signatures`
 --   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: that event's run
+--   parent_run_index: run of that event
 --   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
 --   start_ticks: clock at the start
---   duration_ticks: from start to end; 0 where the times are impossible
---   children: number of the events directly within it that are taken off
---   self_ticks: duration_ticks less those of these children
---   is_added: whether it may be added to others: it is in ticks of the host's clock and not detached, or an execute
+--   duration_ticks: end less start; 0 if the times are impossible
+--   children: number of its children whose times are subtracted
+--   self_ticks: self time: duration_ticks less the children's
+--   is_additive: whether it can be added to others: in ticks of the host's clock and not detached, or an execute
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture_key,  -- key of a capture
@@ -23,9 +23,9 @@ CREATE MACRO _self_times(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 timed AS (
@@ -41,14 +41,14 @@ timed AS (
         e.clock = 'host'
         AND e.value_unit = 'ticks'
         AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index)
-            AS is_added,
+            AS is_additive,
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
-    WHERE _is_chosen(
+    WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
@@ -61,7 +61,7 @@ within AS (
         count(*) AS children,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
-    WHERE t.is_added AND NOT t.is_detached AND t.parent_index IS NOT NULL
+    WHERE t.is_additive AND NOT t.is_detached AND t.parent_index IS NOT NULL
     GROUP BY t.parent_run_index, t.parent_index
 )
 SELECT
@@ -75,34 +75,34 @@ SELECT
     t.duration_ticks,
     coalesce(w.children, 0) AS children,
     t.duration_ticks - coalesce(w.ticks, 0) AS self_ticks,
-    t.is_added,
+    t.is_additive,
     t.is_impossible
 FROM timed AS t
 LEFT JOIN within AS w
     ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
--- The same with what it is, and its start on a clock that a run of a counter that
--- passed zero doesn't turn back: such are counted from the run's last event,
--- modulo the counter's range, as signed.
+-- The same with names, and with its start on a clock without wraparound: within a
+-- run in which the counter wrapped, times are relative to the run's last event,
+-- modulo the counter's range, as signed numbers.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
---   signature_index: what event it is, in `signatures`
+--   signature_index: the event's signature, in `signatures`
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
---   label: what to call it
+--   label: display name
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   clock: host, delegate, synthetic
---   written_unit: what its duration counts: ns, us, ms, s, cycles, bytes, count, unknown
+--   written_unit: unit of its duration: ns, us, ms, s, cycles, bytes, count, unknown
 --   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: that event's run
---   duration_ticks: from start to end; 0 where the times are impossible
---   self_ticks: duration_ticks less those of its children
---   is_placed: whether it is in ticks of the host's clock, so that it lies in time as they say
+--   parent_run_index: run of that event
+--   duration_ticks: end less start; 0 if the times are impossible
+--   self_ticks: self time: duration_ticks less the children's
+--   is_placed: whether it is in ticks of the host's clock, so that its times place it
 --   is_impossible: whether its times are impossible
---   clock_ticks: its start
---   origin_ticks: the start of the run's first event in ticks of the host's clock; NULL where there is none
-CREATE MACRO _clocked_times(
+--   clock_ticks: its start, without wraparound, in ticks
+--   origin_ticks: start of the run's first event in ticks of the host's clock; NULL if there is none
+CREATE MACRO _monotonic_times(
     capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
@@ -110,12 +110,12 @@ CREATE MACRO _clocked_times(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-turned AS (
+with_clock AS (
     SELECT
         t.*,
         s.kind,
@@ -124,7 +124,7 @@ turned AS (
         s.instruction_id,
         s.clock,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
-        _written_unit(s.value_unit, c.time_scale) AS written_unit,
+        _stored_unit(s.value_unit, c.time_scale) AS written_unit,
         CASE
             WHEN c.clock_bits = 32
                 AND bool_or(e.elapsed_ticks < 0)
@@ -173,53 +173,52 @@ SELECT
     t.clock_ticks,
     min(t.clock_ticks) FILTER (WHERE t.is_placed)
         OVER (PARTITION BY t.run_index) AS origin_ticks
-FROM turned AS t;
+FROM with_clock AS t;
 
--- One event of one run: when, how long, and how long without the events
--- within it. In the order of the file: of the events' ends in an ETDump, of their
--- begins in a prof_result.
+-- One event of one run: its start, its total and its self time. In the order of the
+-- file: of the events' ends in an ETDump, of their starts in a prof_result.
 -- Columns:
 --   run_index: the run
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   event_index: position in the run's list of events
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
---   event_name: the event's label
+--   event_name: label of the event
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   parent_index: event_index of the event that contains it; NULL where none does
---   start: from the start of the run's first event on the host's clock; NULL for what is on another clock
---   inclusive: from start to end; NULL where the times are impossible
---   exclusive: inclusive less the events directly within it, where all are on the host's clock
---   unit: unit of start, inclusive and exclusive: the one asked for; for what is no time, its own
---   clock: host; delegate: a clock of the delegate's own; synthetic: a bare value
+--   start: start relative to the run's first event on the host's clock; NULL for events on another clock
+--   inclusive: total time, end less start; NULL if the times are impossible
+--   exclusive: self time: inclusive less that of its children, if all are on the host's clock
+--   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
+--   clock: host; delegate: the delegate's clock; synthetic: a bare value
 CREATE MACRO event_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 named AS (
     SELECT t.*, r.scope AS method, a.unit
-    FROM _clocked_times(
+    FROM _monotonic_times(
         _capture_id(capture),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    -- The unit is checked here even where nobody looks at it.
+    -- The unit is checked here, even if no row uses it.
     WHERE a.unit IS NOT NULL
 )
 SELECT
@@ -243,7 +242,7 @@ SELECT
         WHEN NOT n.is_impossible THEN n.self_ticks
             * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
     END AS exclusive,
-    _shown_unit(n.written_unit, n.unit) AS unit,
+    _display_unit(n.written_unit, n.unit) AS unit,
     n.clock
 FROM named AS n
 ORDER BY n.run_index, n.event_index;

@@ -1,32 +1,32 @@
--- One timed event of any capture, whole: what happened, where it stands, when,
--- and what it counts. Raw ticks; `event_times` has them in a unit.
+-- One timed event of any capture with all its columns: name, place, time, and unit.
+-- In raw ticks; `event_times` converts them.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
 --   event_index: position in the run's list of events of every kind, in the order of the file
---   signature_index: what event it is, in `signatures`
+--   signature_index: the event's signature, in `signatures`
 --   block_index: the event block
 --   slot: position in the block's list of distinct events, in the Inspector's order
---   occurrence: how many of the same slot came before it in its run
+--   occurrence: number of earlier events of the same slot in its run
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
 --   name: name in the file; NULL for the events of a delegate
 --   category: category of a trace's event: cpu_op, python_function, kernel, ...; NULL for other formats
---   label: what to call it: the delegate's id where it has one, else the name
+--   label: display name: the delegate's id if it has one, else the name
 --   family: label without serial numbers, dispatch ids and wrappers
 --   chain_index: chain of instructions; -1 belongs to no instruction
 --   instruction_id: instruction within the chain; NULL where none is named
 --   delegate_debug_id: integer id within the delegate; NULL where it has none
 --   delegate_debug_str: text id within the delegate; NULL where it has none
---   delegate_metadata: what the delegate logged beside it; NULL where nothing
+--   delegate_metadata: metadata that the delegate logged with it; NULL where there is none
 --   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: that event's run
+--   parent_run_index: run of that event
 --   execute_index: event_index of the Method::execute (or else Method::step) it belongs to; NULL outside
 --   start_ticks: clock at the start
---   end_ticks: clock at the end; NULL where no clock can show it
+--   end_ticks: clock at the end; NULL if no clock can show it
 --   duration_ticks: from start to end, modulo 2**32 for a 32-bit clock; NULL where the times are impossible
---   value_unit: what the duration counts: ticks, us, cycles, bytes, count, unknown
---   clock: host; delegate: a clock of the delegate's own; synthetic: a bare value, start is always 0
---   is_detached: whether it is not counted within the event that contains it, which takes less time or lies elsewhere
+--   value_unit: unit of the duration: ticks, us, cycles, bytes, count, unknown
+--   clock: host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
+--   is_detached: whether it is not counted within the event that contains it, which is shorter or lies elsewhere
 CREATE VIEW events AS
 SELECT
     t.capture_id,

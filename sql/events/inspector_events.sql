@@ -1,49 +1,49 @@
--- One event of an event block, with statistics over the block's runs: what
--- the Inspector's to_dataframe() tells, in its order. Where an event comes
--- several times in a run (a loop), each occurrence has a row.
+-- One event of an event block with statistics over the block's runs: the columns of
+-- the Inspector's to_dataframe(), in its order. If an event occurs several times in
+-- a run (a loop), each occurrence has a row.
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   slot: position in the block's list of distinct events
---   occurrence: which of the event's occurrences in a run, from 0
+--   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   raw: value in each run that has it, in file order; NULL within where times are impossible
---   p10: 10th percentile, linearly interpolated; NULL, as those below, for what was not timed
+--   raw: value in each run that has it, in file order; NULL within it where times are impossible
+--   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
 --   avg: arithmetic mean
 --   min: smallest
 --   max: largest
---   unit: unit of raw to max: the one asked for; for what is no time, its own
+--   unit: unit of raw to max: the requested one; values that are not times keep theirs
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, debug
 --   instruction_id: the instruction; NULL where none is named
---   delegate_debug_identifier: the delegate's id as text; NULL for what no delegate ran
+--   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
 --   is_delegated_op: whether a delegate ran it
---   start_ticks: clock at the start in each run that has it, in file order, raw
+--   start_ticks: clock at the start in each run that has it, in file order, in ticks
 CREATE MACRO inspector_events(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    repeats := 'all',  -- all occurrences in a run, or only the last, as the Inspector keeps
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
-    JOIN asked AS a ON a.capture_id = r.capture_id
-    WHERE _is_chosen(
+    JOIN target AS a ON a.capture_id = r.capture_id
+    WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
@@ -59,10 +59,10 @@ timed AS (
         e.start_ticks,
         e.duration_ticks
     FROM events AS e
-    JOIN asked AS a ON a.capture_id = e.capture_id
+    JOIN target AS a ON a.capture_id = e.capture_id
     JOIN selected AS r ON r.run_index = e.run_index
 ),
--- Only for repeats := 'last': the occurrences that another one follows.
+-- Only for repeats := 'last': occurrences that are followed by another.
 followed AS (
     SELECT t.run_index, t.slot, t.occurrence - 1 AS occurrence
     FROM timed AS t
@@ -102,10 +102,10 @@ slots AS (
         s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
             AS delegate_debug_identifier,
-        _written_unit(s.value_unit, a.time_scale) AS written,
+        _stored_unit(s.value_unit, a.time_scale) AS written,
         a.unit AS asked_unit
     FROM signatures AS s
-    JOIN asked AS a ON a.capture_id = s.capture_id
+    JOIN target AS a ON a.capture_id = s.capture_id
     JOIN blocks AS b ON b.block_index = s.block_index
     QUALIFY row_number() OVER (
         PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
@@ -132,7 +132,7 @@ SELECT
     t.avg * s.multiplier / s.divisor AS avg,
     t.min * s.multiplier / s.divisor AS min,
     t.max * s.multiplier / s.divisor AS max,
-    _shown_unit(s.written, s.asked_unit) AS unit,
+    _display_unit(s.written, s.asked_unit) AS unit,
     s.kind,
     s.instruction_id,
     s.delegate_debug_identifier,
@@ -143,6 +143,6 @@ LEFT JOIN statistics AS t
     ON t.block_index = s.block_index AND t.slot = s.slot
 WHERE CASE
     WHEN repeats IN ('all', 'last') THEN true
-    ELSE error('repeats is ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
+    ELSE error('repeats must be ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
 END
 ORDER BY s.block_index, s.slot, t.occurrence;

@@ -1,29 +1,29 @@
--- One event of one run, named by what the run is an iteration of: the
--- iterations of an event block's event stand one after the other.
+-- One event of one run, by the iteration that the run is; the iterations of an
+-- event of a block are adjacent.
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   event_index: position in the run's list of events
 --   event_name: the event's label
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
 --   instruction_id: the instruction; NULL where none is named
 --   iteration: position of the run among those of its name, from 0
 --   run_index: the run
---   duration: from start to end; NULL where the times are impossible
---   unit: unit of duration: the one asked for; for what is no time, its own
+--   duration: end less start; NULL if the times are impossible
+--   unit: unit of duration: the requested one; values that are not times keep theirs
 CREATE MACRO iterations(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 SELECT
     r.block_index,

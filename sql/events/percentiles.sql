@@ -2,38 +2,38 @@
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   slot: position in the block's list of distinct events
---   occurrence: which of the event's occurrences in a run, from 0
+--   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
 --   instruction_id: the instruction; NULL where none is named
---   runs: number of values it is taken from
---   quantile: which one, between 0 and 1
---   value: the percentile, linearly interpolated; NULL where no times are possible
---   unit: unit of value: the one asked for; for what is no time, its own
+--   runs: number of values it is computed from
+--   quantile: the quantile, between 0 and 1
+--   value: the percentile, linearly interpolated; NULL if no times are possible
+--   unit: unit of value: the requested one; values that are not times keep theirs
 CREATE MACRO percentiles(
     capture,  -- name, hash prefix, @latest or selector
     quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
     SELECT r.run_index, r.block_index, r.scope
     FROM runs AS r
-    JOIN asked AS a ON a.capture_id = r.capture_id
-    WHERE _is_chosen(
+    JOIN target AS a ON a.capture_id = r.capture_id
+    WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
@@ -51,14 +51,14 @@ statistics AS (
         count(e.duration_ticks) AS runs,
         quantile_cont(e.duration_ticks::DOUBLE, quantiles) AS results
     FROM events AS e
-    JOIN asked AS a ON a.capture_id = e.capture_id
+    JOIN target AS a ON a.capture_id = e.capture_id
     JOIN selected AS r ON r.run_index = e.run_index
     WHERE CASE
         WHEN len(quantiles) > 0
             AND list_min(quantiles) >= 0
             AND list_max(quantiles) <= 1 THEN true
         ELSE error(
-            'quantiles is a list of numbers between 0 and 1, not '
+            'quantiles must be a list of numbers between 0 and 1, not '
             || coalesce(quantiles::VARCHAR, 'NULL')
         )
     END
@@ -85,9 +85,9 @@ SELECT
     u.instruction_id,
     u.runs,
     u.quantile,
-    u.result * _multiplier(_written_unit(u.value_unit, a.time_scale), a.unit)
-    / _divisor(_written_unit(u.value_unit, a.time_scale), a.unit) AS value,
-    _shown_unit(_written_unit(u.value_unit, a.time_scale), a.unit) AS unit
+    u.result * _multiplier(_stored_unit(u.value_unit, a.time_scale), a.unit)
+    / _divisor(_stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
+    _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;

@@ -1,9 +1,9 @@
--- The runs of a capture that are asked for.
+-- One run that is selected by a schedule, phase and method.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
-CREATE MACRO _chosen_runs(
-    capture,  -- as everywhere
+CREATE MACRO _selected_runs(
+    capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- as in `timeline`
     skip_first := 0,  -- as in `schedule`
     wait := 0,  -- as in `schedule`
@@ -11,62 +11,61 @@ CREATE MACRO _chosen_runs(
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- as everywhere
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
-    AND _is_chosen(
+    AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, 'all'
     );
 
--- One event of one run, where it lies in time: what a flame chart needs. Events
--- of delegates that are not in ticks of the host's clock are estimated: nobody
--- knows when they were, as their clock has nothing in common with the host's.
--- Those that one DELEGATE_CALL contains and that count the same are laid from the
--- call's start on: with a clock of their own, as they lie to each other; bare
--- values one behind the other. Where they would take longer than the call, they
--- are shrunk to it; what is no unit of time (cycles, unknown) fills it; bytes and
+-- One event of one run with its place in time, as for a flame chart. Delegates'
+-- events that are not in ticks of the host's clock have estimated times, as their
+-- clock is not related to the host's. Those of one DELEGATE_CALL with the same unit
+-- are placed from the call's start: events with a clock keep their relative times;
+-- bare values follow each other. If they take longer than the call, they are scaled
+-- to it; values that are not times (cycles, unknown) fill the call; bytes and
 -- counts are moments at the call's start.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
---   signature_index: what event it is, in `signatures`
---   track: what it stands with: host; for what a delegate ran, its backend where a record tells it, else delegate, and what it counts where that is no tick of the host's; in a trace its process and thread
---   thread_index: its thread, in `threads`; NULL where it is of no trace
---   depth: number of the events asked for that contain it
+--   signature_index: the event's signature, in `signatures`
+--   track: row group: host; for a delegate's event its backend if a record names it, else delegate, and its unit if that is not the host's tick; in a trace the process and thread
+--   thread_index: its thread, in `threads`; NULL if it is not of a trace
+--   depth: number of selected events that contain it
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
 --   event_name: the event's label
 --   family: label without serial numbers and wrappers
 --   instruction_id: the instruction; NULL where none is named
 --   parent_run_index: run of the event that contains it; NULL where none does
 --   parent_index: event_index of that event; NULL where none does
---   run_start: start of its run's first event, from that of the first run asked for of the same dump; NULL where the run has nothing on the host's clock
---   start: from the start of its run's first event; NULL for what is on another clock and in no call
---   duration: from start to end; NULL where there is no start, for bytes and counts, and where the times are impossible
+--   run_start: start of its run's first event, relative to that of the first selected run of the same dump; NULL if the run has no event on the host's clock
+--   start: start relative to its run's first event; NULL for events on another clock outside of calls
+--   duration: end less start; NULL without a start, for bytes and counts, and if the times are impossible
 --   unit: unit of run_start, start and duration
 --   is_estimated: whether start and duration are an estimate
---   logged: its duration as the file has it, in logged_unit; NULL where the times are impossible
+--   logged: its duration in the file, in logged_unit; NULL if the times are impossible
 --   logged_unit: ns, us, ms, s, cycles, bytes, count, unknown
 CREATE MACRO timeline(
     capture,  -- name, hash prefix, @latest or selector
-    runs := NULL,  -- list of run_index: these runs alone; NULL: all
+    runs := NULL,  -- list of run_index: only these runs; NULL: all
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.time_scale,
@@ -77,7 +76,7 @@ asked AS (
 ),
 timed AS MATERIALIZED (
     SELECT t.*
-    FROM _clocked_times(
+    FROM _monotonic_times(
         _capture_id(capture),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, 'all'
@@ -95,7 +94,7 @@ containers AS MATERIALIZED (
         t.is_placed,
         o.backend
     FROM timed AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o
         ON o.capture_id = a.capture_id AND o.signature_index = t.signature_index
     SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
@@ -112,7 +111,7 @@ levels AS (
     JOIN containers AS c
         ON c.parent_run_index = l.run_index AND c.parent_index = l.event_index
 ),
--- What is not in ticks of the host's clock, with the call that contains it.
+-- Events that are not in ticks of the host's clock, with the call that contains them.
 others AS (
     SELECT
         t.run_index,
@@ -142,12 +141,12 @@ others AS (
             )::DOUBLE
         END AS since
     FROM timed AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN containers AS c
         ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
-laid AS (
+estimated AS (
     SELECT
         o.run_index,
         o.event_index,
@@ -168,11 +167,11 @@ origins AS (
         r.run_index,
         r.dump_index,
         o.origin_ticks,
-        -- Where a run begins before the one in front of it, a counter passed zero.
+        -- If a run begins before the previous one, a counter wrapped.
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
         ) AS turned_ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN (
         SELECT
@@ -182,11 +181,11 @@ origins AS (
                 ORDER BY i.run_index
             ) AS is_turned
         FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
-        CROSS JOIN asked AS a
+        CROSS JOIN target AS a
         JOIN captures AS c ON c.capture_id = a.capture_id
     ) AS o ON o.run_index = r.run_index
 ),
-begun AS (
+run_starts AS (
     SELECT
         o.run_index,
         (
@@ -196,7 +195,7 @@ begun AS (
         )::DOUBLE AS since_first
     FROM origins AS o
 ),
--- Of a trace alone.
+-- Only for a trace.
 threaded AS (
     SELECT
         e.run_index,
@@ -204,7 +203,7 @@ threaded AS (
         e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
         || coalesce(h.thread_name, h.thread) AS track
-    FROM asked AS a
+    FROM target AS a
     JOIN trace_events AS e ON e.capture_id = a.capture_id
     JOIN threads AS h
         ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
@@ -248,11 +247,11 @@ SELECT
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
     t.written_unit AS logged_unit
 FROM timed AS t
-CROSS JOIN asked AS a
-JOIN begun AS b ON b.run_index = t.run_index
+CROSS JOIN target AS a
+JOIN run_starts AS b ON b.run_index = t.run_index
 LEFT JOIN levels AS l
     ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
-LEFT JOIN laid AS e
+LEFT JOIN estimated AS e
     ON e.run_index = t.run_index AND e.event_index = t.event_index
 LEFT JOIN threaded AS h
     ON h.run_index = t.run_index AND h.event_index = t.event_index

@@ -1,12 +1,12 @@
--- The key of the one capture that an argument means, to be asked about modules
--- and lines: it is an error if it has no record that tells them.
+-- Key of the one capture that an argument matches, for questions about modules and
+-- lines. It is an error if it has no record with these.
 CREATE MACRO _linked_capture_id(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _linked.record_id IS NULL THEN error(
-            _linked.name || ' has no record, so that its events have no modules or '
-            || 'lines; give it one: etq link ' || _linked.name || ' RECORD, or of a '
+            _linked.name || ' has no record, so its events have no modules or '
+            || 'lines; link one: etq link ' || _linked.name || ' RECORD, or for a '
             || 'file --etrecord'
         )
         WHEN NOT _read.is_complete THEN error(
@@ -21,20 +21,20 @@ CREATE MACRO _linked_capture_id(
     WHERE _linked.capture_id = _capture_id(capture)
 );
 
--- The own time of a capture's events within its executes, and where in the
--- model it belongs. What no module has is put in parentheses: the cost of
--- OPERATOR_CALLs beside their kernels, what an unmapped delegate spends on
--- layout, and what no event covers.
+-- The self time of one event within the executes of a capture, and its place in the
+-- model. Times without a module have a name in parentheses: the overhead of
+-- OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no event
+-- covers.
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for what belongs to no line, or to several
---   source_line: that line; NULL for what belongs to no line, or to several
+--   source_file: file of the user's line; NULL if it belongs to no line or to several
+--   source_line: line in that file; NULL if it belongs to no line or to several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL for what belongs to no module
+--   mapping: exact or aligned; NULL if it belongs to no module
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 CREATE MACRO _attributed_parts(
     capture_key,  -- key of a capture that has a record
     skip_first,  -- as in `schedule`
@@ -43,9 +43,9 @@ CREATE MACRO _attributed_parts(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 modules AS (
@@ -53,7 +53,7 @@ modules AS (
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
-owned AS (
+classified_times AS (
     SELECT
         r.scope AS method,
         t.signature_index,
@@ -72,7 +72,7 @@ owned AS (
         AND s.signature_index = t.signature_index
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY r.scope, t.signature_index, s.kind, s.family, is_framework
 )
 SELECT
@@ -91,32 +91,32 @@ SELECT
     m.mapping,
     o.calls,
     o.self_ticks
-FROM owned AS o
+FROM classified_times AS o
 LEFT JOIN modules AS m
     ON m.signature_index = o.signature_index AND NOT o.is_framework;
 
--- The same of the capture that an argument means.
+-- The same for the capture that an argument matches.
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for what belongs to no line, or to several
---   source_line: that line; NULL for what belongs to no line, or to several
+--   source_file: file of the user's line; NULL if it belongs to no line or to several
+--   source_line: line in that file; NULL if it belongs to no line or to several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL for what belongs to no module
+--   mapping: exact or aligned; NULL if it belongs to no module
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 FROM _attributed_parts(
     _linked_capture_id(capture),

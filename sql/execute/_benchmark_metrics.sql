@@ -1,25 +1,25 @@
--- What a database of benchmarks keeps of a capture: one metric, of the recorded
--- runs, and the metrics that were measured beside events.
+-- One metric that a benchmark database keeps of a capture: computed from the
+-- recorded runs, or attached to the capture.
 -- Columns:
---   position: order to show them in
+--   position: position in the output
 --   name: as in `known_metrics` where it is known: inference_latency, avg_inference_latency, model_load_time
---   method: the method that it is about; NULL where that isn't known
+--   method: the method that it is about; NULL where unknown
 --   run_index: the run it is about; NULL for the capture as a whole
---   samples: its values, in the order of the runs or samples
---   unit: what they count; NULL where unknown
+--   samples: its values, in the order of runs or samples
+--   unit: unit of the values; NULL where unknown
 --   better: lower or higher; NULL where unknown
 CREATE MACRO _benchmark_metrics(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first := 0,  -- as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- as everywhere
+    phase := NULL  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
@@ -38,7 +38,7 @@ executes AS (
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         NULL, 'all'
     ) AS e
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = e.run_index
     WHERE e.execute_ticks IS NOT NULL
@@ -48,7 +48,7 @@ loads AS (
     SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
     FROM load_breakdown(
         capture,
-        CASE (FROM asked AS a SELECT a.unit) WHEN 'ms' THEN 'ms' ELSE 'cycles' END
+        CASE (FROM target AS a SELECT a.unit) WHEN 'ms' THEN 'ms' ELSE 'cycles' END
     ) AS l
     WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
     HAVING count(*) > 0
@@ -60,11 +60,11 @@ measured AS (
         list(m.value ORDER BY m.source NULLS FIRST, m.sample) AS samples,
         m.unit,
         m.better
-    FROM asked AS a
+    FROM target AS a
     JOIN metrics AS m ON m.capture_id = a.capture_id
     GROUP BY m.name, m.run_index, m.unit, m.better
 ),
-said AS (
+computed_metrics AS (
     SELECT
         1 AS position,
         'avg_inference_latency' AS name,
@@ -95,5 +95,5 @@ SELECT
     s.samples,
     s.unit,
     s.better
-FROM said AS s
+FROM computed_metrics AS s
 ORDER BY s.position, s.name, s.method, s.run_index NULLS FIRST, s.unit;

@@ -1,38 +1,37 @@
--- One node of a program's graph, at one of the stages of its lowering, with the
--- own time of what ran it, as `node_totals` has it. A node of the exported
--- program has the time of all nodes of the edge graph that came from it, as their
--- debug handles say; of several nodes of a handle the last has it. Nodes that
--- nothing ran, or of which that isn't known, have no row; nor have those of nested
--- graphs.
+-- One node of a program's graph, at a stage of its lowering, with the self time of
+-- the events that ran it, as in `node_totals`. A node of the exported program has
+-- the time of all nodes of the edge graph that were made from it, by their debug
+-- handles; of several nodes of a handle, the last has it. Nodes that no event ran,
+-- or for which that is unknown, have no row, nor do those of nested graphs.
 -- Columns:
 --   method: the method
---   node_name: the node's name; where the record names none, that of its first value
---   own: own time of an execute of the method, on average
+--   node_name: the node's name; if the record has none, that of its first value
+--   self_time: mean self time in an execute of the method
 --   calls: number of events
---   unit: unit of own
+--   unit: unit of self_time
 CREATE MACRO _graph_times(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     graph,  -- exported_program or edge_dialect_exported_program
-    unit := NULL,  -- as everywhere
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     skip_first := 0,  -- as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- as everywhere
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
                 THEN graph
             ELSE error(
-                'no graph ' || coalesce(graph, 'NULL') || '; known are '
+                'unknown graph ' || coalesce(graph, 'NULL') || '; known are '
                 || 'exported_program, edge_dialect_exported_program'
             )
         END AS stage
@@ -40,7 +39,7 @@ asked AS (
 ),
 executes AS (
     SELECT r.method, count(*) AS number
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN _self_times(
         _capture_id(capture),
@@ -56,7 +55,7 @@ edge_nodes AS (
         n.graph_id,
         n.node_index,
         g.method,
-        n.own / e.number AS own,
+        n.self_time / e.number AS self_time,
         n.calls,
         n.unit
     FROM node_totals(
@@ -74,7 +73,7 @@ handles AS (
         g.stage,
         g.method,
         h.debug_handle,
-        -- Of an edge node's handles the first.
+        -- The first handle of an edge node.
         min(h.debug_handle) OVER (
             PARTITION BY h.record_id, h.graph_id, h.node_index
         ) AS first_handle,
@@ -92,14 +91,14 @@ origins AS (
     ) = 1
 ),
 placed AS (
-    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.own, e.calls, e.unit
+    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.calls, e.unit
     FROM edge_nodes AS e
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     WHERE a.stage = 'edge_dialect_exported_program'
     UNION ALL
-    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.own, e.calls, e.unit
+    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.calls, e.unit
     FROM edge_nodes AS e
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN handles AS h
         ON h.record_id = e.record_id
         AND h.graph_id = e.graph_id
@@ -114,7 +113,7 @@ placed AS (
 SELECT
     p.method,
     coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
-    fsum(p.own) AS own,
+    fsum(p.self_time) AS self_time,
     sum(p.calls)::BIGINT AS calls,
     any_value(p.unit) AS unit
 FROM placed AS p

@@ -1,6 +1,6 @@
--- The DELEGATE_CALLs of a capture that stand within one of their own instruction:
--- its time has theirs already. A nested program's instructions have the same
--- numbers, and the profiler before ETDump times the delegate within its call.
+-- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose
+-- time includes it. A nested program's instructions have the same numbers, and the
+-- profiler before ETDump times the delegate within its call.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -23,8 +23,8 @@ calls AS (
     JOIN event_ticks AS t
         ON t.capture_id = s.capture_id AND t.signature_index = s.signature_index
 ),
--- Those that an execute doesn't contain directly, with each event above them.
-climbing AS (
+-- Calls that an execute doesn't contain directly, with all their parents.
+ancestors AS (
     SELECT
         c.capture_id,
         c.run_index,
@@ -42,7 +42,7 @@ climbing AS (
         k.chain_index,
         k.instruction_id,
         t.parent_index
-    FROM climbing AS k
+    FROM ancestors AS k
     JOIN event_ticks AS t
         ON t.capture_id = k.capture_id
         AND t.run_index = k.run_index
@@ -50,7 +50,7 @@ climbing AS (
     WHERE t.parent_index IS NOT NULL
 )
 SELECT DISTINCT k.run_index, k.event_index
-FROM climbing AS k
+FROM ancestors AS k
 JOIN calls AS c
     ON c.run_index = k.run_index
     AND c.event_index = k.above

@@ -1,17 +1,17 @@
--- The phases of the runs of a language model, by the tokens that its runner
--- counted; it is an error, which says why, where these don't fit in exactly one way.
--- A runner may take the prompt in one run or a token a run, and the first token out
--- of the prompt's last run or by a run of its own. Each way says how many runs
--- execute in all, and which of them are the prompt's. Runs that load but don't
--- execute are of phase load.
+-- The phase of one run of a language model, derived from the tokens that its runner
+-- counted. It is an error with the reason if these don't fit in exactly one way. A
+-- runner may process the prompt in one run or in one run per token, and produce the
+-- first token in the prompt's last run or in a separate one. Each way determines
+-- the number of runs that execute, and which of them process the prompt. Runs that
+-- load but don't execute are of phase load.
 -- Columns:
 --   run_index: the run
 --   phase: load, prefill, decode
 CREATE MACRO _runner_phases(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c
 ),
 timed AS (
@@ -19,7 +19,7 @@ timed AS (
         t.run_index,
         count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
         bool_or(s.name IN ('Program::load_method', 'Method::init')) AS loads
-    FROM asked AS a
+    FROM target AS a
     JOIN event_ticks AS t ON t.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = t.capture_id
@@ -41,7 +41,7 @@ generations AS (
         p.value AS prompt,
         g.value AS generated,
         p.source
-    FROM asked AS a
+    FROM target AS a
     JOIN metrics AS p ON p.capture_id = a.capture_id AND p.name = 'prompt_tokens'
     JOIN metrics AS g
         ON g.capture_id = a.capture_id
@@ -61,7 +61,7 @@ ways AS (
     FROM generations AS g
     CROSS JOIN range(4) AS w (way)
 ),
-said AS (
+run_phases AS (
     SELECT
         w.way,
         x.run_index,
@@ -77,24 +77,24 @@ fitting AS (
     SELECT
         f.way,
         hash(list((f.run_index, f.phase) ORDER BY f.run_index)) AS phases
-    FROM said AS f
+    FROM run_phases AS f
     GROUP BY f.way
 ),
 checked AS (
     SELECT CASE
         WHEN (SELECT count(*) FROM generations AS g) = 0 THEN error(
-            a.name || ' has no prompt_tokens and generated_tokens; read them from what '
-            || 'its runner wrote: etq metric ' || a.name || ' --from LOG'
+            a.name || ' has no prompt_tokens and generated_tokens; read them from the '
+            || 'log of its runner: etq metric ' || a.name || ' --from LOG'
         )
         WHEN (
             SELECT count(DISTINCT coalesce(g.source, '')) FROM generations AS g
         ) > 1 THEN error(
-            'the tokens of ' || a.name || ' are told by more than one file; '
-            || 'say the phases: etq phase ' || a.name || ' decode --runs FIRST-LAST'
+            a.name || ' has token counts from more than one file; '
+            || 'set the phases: etq phase ' || a.name || ' decode --runs FIRST-LAST'
         )
         WHEN (SELECT max(x.executes) FROM executing AS x) > 1 THEN error(
-            'runs of ' || a.name || ' execute more than once, so that they are of no '
-            || 'one phase'
+            'runs of ' || a.name || ' execute more than once, so they have no '
+            || 'single phase'
         )
         WHEN (SELECT count(DISTINCT f.phases) FROM fitting AS f) <> 1 THEN error(
             (SELECT count(*) FROM executing AS x) || ' runs of ' || a.name
@@ -110,16 +110,16 @@ checked AS (
                     list(DISTINCT w.number::BIGINT ORDER BY w.number::BIGINT), ', '
                 )
                 FROM ways AS w
-            ) || ' runs; say the phases: etq phase ' || a.name
+            ) || ' runs; set the phases: etq phase ' || a.name
             || ' decode --runs FIRST-LAST'
         )
         ELSE (SELECT min(f.way) FROM fitting AS f)
     END AS way
-    FROM asked AS a
+    FROM target AS a
 )
 SELECT f.run_index, f.phase
 FROM checked AS k
-JOIN said AS f ON f.way = k.way
+JOIN run_phases AS f ON f.way = k.way
 UNION ALL
 SELECT t.run_index, 'load' AS phase
 FROM timed AS t

@@ -1,9 +1,9 @@
--- A module of a capture's record, with the modules around it.
+-- One module of a capture's record, with the modules that contain it.
 -- Columns:
 --   method: the method
 --   module_path: the module's path
---   places: those around it and itself, outermost first: name (path within the one before), kind, module_path
-CREATE MACRO _module_places(
+--   places: the modules that contain it and itself, outermost first: name (path relative to its parent), kind, module_path
+CREATE MACRO _module_ancestors(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
@@ -37,12 +37,12 @@ SELECT
 FROM around AS a
 GROUP BY a.method, a.module_path;
 
--- The own times of a capture's events within its executes, and the places in
--- `time_tree` that they stand at, outermost first.
+-- The self times of a capture's events within its executes, with their places in
+-- `time_tree`, outermost first.
 -- Columns:
---   places: each with its name, kind and module_path; the last is that of the event
+--   places: places, each with its name, kind and module_path; the last is that of the event
 --   calls: number of events
---   self_ticks: their own time together
+--   self_ticks: sum of their self times
 CREATE MACRO _tree_leaves(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
@@ -52,9 +52,9 @@ CREATE MACRO _tree_leaves(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 in_modules AS (
@@ -94,11 +94,11 @@ in_modules AS (
     LEFT JOIN signature_ops AS o
         ON o.capture_id = a.capture_id
         AND o.signature_index = t.signature_index
-    LEFT JOIN _module_places(capture_key) AS m
+    LEFT JOIN _module_ancestors(capture_key) AS m
         ON m.method = t.method AND m.module_path = t.module_path
 ),
--- Events are many, what they are is little: they are summed before places are told.
-owned AS (
+-- Many events have few distinct places: they are summed before places are computed.
+classified_times AS (
     SELECT
         r.scope AS run_name,
         CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
@@ -117,7 +117,7 @@ owned AS (
     ) AS t
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL
 ),
 in_calls AS (
@@ -152,7 +152,7 @@ in_calls AS (
         END AS places,
         o.calls,
         o.self_ticks
-    FROM owned AS o
+    FROM classified_times AS o
     JOIN signatures AS s
         ON s.capture_id = o.capture_id
         AND s.signature_index = o.signature_index

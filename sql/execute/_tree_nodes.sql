@@ -1,15 +1,15 @@
--- The nodes of `time_tree` of a capture with executes: each place at which
--- events stand, and those around it.
+-- One node of `time_tree` of a capture with executes: a place of events, or one
+-- that contains such places.
 -- Columns:
---   level: number of places around it, from 1
---   place: number among those of its level
---   outer_place: that of the one around it; 0 where it is the total
---   name: what it is called
+--   level: number of places that contain it, and itself
+--   place: number of the node within its level
+--   outer_place: place of its parent; 0 if that is the total
+--   name: name of the node
 --   kind: as in `time_tree`
 --   module_path: as in `time_tree`
---   calls: number of events that stand there
---   self_ticks: their own time together
---   total_ticks: the same with what is within it
+--   calls: number of events at that place
+--   self_ticks: sum of their self times
+--   total_ticks: total time: self time with that of children
 CREATE MACRO _execute_nodes(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
@@ -19,9 +19,9 @@ CREATE MACRO _execute_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 parts AS (
@@ -66,18 +66,18 @@ FROM placed AS p
 LEFT JOIN placed AS o
     ON o.level = p.level - 1 AND o.places = p.places[1:p.level - 1];
 
--- The nodes of `time_tree` of a trace: events of one name within those of one
--- name, and so on. What devices ran is left out, as it is within no event, and
--- the profiler's own event beside all others.
+-- One node of `time_tree` of a trace: events of one name whose parents are of one
+-- node. Device events are excluded, as no event contains them, and the profiler's
+-- own event, as it contains all others.
 -- Columns:
---   level: number of nodes around it, from 1
---   place: number among those of its level
---   outer_place: that of the one around it; 0 where it is the total
+--   level: number of nodes that contain it, and itself
+--   place: number of the node within its level
+--   outer_place: place of its parent; 0 if that is the total
 --   name: the events' family
 --   kind: as in `time_tree`
 --   calls: number of events
---   self_ticks: their own time together
---   total_ticks: their time together
+--   self_ticks: sum of their self times
+--   total_ticks: sum of their total times
 CREATE MACRO _trace_nodes(
     capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
@@ -86,9 +86,9 @@ CREATE MACRO _trace_nodes(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH RECURSIVE
 timed AS MATERIALIZED (
@@ -109,7 +109,7 @@ timed AS MATERIALIZED (
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.is_added
+    WHERE t.is_additive
         AND coalesce(s.category, '') <> 'Trace'
         AND NOT EXISTS (
             FROM device_events AS d
@@ -118,7 +118,7 @@ timed AS MATERIALIZED (
                 AND d.event_index = t.event_index
         )
 ),
--- From what is within nothing that is recorded to what is within that, and so on.
+-- From recorded events without a parent to their children, level by level.
 placed AS (
     SELECT
         1 AS level,

@@ -1,13 +1,13 @@
--- One decode run: how long the token at that position took. What a longer
--- context costs by token is the slope of a straight line through all of them, by
--- least squares. It is an error if no run is of phase decode.
+-- One decode run: the time of the token at that position. The cost of a longer
+-- context per token is the slope of a straight line through all runs, by least
+-- squares. It is an error if no run is of phase decode.
 -- Columns:
---   generation: which generation, from 0; a decode run behind a prefill run begins one
---   position: which token behind the prompt, from 0: position among the generation's decode runs
+--   generation: index of the generation, from 0; a decode run after a prefill run begins one
+--   position: index of the token after the prompt, from 0: position among the generation's decode runs
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
---   slope: how much execute grows by token, over all generations; NULL where there is but one position
---   intercept: what the line says of position 0; NULL as slope
+--   slope: increase of execute per token, over all generations; NULL if there is only one position
+--   intercept: value of the line at position 0; NULL as slope
 --   r_squared: share of the variance that the line explains, between 0 and 1; NULL as slope
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(
@@ -15,7 +15,7 @@ CREATE MACRO decode_trend(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -28,19 +28,19 @@ asked AS (
             WHERE r.capture_id = c.capture_id AND r.phase = 'decode'
         ) THEN true
         ELSE error(
-            'no run of ' || c.name || ' is of phase decode; say which are: etq phase '
+            'no run of ' || c.name || ' is of phase decode; set the phases: etq phase '
             || c.name || ' decode --runs FIRST-LAST'
         )
     END
 ),
-begun AS (
+generation_starts AS (
     SELECT
         r.run_index,
         r.phase,
         r.phase = 'decode' AND coalesce(
             lag(r.phase) OVER (ORDER BY r.run_index), 'decode'
         ) = 'prefill' AS begins
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     WHERE r.phase IN ('prefill', 'decode')
 ),
@@ -49,7 +49,7 @@ numbered AS (
         b.run_index,
         b.phase,
         count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
-    FROM begun AS b
+    FROM generation_starts AS b
 ),
 timed AS (
     SELECT
@@ -60,12 +60,12 @@ timed AS (
         x.execute_ticks * a.multiplier / a.divisor AS execute,
         a.unit
     FROM numbered AS n
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     LEFT JOIN _executes(capture, 0, 0, 0, 1, 0, 0, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
--- A line needs two positions that have a time.
+-- A line needs two positions with times.
 ranged AS (
     SELECT
         t.*,

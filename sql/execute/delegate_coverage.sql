@@ -1,34 +1,34 @@
--- One op type of a method that a capture ran: how many of its nodes a
--- delegate runs and how many none does, and what those that fell back to
--- kernels cost. The calls of all rows together are all kernels of the executes.
--- Needs a linked record.
+-- One op type of a method that a capture ran: the number of its nodes that a
+-- delegate runs and of those that none runs, and the cost of those that fell back
+-- to kernels. The calls of all rows together are all kernels of the executes. Needs
+-- a linked record.
 -- Columns:
---   op_type: what the nodes call; of kernels that run no node of the graphs, or of an unknown method, their own name
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
---   delegated: number of nodes that a delegate runs; NULL for what is no node
---   not_delegated: number of nodes that no delegate runs; NULL for what is no node
---   calls: number of kernels run for it
---   total: own time of these kernels
+--   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   delegated: number of nodes that a delegate runs; NULL if the row has no nodes
+--   not_delegated: number of nodes that no delegate runs; NULL if the row has no nodes
+--   calls: number of kernel calls for it
+--   total: self time of these kernels
 --   share_percent: total in percent of the executes
 --   unit: unit of total
---   worst_source: file and line that most of that time comes from; NULL where none is known
---   worst_module: module that most of that time is spent in; NULL where none is known
---   basis: what the numbers of nodes are known by, as in `delegation`; NULL for what is no node
+--   worst_source: file and line with most of that time; NULL where unknown
+--   worst_module: module with most of that time; NULL where unknown
+--   basis: source of the numbers of nodes, as in `delegation`; NULL if the row has no nodes
 CREATE MACRO delegate_coverage(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
@@ -46,7 +46,7 @@ executes AS (
 kernels AS (
     SELECT
         t.method,
-        -- Of a kernel whose op no node of its handles calls, these tell nothing.
+        -- The handles of a kernel whose op none of their nodes calls are not used.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
                 THEN m.first_op_type
@@ -58,7 +58,7 @@ kernels AS (
         t.self_ticks,
         t.source_file || coalesce(':' || t.source_line, '') AS source,
         t.module_path
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN times AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
@@ -67,7 +67,7 @@ kernels AS (
     LEFT JOIN signature_ops AS m
         ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
-fallen AS (
+fallbacks AS (
     SELECT
         k.method,
         k.op_type,
@@ -81,9 +81,9 @@ fallen AS (
 counted AS (
     SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
     FROM _delegation(
-        (SELECT a.record_id FROM asked AS a),
-        (SELECT a.program_id FROM asked AS a),
-        (SELECT a.capture_id FROM asked AS a)
+        (SELECT a.record_id FROM target AS a),
+        (SELECT a.program_id FROM target AS a),
+        (SELECT a.capture_id FROM target AS a)
     ) AS d
     WHERE d.method IN (SELECT t.method FROM times AS t)
 )
@@ -101,8 +101,8 @@ SELECT
     f.worst_module,
     c.basis
 FROM counted AS c
-FULL JOIN fallen AS f ON f.method = c.method AND f.op_type = c.op_type
-CROSS JOIN asked AS a
+FULL JOIN fallbacks AS f ON f.method = c.method AND f.op_type = c.op_type
+CROSS JOIN target AS a
 CROSS JOIN executes AS x
 ORDER BY
     coalesce(f.ticks, 0) DESC,

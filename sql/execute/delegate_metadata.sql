@@ -1,17 +1,17 @@
--- One thing that a delegate's event says of itself beside its time: what the
--- backend logged as metadata, or wrote into the event's name. Fields of JSON
--- (Core ML, VGF, Vulkan) are rows of their own, a unit behind a name (QNN) is
--- one, and a single byte (NXP Neutron's function code) is a number; what else
--- there is stays as it is. Metadata that runs differ in has a row for each.
--- Engines: duckdb (Spark doesn't tell texts from other bytes, nor JSON's keys by pointers)
+-- One piece of metadata of a delegate's event: logged by the backend, or part of
+-- the event's name. Fields of JSON (Core ML, VGF, Vulkan) have a row each, a unit
+-- after a name (QNN) is a field, and a single byte (NXP Neutron's function code) is
+-- a number; other metadata is kept as it is. Metadata that differs between runs has
+-- a row for each value.
+-- Engines: duckdb (Spark doesn't distinguish texts from other bytes, nor find JSON's keys by pointers)
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
 --   event_name: the event's label
---   source: metadata or name: where it stands
---   field: the field's name; function_code, unit; NULL for what is kept as it is
---   value: its value as text; bytes that are no text as hexadecimal
---   runs: number of events that say so
+--   source: metadata or name: where it was found
+--   field: name of the field; function_code, unit; NULL for metadata that is kept as it is
+--   value: value as text; bytes that are not text as hexadecimal
+--   runs: number of events with this value
 CREATE MACRO delegate_metadata(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -37,7 +37,7 @@ sources AS (
         l.slot,
         l.label,
         'metadata' AS source,
-        -- Some bytes are no text, and text may be JSON in base64.
+        -- Some bytes are not text, and text may be JSON in base64.
         _metadata_text(l.bytes) AS text,
         l.bytes,
         l.runs
@@ -111,10 +111,10 @@ SELECT d.block_index, d.slot, d.label AS event_name, d.source, d.field, d.value,
 FROM described AS d
 ORDER BY d.block_index, d.slot, d.source, d.field, d.value;
 
--- The text of bytes: as they are in ASCII, or decoded where they are JSON in
--- base64, as VGF writes it; NULL for what is no text.
+-- Bytes as text: ASCII as it is, or decoded if they are JSON in base64, as VGF
+-- writes it; NULL if they are not text.
 CREATE MACRO _metadata_text(
-    bytes  -- what a delegate logged
+    bytes  -- metadata that a delegate logged
 ) AS (
     CASE
         WHEN regexp_full_match(_ascii_text(bytes), '[A-Za-z0-9+/]{8,}={0,2}')
@@ -126,9 +126,9 @@ CREATE MACRO _metadata_text(
     END
 );
 
--- Bytes as a text; NULL where some are not printable ASCII.
+-- Bytes as text; NULL if some are not printable ASCII.
 CREATE MACRO _ascii_text(
-    bytes  -- what a delegate logged
+    bytes  -- metadata that a delegate logged
 ) AS (
     CASE
         WHEN regexp_full_match(try(decode(bytes)), '[\x20-\x7e\t\r\n]*')

@@ -1,12 +1,12 @@
--- The time of one DELEGATE_CALL of an event block, over the recorded runs, and
--- what of it the delegate's own events explain. Of calls of which they don't fit
--- into the call, as those of asynchronous backends, they explain nothing.
+-- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the
+-- part that the delegate's events explain. Events that don't fit into their calls,
+-- as with asynchronous backends, explain nothing.
 -- Columns:
 --   block_index: the event block
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
---   calls: number of calls; one within another of its own instruction is none
+--   calls: number of calls, without those nested in a call of the same instruction
 --   total: time of the calls; NULL where there are none
 --   ops: time of events within them that compute
 --   copies: time of events within them that copy or convert
@@ -16,22 +16,22 @@
 --   share_percent: total in percent of the executes
 --   unit: unit of total to avg
 --   events: number of the delegate's events
---   other_events: how many of these are in none of the parts: on another clock, of no time, detached (see `events`), or within no call
+--   other_events: number of these in none of the parts: on another clock, not a time, detached (see `events`), or within no call
 CREATE MACRO delegate_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 timed AS (
@@ -45,7 +45,7 @@ timed AS (
         t.run_index,
         t.event_index,
         t.parent_index,
-        t.is_added,
+        t.is_additive,
         t.duration_ticks,
         t.self_ticks,
         t.event_index = t.execute_index AS is_execute
@@ -54,7 +54,7 @@ timed AS (
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
@@ -65,14 +65,14 @@ timed AS (
 placed AS (
     SELECT
         t.*,
-        t.kind = 'delegate_call' AND t.is_added AND i.run_index IS NULL AS is_call,
-        t.kind = 'delegate' AND t.is_added AND c.run_index IS NOT NULL AS is_part
+        t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
+        t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
     FROM timed AS t
     LEFT JOIN (FROM timed AS o WHERE o.kind = 'delegate_call') AS c
         ON t.kind = 'delegate'
         AND c.run_index = t.run_index
         AND c.event_index = t.parent_index
-    LEFT JOIN _inner_calls((SELECT a.capture_id FROM asked AS a)) AS i
+    LEFT JOIN _inner_calls((SELECT a.capture_id FROM target AS a)) AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('delegate', 'delegate_call')
 ),
@@ -107,9 +107,9 @@ scale AS (
         (
             SELECT try_cast(sum(t.duration_ticks) AS BIGINT)
             FROM timed AS t
-            WHERE t.is_execute AND t.is_added
+            WHERE t.is_execute AND t.is_additive
         ) AS execute_ticks
-    FROM asked AS a
+    FROM target AS a
 )
 SELECT
     c.block_index,

@@ -1,7 +1,7 @@
--- What an event of a delegate does, by its family: copies (and conversions of
--- type), layout (what only moves dimensions), ops.
--- Names are XNNPACK's (`Transpose (ND, X32)`, `Copy (NC, X32)`, `Convert ...`,
--- `Static Reshape (NC)`); other backends use the same words where they have any.
+-- The part of a delegate's event, by its family: copies (and type conversions),
+-- layout (changes of dimensions), ops. Names are XNNPACK's (`Transpose (ND, X32)`,
+-- `Copy (NC, X32)`, `Convert ...`, `Static Reshape (NC)`); other backends use the
+-- same words where they have such events.
 CREATE MACRO _delegate_part(
     family  -- family of a delegate's event
 ) AS (
@@ -14,36 +14,36 @@ CREATE MACRO _delegate_part(
 );
 
 -- One part of the time of Method::execute (or Method::step), over the recorded
--- runs. The parts add up to the total exactly. Events on another clock than
--- the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
--- that has no others is unaccounted as a whole.
+-- runs. The parts add up to the total exactly. Events on another clock than the
+-- host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
+-- without other events is unaccounted as a whole.
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block of a delegate's part; NULL for other parts
 --   chain_index: the chain of the DELEGATE_CALL of a delegate's part; NULL for other parts
 --   instruction_id: the DELEGATE_CALL of a delegate's part; NULL for other parts
---   calls: number of events it is made of
---   total: their time together
+--   calls: number of events in it
+--   total: sum of their self times
 --   per_execute: total / number of executes of the method
 --   share_percent: total in percent of the executes
 --   unit: unit of total and per_execute
---   total_ticks: total as written, a whole number
+--   total_ticks: total in ticks, a whole number
 CREATE MACRO execute_breakdown(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 parts AS (
@@ -75,13 +75,13 @@ parts AS (
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
 ),
 executes AS (
     SELECT
@@ -130,7 +130,7 @@ SELECT
     d.total_ticks
 FROM added AS d
 JOIN executes AS x ON x.method = d.method
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY
     d.block_index NULLS FIRST,
     d.chain_index NULLS FIRST,

@@ -1,30 +1,30 @@
--- The time that a module takes in an execute of its method, on average: one row. Exact, it is
--- the module's and of those within it, as `module_totals` has it. As substring,
--- it is the Inspector's arithmetic: the averages of all events, calls and what
--- is within them alike, any of whose nodes has the text in a key of its module
--- hierarchy. Needs a linked record.
+-- The mean time of a module in an execute of its method, in one row. With match :=
+-- 'exact', it is that of the module and its submodules, as in `module_totals`. With
+-- 'substring', it is computed like the Inspector's: the sum of the averages of all
+-- events, calls and their children equally, that have a node with the text in a key
+-- of its module hierarchy. Needs a linked record.
 -- Columns:
---   module: what was asked for
+--   module: the module requested
 --   total: the time
---   events: number of events of a block that it is made of
+--   events: number of events of a block in it
 --   unit: unit of total
 CREATE MACRO find_total_for_module(
     capture,  -- name, hash prefix, @latest or selector
-    module,  -- a module's path; or a part of a module's key, with match := 'substring'
+    module,  -- a module's path; with match := 'substring', a part of a module's key
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    match := 'exact',  -- exact: the module of that path; substring: as the Inspector does
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         k.record_id,
@@ -48,7 +48,7 @@ executes AS (
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS x
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
     GROUP BY r.scope
 ),
@@ -72,7 +72,7 @@ exactly AS (
 nodes AS (
     SELECT DISTINCT n.signature_index
     FROM event_nodes(capture) AS n
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN node_modules AS m
         ON m.record_id = a.record_id
         AND m.graph_id = n.graph_id
@@ -99,7 +99,7 @@ averages AS (
         method := method,
         runs := runs
     ) AS i
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.block_index = i.block_index
@@ -115,12 +115,12 @@ SELECT
             (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e), 0
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
-        ELSE error('match is ''exact'' or ''substring'', not ' || match)
+        ELSE error('match must be ''exact'' or ''substring'', not ' || match)
     END AS total,
     CASE match
         WHEN 'exact' THEN coalesce((SELECT e.events FROM exactly AS e), 0)
         ELSE (SELECT count(*) FROM averages AS v)
     END AS events,
     a.unit AS unit
-FROM asked AS a
+FROM target AS a
 ORDER BY a.capture_id;

@@ -1,26 +1,26 @@
--- The executes of a capture's recorded runs, and the work in each: one row per
--- run that has a Method::execute (or Method::step). All times are NULL where those
--- of one of its executes are impossible.
+-- The executes of one recorded run, and the work in them: one row per run with a
+-- Method::execute (or Method::step). All times are NULL if those of one of its
+-- executes are impossible.
 -- Columns:
 --   run_index: the run
---   execute_ticks: all its executes together
---   kernel_ticks: own time of kernels
---   delegate_ticks: own time of DELEGATE_CALLs and of the delegates' events
---   operator_ticks: own time of OPERATOR_CALLs without a kernel event
+--   execute_ticks: total time of its executes, in ticks
+--   kernel_ticks: self time of kernels, in ticks
+--   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
+--   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
 CREATE MACRO _executes(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
 ),
 added AS (
@@ -49,11 +49,11 @@ added AS (
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.run_index
 )
 SELECT
@@ -64,44 +64,44 @@ SELECT
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- What a run costs beside its work: one row per run with a Method::execute (or
--- Method::step). Tracing itself slows a run down, so that the tax of a traced
--- run includes it; a capture of the same program taken at level method_only,
--- given as baseline, tells how much: the median of its executes (of a phase, of those
--- in that phase) stands for the run without tracing. Where the baseline's runs have
--- methods, those of the run's method count; where they have not, and the traced runs
--- are of several, the tax can't be told. Where the traced work alone takes longer than that,
--- tracing slows the kernels too, and the tax can't be told; nor where the baseline takes
--- more than half as long again as the traced run: it is of another program, or the
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing
+-- slows a run down, so the tax of a traced run includes it. A capture of the same
+-- program at level method_only, given as baseline, shows how much: the median of
+-- its executes (of the same phase, if one is requested) is the time of the run
+-- without tracing. If the baseline's runs have methods, only those of the run's
+-- method count; if they have none, and the traced runs are of several methods, the
+-- tax is unknown. If the traced work alone takes longer than the baseline, tracing
+-- slows the kernels too, and the tax is unknown, as it is if the baseline takes
+-- more than 1.5 times as long as the traced run: it is of another program, or the
 -- device was in another state.
 -- Columns:
 --   run_index: the run
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
---   kernels: own time of the kernels in it
---   delegates: own time of the DELEGATE_CALLs and delegates' events in it
---   operators: own time of the OPERATOR_CALLs in it that have no kernel event
+--   kernels: self time of the kernels in it
+--   delegates: self time of the DELEGATE_CALLs and delegates' events in it
+--   operators: self time of the OPERATOR_CALLs in it without a kernel event
 --   tracing: execute less the baseline's median; NULL without a baseline
---   tax: what is left of execute, or of the baseline's median, beside the work; NULL where it can't be told
+--   tax: execute, or the baseline's median, less the work; NULL if unknown
 --   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not tell methods apart
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
-    baseline := NULL,  -- a capture of level method_only, named as captures are; NULL: none
+    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -125,13 +125,13 @@ baseline_executes AS (
     FROM _executes(
         coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase, NULL, 'all'
     ) AS x
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
             'the baseline ' || k.name || ' counts ' || k.time_scale
-            || ', which can''t be taken from ' || a.unit
+            || ', which cannot be converted to ' || a.unit
         )
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
@@ -142,13 +142,13 @@ baseline_executes AS (
     END
     GROUP BY r.scope
 ),
--- The baseline's one median, where it has one, for runs of a capture of one method.
+-- The baseline's median, if it has one, for runs of a capture with one method.
 one_baseline AS (
     SELECT
         CASE
             WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
                 'no execute of the baseline ' || baseline::VARCHAR
-                || ' is of phase ' || phase || '; say which are',
+                || ' is of phase ' || phase || '; set the phases with etq phase',
                 'the baseline ' || baseline::VARCHAR || ' has no execute'
             ))
             WHEN count(*) = 1 AND any_value(m.methods) = 1 THEN any_value(b.execute)
@@ -157,7 +157,7 @@ one_baseline AS (
     FROM baseline_executes AS b
     CROSS JOIN (
         SELECT count(DISTINCT r.scope) AS methods
-        FROM asked AS a
+        FROM target AS a
         JOIN runs AS r ON r.capture_id = a.capture_id
         JOIN signatures AS s
             ON s.capture_id = r.capture_id
@@ -165,7 +165,7 @@ one_baseline AS (
             AND s.name IN ('Method::execute', 'Method::step')
     ) AS m
 ),
-worked AS (
+work_times AS (
     SELECT
         x.run_index,
         r.scope,
@@ -183,7 +183,7 @@ worked AS (
         ) * a.multiplier / a.divisor AS traced_tax,
         coalesce(
             b.execute,
-            -- Two methods that are known are not the same one.
+            -- Two known methods are different.
             CASE WHEN r.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         r.method <> o.method AS is_of_another,
@@ -193,7 +193,7 @@ worked AS (
         capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS x
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
     LEFT JOIN baseline_executes AS b ON b.scope = r.scope
@@ -219,9 +219,9 @@ SELECT
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
         WHEN w.is_of_another THEN 'the baseline is of another method'
-        WHEN baseline IS NOT NULL THEN 'the baseline does not tell methods apart'
+        WHEN baseline IS NOT NULL THEN 'the baseline does not distinguish methods'
         ELSE 'includes tracing'
     END AS note,
     w.unit
-FROM worked AS w
+FROM work_times AS w
 ORDER BY w.run_index;

@@ -1,19 +1,19 @@
--- One part of what comes before steady running: loading a method, and what
--- the first execute of a block takes more than the later ones.
+-- One part of the time before steady running: loading a method, and the excess of
+-- the first execute of a block over later ones.
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
---   events: number of events it is made of
---   total: time from start to end; for first run excess, less the median of the block's later executes, NULL where there are none
---   exclusive: total less the components within it; NULL for first run excess
---   share_percent: in percent of the Program::load_method of the run, what of total is within these; NULL where there is none
+--   events: number of events in it
+--   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
+--   exclusive: total less the components nested in it; NULL for first run excess
+--   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
 --   unit: unit of total and exclusive
 CREATE MACRO load_breakdown(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 timed AS (
@@ -35,7 +35,7 @@ timed AS (
         END AS loading_ticks,
         t.self_ticks
     FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
@@ -47,7 +47,7 @@ timed AS (
         ON o.capture_id = a.capture_id
         AND o.run_index = p.run_index
         AND o.event_index = p.parent_index
-    WHERE t.is_added AND s.kind IN ('framework', 'delegate', 'delegate_call')
+    WHERE t.is_additive AND s.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
     SELECT
@@ -121,5 +121,5 @@ SELECT
     p.share_percent,
     a.unit AS unit
 FROM parts AS p
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY p.run_index, p.part;

@@ -1,9 +1,8 @@
--- One module of one of the methods that a capture ran, as its linked record
--- names it.
+-- One module of one of the methods that a capture ran, from its linked record.
 -- Columns:
 --   method: the method
 --   module_path: the module's path, empty for the model itself
---   module_class: its class
+--   module_class: class of the module
 --   depth: level, from 0 for the model itself
 CREATE MACRO _capture_modules(
     capture_key  -- key of a capture
@@ -26,36 +25,36 @@ WHERE a.capture_id = capture_key
 GROUP BY g.method, m.module_path;
 
 -- The time of one module of a method's model within Method::execute (or
--- Method::step), over the recorded runs: its own, and with the modules within it. The own times
--- add up to the total of the executes exactly; rows in parentheses take what
--- belongs to no module. Needs a linked record.
+-- Method::step), over the recorded runs: its self time, and the total with its
+-- submodules. The self times add up to the total of the executes exactly; rows in
+-- parentheses have the time of no module. Needs a linked record.
 -- Columns:
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
 --   module_class: the module's class; NULL for rows in parentheses
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
---   calls: number of events of its own
---   own: time of events of its own
---   total: time of its own and of all modules within it
+--   calls: number of its events, without those of submodules
+--   self_time: time of these events
+--   total: self_time with that of all submodules
 --   share_percent: total in percent of the executes
---   mapping: exact; aligned, where the time of a delegate was told apart by order; NULL for what has no events of its own
---   unit: unit of own and total
---   own_ticks: own as written, a whole number
+--   mapping: exact; aligned, if delegates' events were matched with nodes by order; NULL if it has no events
+--   unit: unit of self_time and total
+--   self_ticks: self_time in ticks, a whole number
 CREATE MACRO module_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
@@ -94,7 +93,7 @@ added AS (
         p.depth,
         coalesce(sum(t.ticks) FILTER (
             WHERE t.module_path = p.module_path
-        ), 0)::BIGINT AS own_ticks,
+        ), 0)::BIGINT AS self_ticks,
         coalesce(sum(t.ticks), 0)::BIGINT AS total_ticks,
         coalesce(sum(t.calls) FILTER (
             WHERE t.module_path = p.module_path
@@ -111,8 +110,8 @@ SELECT
     d.module_class,
     d.depth,
     d.calls,
-    d.own_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS own,
+    d.self_ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS self_time,
     d.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
     100 * d.total_ticks / nullif(
@@ -120,13 +119,13 @@ SELECT
     ) AS share_percent,
     d.mapping,
     a.unit AS unit,
-    d.own_ticks
+    d.self_ticks
 FROM added AS d
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 
--- Whether a module is another one or within it. What stands in parentheses is
--- no module, and within itself alone.
+-- Whether a module is another one or a submodule of it. A name in parentheses is
+-- not a module, and only equal to itself.
 CREATE MACRO _is_within(
     inner_path,  -- a module's path
     outer_path  -- a module's path

@@ -1,38 +1,37 @@
--- One node of the edge graphs of the methods that a capture ran, with the own
--- time of the kernels that run it and of the delegates' events that are its
--- alone. The time of framework, of what belongs to no node, and of delegates'
--- calls for many nodes together is left out: see `module_totals`.
--- Needs a linked record.
+-- One node of the edge graphs of the methods that a capture ran, with the self time
+-- of the kernels that run it and of the delegates' events that run only it.
+-- Framework time, time of no node, and time of delegate calls with many nodes are
+-- excluded: see `module_totals`. Needs a linked record.
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
 --   method: the graph's method
 --   node_index: the node
 --   name: its name
---   op_type: what it calls
+--   op_type: op type of the node
 --   module_path: path of its module; NULL where none was kept
 --   source_file: file of the user's line; NULL where none was kept
---   source_line: that line; NULL where none was kept
---   backend: the delegate that runs it; NULL for what no delegate runs
---   calls: number of events of its own
---   own: their own time together
---   share_percent: own in percent of the executes
---   unit: unit of own
+--   source_line: line in that file; NULL where none was kept
+--   backend: the delegate that runs it; NULL if none does
+--   calls: number of its events
+--   self_time: sum of their self times
+--   share_percent: self_time in percent of the executes
+--   unit: unit of self_time
 CREATE MACRO node_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
@@ -47,7 +46,7 @@ times AS MATERIALIZED (
 firsts AS (
     SELECT n.signature_index, n.graph_id, n.node_index
     FROM signature_nodes AS n
-    JOIN asked AS a ON a.capture_id = n.capture_id
+    JOIN target AS a ON a.capture_id = n.capture_id
     JOIN signatures AS s
         ON s.capture_id = n.capture_id
         AND s.signature_index = n.signature_index
@@ -57,7 +56,7 @@ firsts AS (
     ) = 1
         AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
-owned AS (
+node_times AS (
     SELECT
         f.graph_id,
         f.node_index,
@@ -70,9 +69,9 @@ owned AS (
 backends AS (
     SELECT d.graph_id, d.node_index, d.backend
     FROM _node_delegates(
-        (SELECT a.record_id FROM asked AS a),
-        (SELECT a.program_id FROM asked AS a),
-        (SELECT a.capture_id FROM asked AS a)
+        (SELECT a.record_id FROM target AS a),
+        (SELECT a.program_id FROM target AS a),
+        (SELECT a.capture_id FROM target AS a)
     ) AS d
 )
 SELECT
@@ -88,12 +87,12 @@ SELECT
     b.backend,
     coalesce(o.calls, 0) AS calls,
     coalesce(o.ticks, 0) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS own,
+    / _divisor(a.time_scale, a.unit) AS self_time,
     100 * coalesce(o.ticks, 0) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     a.unit AS unit
-FROM asked AS a
+FROM target AS a
 JOIN graphs AS g
     ON g.record_id = a.record_id
     AND g.stage = 'edge_dialect_exported_program'
@@ -102,7 +101,7 @@ JOIN graphs AS g
     )
     AND (method IS NULL OR g.method = method)
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-LEFT JOIN owned AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 LEFT JOIN backends AS b
     ON b.graph_id = p.graph_id AND b.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;

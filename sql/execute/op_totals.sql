@@ -1,45 +1,45 @@
--- The time of one op within Method::execute (or Method::step), over the
--- recorded runs. What is in ticks of the host's clock adds up to the total of
--- the executes exactly: each event counts without the events within it, and
--- rows in parentheses take what belongs to no op: (framework), the cost of
--- OPERATOR_CALLs beside their kernels; (unattributed), what no event covers.
+-- The time of one op within Method::execute (or Method::step), over the recorded
+-- runs. Times in ticks of the host's clock add up to the total of the executes
+-- exactly: each event counts with its self time, and rows in parentheses have the
+-- time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time
+-- that no event covers.
 -- Columns:
 --   op: family or label of the events
---   kind: kernel, delegate, delegate_call (its own time beside its events), operator_call (without a kernel), control, user, framework
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
---   instruction_id: the instruction, with by := 'instance'; NULL otherwise
+--   kind: kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
---   total: their own time together
+--   total: sum of their self times
 --   avg: total / calls
---   min: the smallest own time
---   max: the largest own time
---   share_percent: total in percent of the executes; NULL for what is on another clock, no time, or detached (see `events`)
---   unit: unit of total to max: the one asked for; for what is no time, its own
---   total_ticks: total as written, a whole number
+--   min: smallest self time
+--   max: largest self time
+--   share_percent: total in percent of the executes; NULL for values on another clock, values that are not times, and detached events (see `events`)
+--   unit: unit of total to max: the requested one; values that are not times keep theirs
+--   total_ticks: total in ticks, a whole number
 CREATE MACRO op_totals(
     capture,  -- name, hash prefix, @latest or selector
     "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 op_types AS (
     SELECT m.signature_index, m.op_type, m.output_shape
-    FROM asked AS a
+    FROM target AS a
     JOIN signature_ops AS m ON m.capture_id = a.capture_id
 ),
-owned AS (
+classified_times AS (
     SELECT
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
@@ -50,8 +50,8 @@ owned AS (
             WHEN "by" = 'shape' THEN
                 coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), s.family)
             ELSE error(
-                'by is ''family'', ''label'', ''instance'', ''op_type'' or ''shape'', '
-                || 'not ' || coalesce("by", 'NULL')
+                'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
+                || '''shape'', not ' || coalesce("by", 'NULL')
             )
         END AS op,
         CASE
@@ -63,18 +63,18 @@ owned AS (
             WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id
         END AS instruction_id,
         t.self_ticks,
-        t.is_added,
+        t.is_additive,
         CASE
             WHEN t.event_index = t.execute_index THEN t.duration_ticks
         END AS execute_ticks,
         a.unit,
-        _written_unit(s.value_unit, a.time_scale) AS written
+        _stored_unit(s.value_unit, a.time_scale) AS written
     FROM _self_times(
         _capture_id(capture),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
@@ -89,14 +89,14 @@ added AS (
         o.kind,
         o.method,
         o.instruction_id,
-        o.is_added,
+        o.is_additive,
         o.unit,
         o.written,
         count(*) AS calls,
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks
-    FROM owned AS o
+    FROM classified_times AS o
     GROUP BY ALL
 )
 SELECT
@@ -114,11 +114,12 @@ SELECT
     d.max_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
         AS max,
     CASE
-        WHEN d.is_added THEN 100 * d.total_ticks / nullif(
-            (SELECT sum(o.execute_ticks)::DOUBLE FROM owned AS o), 0
+        WHEN d.is_additive THEN 100 * d.total_ticks / nullif(
+            (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
         )
     END AS share_percent,
-    _shown_unit(d.written, d.unit) AS unit,
+    _display_unit(d.written, d.unit) AS unit,
     d.total_ticks
 FROM added AS d
-ORDER BY d.is_added DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;
+ORDER BY
+    d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;

@@ -1,21 +1,21 @@
--- The runs of a capture that are of one phase, and their executes.
+-- The runs of a capture of one phase, and their executes.
 -- Columns:
---   phase: load, prefill, decode, other; NULL for runs of which nobody said
+--   phase: load, prefill, decode, other; NULL for runs without a phase
 --   runs: number of runs
 --   first_run: run_index of the first
 --   last_run: run_index of the last
 --   executes: number of those that have a Method::execute or Method::step
---   total: time of these together; NULL where there are none, or impossible times
+--   total: total time of these; NULL if there are none, or times are impossible
 --   avg: total / executes
---   min: the shortest
---   max: the longest
+--   min: shortest time
+--   max: longest time
 --   unit: unit of total to max
 CREATE MACRO phase_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         c.capture_id,
         c.unit,
@@ -40,7 +40,7 @@ added AS (
         END AS ticks,
         min(x.execute_ticks) AS min_ticks,
         max(x.execute_ticks) AS max_ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     LEFT JOIN executes AS x ON x.run_index = r.run_index
     GROUP BY r.phase
@@ -57,5 +57,5 @@ SELECT
     d.max_ticks * a.multiplier / a.divisor AS max,
     a.unit
 FROM added AS d
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY d.first_run;

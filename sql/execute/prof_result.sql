@@ -1,25 +1,25 @@
--- A number rounded to 4 decimal places as Python's `round` does it: what the
--- double is exactly decides, and halves go to the even digit. DuckDB's `round`
--- multiplies before, so that what is next to a half may go the other way.
-CREATE MACRO _rounded(
+-- A number rounded to 4 decimal places like Python's `round`: by the exact value of
+-- the double, halves to the even digit. DuckDB's `round` multiplies first, so
+-- numbers near a half may round differently.
+CREATE MACRO _round_half_even(
     value  -- a number
 ) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
 );
 
--- A whole number of ticks, divided, as the double that is nearest to the
--- quotient: a text of digits and exponent is rounded once.
-CREATE MACRO _divided(
+-- A whole number of ticks, divided, as the double that is nearest to the quotient:
+-- a text of digits and exponent is rounded once.
+CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
 ) AS (
     (ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE
 );
 
--- One entry of one iteration of a block of a prof_result, with its times as
--- ExecuTorch's old parser of that format tells them: ticks of ns and us become
--- ms, divided by 1000000 and 1000, ms and cycles stay, and all are rounded to 4
--- decimal places. `iterations` and `event_times` tell them in any unit, not
+-- One entry of one iteration of a block of a prof_result, with times as
+-- ExecuTorch's old parser of that format reports them: ticks of ns and us become
+-- ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
+-- decimal places. `iterations` and `event_times` have them in any unit, not
 -- rounded.
 -- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
@@ -37,10 +37,10 @@ CREATE MACRO _divided(
 --   unit: unit of start and duration: ms, or cycles
 CREATE MACRO prof_result_profile(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
-    time_scale := NULL  -- what to take one tick for: ns, us, ms, cycles; NULL: what the capture says
+    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         p.capture_id,
         CASE coalesce(time_scale, p.time_scale)
@@ -60,7 +60,7 @@ asked AS (
         END AS unit
     FROM _prof_result(capture) AS p
 ),
--- The clock is unsigned: what is stored as negative stands for 2**63 and more.
+-- The clock is unsigned: a negative value is 2**63 or more.
 written AS (
     SELECT
         t.run_index,
@@ -71,7 +71,7 @@ written AS (
         (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
         % 18446744073709551616 AS end_ticks
     FROM event_ticks AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 )
 SELECT
     r.name AS block,
@@ -81,12 +81,13 @@ SELECT
     s.instruction_id,
     r.iteration,
     w.run_index,
-    _rounded(_divided(w.start_ticks, a.digits)) AS start,
-    _rounded(_divided(w.end_ticks - w.start_ticks, a.digits)) AS duration,
+    _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
+    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits))
+        AS duration,
     w.start_ticks,
     w.end_ticks - w.start_ticks AS elapsed_ticks,
     a.unit
-FROM asked AS a
+FROM target AS a
 CROSS JOIN written AS w
 JOIN runs AS r
     ON r.capture_id = a.capture_id AND r.run_index = w.run_index
@@ -95,12 +96,12 @@ JOIN signatures AS s
 ORDER BY
     min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
 
--- The framework tax of one iteration of a block of a prof_result, as
--- ExecuTorch's old parser reckons it, from rounded durations. `framework_tax`
--- reckons it from ticks, and tells kernels and delegates by what contains what.
--- Where a block has several entries of Method::execute, the old parser takes
--- the greater of their lists of durations, which their first iterations decide
--- for all; this is the longest one of each iteration.
+-- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's
+-- old parser computes it, from rounded durations. `framework_tax` computes it from
+-- ticks, and identifies kernels and delegates by nesting. If a block has several
+-- entries of Method::execute, the old parser takes the greater of their lists of
+-- durations, which is decided by their first iterations; here it is the longest one
+-- of each iteration.
 -- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
@@ -108,11 +109,11 @@ ORDER BY
 --   run_index: the run
 --   execute: duration of the longest entry whose name contains Method::execute
 --   work: durations of all entries whose names contain native_call or delegate_execute
---   tax_percent: what is left of execute beside work, in percent of it, rounded to 2 decimal places; NULL where execute is 0
+--   tax_percent: execute less work, in percent of execute, rounded to 2 decimal places; NULL if execute is 0
 --   unit: unit of execute and work: ms, or cycles
 CREATE MACRO prof_result_tax(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
-    time_scale := NULL  -- what to take one tick for: ns, us, ms, cycles; NULL: what the capture says
+    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
 WITH
 added AS (
@@ -124,7 +125,7 @@ added AS (
         max(p.duration) FILTER (
             WHERE contains(p.event_name, 'Method::execute')
         ) AS execute,
-        -- One after the other, as the old parser adds: sums of doubles depend on it.
+        -- Added one after the other, as in the old parser: sums of doubles depend on the order.
         list_reduce(
             list(p.duration ORDER BY p.entry) FILTER (
                 WHERE contains(p.event_name, 'native_call')
@@ -141,7 +142,7 @@ SELECT
     a.run_index,
     a.execute,
     a.work,
-    100 * _rounded((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
+    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
     a.unit
 FROM added AS a
 WHERE a.execute IS NOT NULL AND a.work IS NOT NULL

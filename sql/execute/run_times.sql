@@ -1,31 +1,31 @@
--- One run that executed, with what tells whether it is like the others.
+-- One run that executed, classified as warm-up, typical or outlier.
 -- Columns:
 --   run_index: the run
 --   block_index: its event block
 --   execute: time of its executes; NULL where it is impossible
---   tax: what is left of it beside the work; NULL where that can't be told
+--   tax: execute less the work; NULL if unknown
 --   tax_percent: tax in percent of execute
 --   is_first: whether it is the first run of its method, and enough other runs of its block follow
 --   is_typical: whether it is typical of its block
 --   is_outlier: whether it is neither the first run nor typical
 --   middle: median of the typical runs of its block and phase
 --   unit: unit of execute, tax and middle
-CREATE MACRO _judged_runs(
-    capture,  -- as everywhere
-    unit,  -- as everywhere
+CREATE MACRO _classified_runs(
+    capture,  -- name, hash prefix, @latest or selector
+    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs,  -- as everywhere
-    later_runs := 3  -- number of later runs from which on a first one counts as a warm-up
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs,  -- typical or all, see `typical_runs`
+    later_runs := 3  -- number of later runs from which a first run counts as a warm-up
 ) AS TABLE
 WITH
-taxed AS (
+run_taxes AS (
     SELECT
         r.run_index,
         r.block_index,
@@ -63,7 +63,7 @@ taxed AS (
 ),
 blocks AS (
     SELECT t.block_index, t.phase, median(t.execute) AS middle
-    FROM taxed AS t
+    FROM run_taxes AS t
     WHERE t.is_typical
     GROUP BY t.block_index, t.phase
 )
@@ -78,35 +78,34 @@ SELECT
     NOT t.is_first AND NOT t.is_typical AS is_outlier,
     b.middle,
     t.unit
-FROM taxed AS t
+FROM run_taxes AS t
 LEFT JOIN blocks AS b
     ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
--- One run that executed: how long it took, and whether it is like the others of
--- its event block.
+-- One run that executed: its time, and whether it is typical of its event block.
 -- Columns:
 --   run_index: the run
---   name: its name
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   name: name of the run
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: its event block
 --   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
---   is_warm_up: whether it is the first run of its method, and at least 3 runs that log the same events follow
---   is_typical: whether it took about as long as most runs of its block, see `typical_runs`
+--   is_warm_up: whether it is the first run of its method, and at least 3 runs of the same event block follow
+--   is_typical: whether its time is similar to that of most runs of its block, see `typical_runs`
 --   is_outlier: whether it is neither typical nor a warm-up
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 SELECT
     j.run_index,
@@ -119,7 +118,7 @@ SELECT
     j.is_outlier,
     j.middle AS block_median,
     j.unit
-FROM _judged_runs(
+FROM _classified_runs(
     capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
     method, runs
 ) AS j

@@ -1,41 +1,39 @@
--- What the runs that are slower than typical ones do differently: one op of a
--- method, its self time in a typical run and in a slower one, on average. Where the
--- ratios are all alike, the device was slower; where one op has most of the
--- excess, it is that op. Rows in parentheses take what belongs to no op, as in
--- `op_totals`, so that the excess of all rows is that of the executes. No row: no
--- run is slower.
+-- One op of a method with its mean self time in a typical run and in a slow one. If
+-- all ratios are similar, the device was slower; if one op has most of the excess,
+-- it is that op. Rows in parentheses have the time of no op, as in `op_totals`, so
+-- that the excess of all rows is that of the executes. No rows: no run is slow.
 -- Columns:
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
---   phase: phase of the runs; NULL where none was said
+--   phase: phase of the runs; NULL if they have none
 --   op: label of the events
 --   kind: as in `op_totals`
 --   instruction_id: the instruction; NULL where none is named
---   typical: its self time in a typical run, on average
---   slow: its self time in a slower run, on average
+--   typical: mean self time in a typical run
+--   slow: mean self time in a slow run
 --   excess: slow less typical
---   excess_percent: excess in percent of that of the executes of the block and phase; negative for what takes less in slower runs
---   ratio: slow as a multiple of typical; NULL where typical is 0
+--   excess_percent: excess in percent of that of the executes of the block and phase; negative for ops that are faster in slow runs
+--   ratio: slow as a multiple of typical; NULL if typical is 0
 --   typical_runs: number of typical runs
---   slow_runs: number of slower runs
+--   slow_runs: number of slow runs
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
--- By event block and phase, as other runs take other events, or other inputs.
+-- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT
         x.scope,
@@ -53,7 +51,7 @@ chosen AS (
     ) AS x
     WHERE x.is_typical OR x.is_slower
 ),
-owned AS (
+classified_times AS (
     SELECT
         c.scope,
         c.block_index,
@@ -82,11 +80,11 @@ owned AS (
         method, 'all'
     ) AS t
     JOIN chosen AS c ON c.run_index = t.run_index
-    CROSS JOIN asked AS a
+    CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_added AND c.slow_runs > 0
+    WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0
         AND c.typical_runs > 0
 ),
 summed AS (
@@ -103,7 +101,7 @@ summed AS (
             / any_value(o.slow_runs) AS slow,
         any_value(o.typical_runs) AS typical_runs,
         any_value(o.slow_runs) AS slow_runs
-    FROM owned AS o
+    FROM classified_times AS o
     GROUP BY o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id
 )
 SELECT
@@ -127,6 +125,6 @@ SELECT
     m.slow_runs,
     a.unit AS unit
 FROM summed AS m
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY
     m.slow - m.typical DESC, m.block_index, m.phase, m.op, m.kind, m.instruction_id;

@@ -1,32 +1,32 @@
 -- The time of one line of the user's model within Method::execute (or
 -- Method::step), over the recorded runs. The times add up to the total of the
--- executes exactly; rows without a file take what belongs to no line. Needs a
--- linked record.
+-- executes exactly; rows without a file have the time of no line. Needs a linked
+-- record.
 -- Columns:
---   source: file and line; (several lines), as of a delegate's call; (framework), (delegate layout) or (unattributed)
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
---   source_file: the file; NULL for what belongs to no line
---   source_line: the line; NULL for what belongs to no line
+--   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   source_file: the file; NULL if it belongs to no line
+--   source_line: the line; NULL if it belongs to no line
 --   calls: number of events
---   total: their own time together
+--   total: sum of their self times
 --   share_percent: total in percent of the executes
 --   unit: unit of total
---   total_ticks: total as written, a whole number
+--   total_ticks: total in ticks, a whole number
 CREATE MACRO source_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 times AS (
@@ -63,5 +63,5 @@ SELECT
     a.unit AS unit,
     t.ticks AS total_ticks
 FROM times AS t
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.source, t.method;

@@ -1,47 +1,46 @@
--- Where time goes, as a tree: what is within what, for a flame chart or an
--- icicle. Each node's total is its own time and the totals of the nodes directly
--- within it, exactly, in whole ticks, and the first node's is the total.
--- Of an ETDump that is the time of its executes: by module, the model's modules
--- within each other, and in them their ops, by the linked record, within their
--- methods where several ran; by event, the methods (or runs), in them their kernels and delegates' calls, and in these what
--- delegates did. Rows in parentheses take what belongs to no op: the cost of
--- OPERATOR_CALLs beside their kernels, (framework), what no event covers,
--- (unattributed), and what an unmapped delegate spends on layout.
--- Of a trace it is the time of its events on the host, all threads together: by
--- event, those of one name within those of one name.
--- What is on another clock, or no time, is left out: see `op_totals`.
+-- One node of a tree of times, for a flame chart or an icicle. Each node's total is
+-- its self time plus the totals of its children, exactly, in whole ticks; the first
+-- node is the total. For an ETDump this is the time of its executes: by module,
+-- with nested modules and their ops, from the linked record, and within methods if
+-- several ran; by event, the methods (or runs), in these kernels and delegate
+-- calls, and in these the delegates' events. Rows in parentheses have the time of
+-- no op: the overhead of OPERATOR_CALLs, (framework), time that no event covers,
+-- (unattributed), and the layout work of an unmapped delegate. For a trace it is
+-- the time of its events on the host, all threads together: by event, those of one
+-- name within those of one name. Values on another clock, or that are not times,
+-- are excluded: see `op_totals`.
 -- Engines: duckdb (a recursive query numbers nodes by a window at each step, which Spark refuses)
 -- Columns:
---   node_index: the node, from 0, which is the total; each is followed by what is within it, the largest first, and what is in parentheses last
---   parent_index: the node that it is directly within; NULL for the total
---   depth: number of nodes that it is within
---   path: names of the nodes that it is within, without the total, and its own
---   name: module (its path within the one around it), method, run, op or event; (model): the model itself
---   kind: total; module; method, or run where its method isn't known; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
---   module_path: of modules, and of ops in them; NULL for all else
---   calls: number of events that stand there, and not further within it
---   own: time of these events without what is within it
---   total: own, with all that is within it
+--   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
+--   parent_index: the node's parent; NULL for the total
+--   depth: number of nodes that contain it
+--   path: names of the nodes that contain it, without the total, and its name
+--   name: module (its path relative to its parent), method, run, op or event; (model): the model itself
+--   kind: total; module; method, or run if its method is unknown; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
+--   module_path: path of a module, or of the module of an op; NULL for others
+--   calls: number of events at the node, without those of its descendants
+--   self_time: time of these events without their children
+--   total: self_time with the total of all children
 --   share_percent: total in percent of the first node's
---   unit: unit of own and total
---   own_ticks: own as written, a whole number
---   total_ticks: total as written, a whole number
+--   unit: unit of self_time and total
+--   self_ticks: self_time in ticks, a whole number
+--   total_ticks: total in ticks, a whole number
 CREATE MACRO time_tree(
     capture,  -- name, hash prefix, @latest or selector
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH RECURSIVE
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         c.time_scale,
         c.unit,
@@ -49,7 +48,7 @@ asked AS MATERIALIZED (
         CASE
             WHEN "by" = 'module' THEN _linked_capture_id(capture)
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
-            ELSE error('by is ''module'' or ''event'', not ' || "by")
+            ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
         CASE
             WHEN "by" IS NOT NULL THEN "by"
@@ -63,15 +62,15 @@ asked AS MATERIALIZED (
 within AS MATERIALIZED (
     SELECT e.*
     FROM _execute_nodes(
-        (SELECT a.capture_id FROM asked AS a WHERE NOT a.is_trace),
-        (SELECT a.parted_by FROM asked AS a),
+        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace),
+        (SELECT a.parted_by FROM target AS a),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS e
     UNION ALL BY NAME
     SELECT t.*
     FROM _trace_nodes(
-        (SELECT a.capture_id FROM asked AS a WHERE a.is_trace),
+        (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS t
@@ -86,7 +85,7 @@ nodes AS (
         ) AS position
     FROM within AS w
 ),
--- From the total inwards, each with the way to it.
+-- From the total to the leaves, each with its path.
 ordered AS (
     SELECT
         0 AS level,
@@ -96,7 +95,7 @@ ordered AS (
         'total' AS kind,
         NULL::VARCHAR AS module_path,
         0::BIGINT AS calls,
-        0::BIGINT AS own_ticks,
+        0::BIGINT AS self_ticks,
         try_cast(sum(n.total_ticks) AS BIGINT) AS total_ticks,
         []::BIGINT[] AS positions,
         []::VARCHAR[] AS path
@@ -132,18 +131,18 @@ SELECT
     n.kind,
     n.module_path,
     n.calls,
-    n.own_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS own,
+    n.self_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS self_time,
     n.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
     100 * n.total_ticks / nullif(
         (SELECT o.total_ticks::DOUBLE FROM ordered AS o WHERE o.level = 0), 0
     ) AS share_percent,
     a.unit AS unit,
-    n.own_ticks,
+    n.self_ticks,
     n.total_ticks
 FROM numbered AS n
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 LEFT JOIN numbered AS o
     ON o.level = n.level - 1 AND o.place = n.outer_place
 ORDER BY n.node_index;

@@ -1,24 +1,24 @@
--- The executes of each run, compared with those of the typical runs of its event
+-- The executes of one run, compared with those of the typical runs of its event
 -- block.
 -- Columns:
 --   scope: scope of the run
 --   block_index: its event block
 --   run_index: the run
 --   phase: its phase
---   execute_ticks: all its executes together; NULL where the times of one are impossible
---   is_typical: whether it is typical
---   is_slower: whether it is not, and took longer than the median of the typical runs
---   is_faster: whether it is not, and took less
+--   execute_ticks: total time of its executes, in ticks; NULL if the times of one are impossible
+--   is_typical: whether the run is typical
+--   is_slower: whether it is not typical, and longer than the median of the typical runs
+--   is_faster: whether it is not typical, and shorter
 CREATE MACRO _compared_executes(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     skip_first,  -- as in `schedule`
     wait,  -- as in `schedule`
     warmup,  -- as in `schedule`
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method  -- only runs of this method; NULL: all runs
 ) AS TABLE
 WITH
 executed AS (
@@ -49,38 +49,38 @@ SELECT
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
--- What leaving out runs that are not typical changes: one row for each method
--- and event block with an execute. A run is typical if the logarithm of its execute time
--- lies within Tukey's outer fences: three times the distance between the quartiles
--- of its block (and phase) outside of these, and at least 10 %. The first run of
--- a method does not count for the quartiles. Where there are fewer than three other
--- runs, all are typical. Views that put runs together take typical runs alone,
--- unless asked for `runs := 'all'`.
+-- The effect of excluding runs that are not typical: one row for each method and
+-- event block with an execute. A run is typical if the logarithm of its execute
+-- time lies within Tukey's outer fences: three times the interquartile range of its
+-- block (and phase) beyond the quartiles, and at least 10 %. The first run of a
+-- method does not count for the quartiles. With fewer than three other runs, all
+-- are typical. Views that aggregate runs use typical runs only, unless `runs :=
+-- 'all'` is given.
 -- Columns:
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
 --   all_runs: number of runs with an execute
---   typical: number of them that are typical
---   slower: number of runs that are not typical and took longer than the median of those that are, of their phase
---   faster: number of runs that are not typical and took less
---   typical_execute: execute of the typical runs, on average
---   all_execute: execute of all runs, on average
---   other_percent: share of all time in runs that are not typical, in percent
+--   typical: number of typical runs
+--   slower: number of runs that are not typical and longer than the median of the typical ones of their phase
+--   faster: number of runs that are not typical and shorter
+--   typical_execute: mean execute time of the typical runs
+--   all_execute: mean execute time of all runs
+--   other_percent: share of the total time in runs that are not typical, in percent
 --   unit: unit of typical_execute and all_execute
 CREATE MACRO typical_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL  -- runs of that method alone, as the column `method` has it; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 )
 SELECT
@@ -103,6 +103,6 @@ SELECT
 FROM _compared_executes(
     capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase, method
 ) AS x
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 GROUP BY x.scope, x.block_index
 ORDER BY x.block_index, x.scope;

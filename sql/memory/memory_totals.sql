@@ -1,27 +1,27 @@
--- The allocations of all allocators of one name, over all runs.
+-- The allocations of all allocators with one name, over all runs.
 -- Columns:
---   allocator: the allocator's name; NULL where it has none, or an allocation names an allocator that its run lacks
---   runs: number of runs that track it
+--   allocator: name of the allocator; NULL if it has none, or if an allocation refers to an allocator that its run lacks
+--   runs: number of runs with such an allocator
 --   allocations: number of allocations
---   total_bytes: their sizes together
---   largest_bytes: the largest one; NULL where there are none
---   largest_run_bytes: the most that one run allocated; NULL where there are none
+--   total_bytes: sum of their sizes in bytes
+--   largest_bytes: largest allocation in bytes; NULL if there are none
+--   largest_run_bytes: largest sum of one run in bytes; NULL if there are none
 CREATE MACRO memory_totals(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
 ),
 tracked AS (
     SELECT t.run_index, t.allocator_id, t.name
     FROM allocators AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 ),
 allocated AS (
     SELECT t.run_index, t.allocator_id, t.size_bytes
     FROM allocations AS t
-    JOIN asked AS a ON a.capture_id = t.capture_id
+    JOIN target AS a ON a.capture_id = t.capture_id
 ),
 sized AS (
     SELECT

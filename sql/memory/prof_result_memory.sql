@@ -1,16 +1,16 @@
--- What one allocator gave in the first iteration of a block of a prof_result:
--- the totals of ExecuTorch's old parser, which takes all iterations for alike.
--- `memory_totals` has those of all runs.
+-- The allocations of one allocator in the first iteration of a block of a
+-- prof_result: the totals of ExecuTorch's old parser, which assumes that all
+-- iterations are equal. `memory_totals` has those of all runs.
 -- Columns:
 --   block: the block's name
 --   allocator_id: the allocator
---   allocator: its name; NULL where no block of the file names it
---   total_bytes: sizes of its allocations together
+--   allocator: its name; NULL if no block of the file has one
+--   total_bytes: sum of the sizes of its allocations in bytes
 CREATE MACRO prof_result_memory(
     capture  -- name, hash prefix, @latest or selector of a prof_result
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT p.capture_id FROM _prof_result(capture) AS p
 ),
 added AS (
@@ -21,7 +21,7 @@ added AS (
         s.allocator_id,
         sum(s.size_bytes)::BIGINT AS bytes,
         min(s.event_index) AS first_index
-    FROM asked AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.iteration = 0
     JOIN allocations AS s
         ON s.capture_id = r.capture_id AND s.run_index = r.run_index

@@ -1,11 +1,12 @@
--- The programs that an argument means: the one of that name, else by prefix
--- of their hash. Tables are named with an underscore in this file: an argument
--- may be a column of the caller's, and must not be taken for one of these.
+-- The programs that an argument matches: the one with that name, else those with
+-- that prefix of their hash. Table aliases begin with an underscore in this file:
+-- an argument may be a column of the caller's, and must not be captured by one of
+-- these.
 -- Columns:
 --   program_id: the program
 --   name: its name
 CREATE MACRO _matching_programs(
-    program  -- a name, or at least 4 letters of a hash
+    program  -- name, or at least 4 characters of a hash
 ) AS TABLE
 SELECT _each.program_id, _each.name
 FROM programs AS _each
@@ -17,17 +18,17 @@ WHERE CASE
         AND starts_with(_each.sha256, lower(program::VARCHAR))
 END;
 
--- The key of the one program that an argument means. It is an error, which
--- names the nearest ones, if there is none, or more than one.
+-- Key of the one program that an argument matches. If none or several match, it is
+-- an error that lists the nearest ones.
 CREATE MACRO _program_id(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.program_id
         WHEN 0 THEN error(
             'no program matches ' || program::VARCHAR || coalesce(
                 '; the nearest are ' || _nearest_programs(program),
-                '; the warehouse has none'
+                '; the warehouse has no programs'
             )
         )
         ELSE error(
@@ -46,10 +47,10 @@ CREATE MACRO _program_id(
     ) AS _found
 );
 
--- The names of the three programs that are spelled most like an argument, in
--- one text; NULL where there are none.
+-- The three program names most similar to an argument, as text; NULL if there are
+-- none.
 CREATE MACRO _nearest_programs(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS (
     SELECT string_agg(
         _near.name, ', ' ORDER BY _near.distance, _near.name
@@ -64,14 +65,14 @@ CREATE MACRO _nearest_programs(
     ) AS _near
 );
 
--- The methods that are asked for: one, or all. It is an error, which names
--- those that there are, if there is none of that name.
+-- The methods of a program with the requested name, or all. It is an error, which
+-- lists the methods, if there is none of that name.
 -- Columns:
 --   program_id: the program
 --   method: name of the method
---   last_step: its last instruction's position among all; 0 where it has none
-CREATE MACRO _asked_methods(
-    program,  -- as everywhere
+--   last_step: position of its last instruction among all; 0 if it has none
+CREATE MACRO _selected_methods(
+    program,  -- name or hash prefix of a program
     method  -- a method's name; NULL: all
 ) AS TABLE
 SELECT
@@ -93,7 +94,7 @@ WHERE CASE
             AND _named.method = method::VARCHAR
     ) THEN _each.method = method::VARCHAR
     ELSE error(
-        'no method ' || method::VARCHAR || '; there are ' || (
+        'unknown method ' || method::VARCHAR || '; there are ' || (
             SELECT string_agg(_other.method, ', ' ORDER BY _other.method_index)
             FROM methods AS _other
             WHERE _other.program_id = _found.program_id

@@ -1,19 +1,19 @@
--- What two programs are made of, side by side: operators, delegates and planned
--- memory of each method, and the parts of the files. Delegates of one size are
--- not looked into: they are the same here, whatever their bytes.
+-- One item of two programs, compared: operators, delegates and planned memory of
+-- each method, and the parts of the files. The contents of delegates are not
+-- compared: delegates of equal size count as the same.
 -- Columns:
 --   kind: op (a method's kernels of one operator), delegate (a method's delegates of one backend), memory (a method's planned buffer) or part (of the file, as in `program_size`)
 --   method: the method; NULL for parts of the file
 --   item: the operator with its overload, the backend, memory_id of the buffer, or the part
 --   change: added, removed, changed (in number or bytes) or same
---   base_number: how many in base; 0 where there is none
---   new_number: how many in new; 0 where there is none
+--   base_number: number in base; 0 if there is none
+--   new_number: number in new; 0 if there is none
 --   number_difference: new_number less base_number
---   base_bytes: their size in base, 0 where there is none; NULL for op, which has none
---   new_bytes: their size in new, 0 where there is none; NULL for op
+--   base_bytes: size in base in bytes, 0 if there is none; NULL for op
+--   new_bytes: size in new in bytes, 0 if there is none; NULL for op
 --   bytes_difference: new_bytes less base_bytes; NULL for op
 CREATE MACRO compare_programs(
-    base,  -- name or hash prefix of the program to compare with
+    base,  -- name or hash prefix of the program that is the baseline
     new  -- name or hash prefix of the program that is compared
 ) AS TABLE
 SELECT
@@ -49,18 +49,18 @@ ORDER BY
     coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 
--- What a program is made of.
+-- One item of a program.
 -- Columns:
 --   kind: op, delegate, memory or part
 --   method: the method; NULL for parts of the file
---   item: what it is
---   number: how many
---   bytes: their size; NULL for op
+--   item: name of the item
+--   number: number of its occurrences
+--   bytes: size in bytes; NULL for op
 CREATE MACRO _program_items(
-    program  -- as everywhere
+    program  -- name or hash prefix of a program
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT _program_id(program) AS program_id
 )
 SELECT
@@ -70,19 +70,19 @@ SELECT
     count(*) AS number,
     NULL::BIGINT AS bytes
 FROM instructions AS i
-JOIN asked AS a ON a.program_id = i.program_id
+JOIN target AS a ON a.program_id = i.program_id
 WHERE i.kind = 'kernel'
 GROUP BY i.method, i.op, i.overload
 UNION ALL
 SELECT
     'delegate', d.method, d.backend, count(*), sum(d.blob_bytes)::BIGINT
 FROM program_delegates AS d
-JOIN asked AS a ON a.program_id = d.program_id
+JOIN target AS a ON a.program_id = d.program_id
 GROUP BY d.method, d.backend
 UNION ALL
 SELECT 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
 FROM planned_buffers AS b
-JOIN asked AS a ON a.program_id = b.program_id
+JOIN target AS a ON a.program_id = b.program_id
 WHERE b.buffer_index > 0
 UNION ALL
 SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, sum(s.bytes)::BIGINT

@@ -1,33 +1,33 @@
--- The life of each planned tensor, which memory planning goes by. Instructions
--- count from 0 through the chains of a method; with one chain, that is their
+-- The lifetime of one planned tensor, as memory planning sees it. Instructions are
+-- numbered from 0 through the chains of a method; with one chain, this is their
 -- instruction_id. A tensor lives from the first instruction that uses it to the
--- last one; inputs from the start, outputs to the end, and those with a name or
--- first values, which outlive a run, throughout. What is moved into another
--- value lives as long as that is used. What is there before a loop and is used
--- in it lives to the loop's end.
+-- last one; inputs live from the start, outputs to the end, and tensors with a name
+-- or initial values, which outlive a run, throughout. A value that is moved into
+-- another lives as long as that is used. A value that exists before a loop and is
+-- used in it lives to the loop's end.
 -- Columns:
 --   method: the method
 --   value_index: the tensor
---   memory_id: the buffer that it lies in
---   memory_offset: its first byte in that buffer
---   size_bytes: its size; NULL where that is unknown
---   first_instruction: first instruction that it lives at; NULL where it is never used
---   last_instruction: last instruction that it lives at; NULL where it is never used
+--   memory_id: buffer that contains it
+--   memory_offset: offset of its first byte in that buffer
+--   size_bytes: its size in bytes; NULL where unknown
+--   first_instruction: first instruction at which it lives; NULL if it is never used
+--   last_instruction: last instruction at which it lives; NULL if it is never used
 --   is_input: whether it is an input of the method
 --   is_output: whether it is an output of the method
 --   is_live_at_peak: whether it lives at peak_instruction
---   peak_bytes: the most that live tensors of the method take together, in all buffers; memory that several share counts once
---   peak_instruction: the first instruction at which they do
---   peak_op: its operator, or the backend of its delegate, or its kind; NULL where the method has no instructions
---   planned_bytes: size of the method's buffers together: the peak, and what the layout leaves unused
+--   peak_bytes: largest sum of the sizes of the method's live tensors, in all buffers; memory shared by several counts once
+--   peak_instruction: first instruction at which that peak is reached
+--   peak_op: operator of that instruction, or the backend of its delegate, or its kind; NULL if the method has no instructions
+--   planned_bytes: total size of the method's buffers: the peak and memory that the layout leaves unused
 CREATE MACRO planned_memory(
     program,  -- name or hash prefix of a program
     method := NULL  -- name of a method; NULL: all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT m.program_id, m.method, m.last_step
-    FROM _asked_methods(program, method) AS m
+    FROM _selected_methods(program, method) AS m
 ),
 steps AS (
     SELECT
@@ -37,7 +37,7 @@ steps AS (
             PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
         ) - 1 AS step
     FROM instructions AS i
-    JOIN asked AS a ON a.program_id = i.program_id AND a.method = i.method
+    JOIN target AS a ON a.program_id = i.program_id AND a.method = i.method
 ),
 valued AS (
     SELECT
@@ -45,18 +45,18 @@ valued AS (
         v.memory_offset, v.byte_size, v.is_input, v.is_output, a.last_step,
         v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
-    JOIN asked AS a ON a.program_id = v.program_id AND a.method = v.method
+    JOIN target AS a ON a.program_id = v.program_id AND a.method = v.method
 ),
-mentioned AS (
+argument_uses AS (
     SELECT s.method, s.step, unnest(s.arguments) AS value_index
     FROM steps AS s
 ),
 used AS (
     SELECT m.method, m.step, m.value_index
-    FROM mentioned AS m
+    FROM argument_uses AS m
     UNION
     SELECT m.method, m.step, unnest(v.items) AS value_index
-    FROM mentioned AS m
+    FROM argument_uses AS m
     JOIN valued AS v
         ON v.method = m.method AND v.value_index = m.value_index
     WHERE v.kind IN ('tensor_list', 'optional_tensor_list')
@@ -77,7 +77,7 @@ moves AS (
     FROM steps AS s
     WHERE s.kind = 'move'
 ),
-held AS (
+moved_uses AS (
     SELECT u.method, u.step, u.value_index
     FROM used AS u
     UNION
@@ -98,10 +98,10 @@ spans AS (
         h.method, h.value_index,
         min(h.step) AS first_step,
         max(h.step) AS last_step
-    FROM held AS h
+    FROM moved_uses AS h
     GROUP BY h.method, h.value_index
 ),
-lives AS (
+lifetimes AS (
     SELECT
         v.method, v.value_index, v.memory_id, v.memory_offset, v.byte_size,
         v.is_input, v.is_output,
@@ -118,8 +118,8 @@ lives AS (
         ON s.method = v.method AND s.value_index = v.value_index
     WHERE v.memory_id IS NOT NULL
 ),
--- Memory is most in use where a life begins. What lives then, in the order of
--- memory, with the end of what lies before it in the same buffer.
+-- The peak is at the beginning of a lifetime. The tensors that live then, in the
+-- order of memory, each with the end of the previous one in the same buffer.
 placed AS (
     SELECT
         b.method, b.step, l.memory_offset,
@@ -129,8 +129,8 @@ placed AS (
             ORDER BY l.memory_offset, l.value_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS end_before
-    FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lives AS f) AS b
-    JOIN lives AS l
+    FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lifetimes AS f) AS b
+    JOIN lifetimes AS l
         ON l.method = b.method AND b.step BETWEEN l.first_step AND l.last_step
 ),
 levels AS (
@@ -152,7 +152,7 @@ peaks AS (
 planned AS (
     SELECT b.program_id, b.method, sum(b.size_bytes)::BIGINT AS bytes
     FROM planned_buffers AS b
-    JOIN asked AS a ON a.program_id = b.program_id AND a.method = b.method
+    JOIN target AS a ON a.program_id = b.program_id AND a.method = b.method
     WHERE b.buffer_index > 0
     GROUP BY b.program_id, b.method
 )
@@ -172,7 +172,7 @@ SELECT
     p.step AS peak_instruction,
     coalesce(s.op, d.backend, s.kind) AS peak_op,
     b.bytes AS planned_bytes
-FROM lives AS l
+FROM lifetimes AS l
 LEFT JOIN peaks AS p ON p.method = l.method
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
 LEFT JOIN planned AS b ON b.method = l.method

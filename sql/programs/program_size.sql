@@ -1,17 +1,17 @@
--- What a program's file is made of: one row per part, which add up to the
--- file's size. Data that several tensors or delegates share counts once.
+-- One part of a program's file. The parts add up to the file's size. Data that
+-- several tensors or delegates share counts once.
 -- Columns:
---   part: program (all else in the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and behind the last)
+--   part: program (the rest of the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and after the last)
 --   item: the delegate's backend; the keys of named data; NULL for other parts
---   methods: the methods that use a delegate's blob; NULL for other parts
---   number: how many: constants with data, 1 of other parts
---   bytes: size of the part
+--   methods: methods that use the delegate's blob; NULL for other parts
+--   number: number of constants with data; 1 for other parts
+--   bytes: size of the part in bytes
 --   share_percent: bytes in percent of the file
 CREATE MACRO program_size(
     program  -- name or hash prefix of a program
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT p.program_id, p.byte_size, p.flatbuffer_bytes
     FROM (SELECT _program_id(program) AS program_id) AS f
     JOIN programs AS p ON p.program_id = f.program_id
@@ -19,13 +19,13 @@ asked AS (
 shared_constants AS (
     SELECT DISTINCT c.byte_offset, c.size_bytes, c.location
     FROM constant_buffers AS c
-    JOIN asked AS a ON a.program_id = c.program_id
+    JOIN target AS a ON a.program_id = c.program_id
     WHERE c.size_bytes > 0
 ),
 pieces AS (
     SELECT s.segment_index, s.content, s.size_bytes, s.byte_offset
     FROM segments AS s
-    JOIN asked AS a ON a.program_id = s.program_id
+    JOIN target AS a ON a.program_id = s.program_id
 ),
 constants AS (
     SELECT
@@ -47,7 +47,7 @@ blobs AS (
         d.byte_offset,
         d.blob_bytes AS bytes
     FROM program_delegates AS d
-    JOIN asked AS a ON a.program_id = d.program_id
+    JOIN target AS a ON a.program_id = d.program_id
     LEFT JOIN pieces AS s ON s.segment_index = d.data_index
     WHERE d.location = 'inline' OR s.content = 'delegate'
     GROUP BY d.location, d.data_index, d.byte_offset, d.blob_bytes
@@ -58,7 +58,7 @@ others AS (
         (
             SELECT string_agg(k.key, ', ' ORDER BY k.key)
             FROM named_data AS k
-            JOIN asked AS a ON a.program_id = k.program_id
+            JOIN target AS a ON a.program_id = k.program_id
             WHERE k.segment_index = s.segment_index
         ) AS item,
         s.byte_offset,
@@ -77,7 +77,7 @@ parts AS (
         a.flatbuffer_bytes - c.inline_bytes - coalesce((
             SELECT sum(b.bytes) FROM blobs AS b WHERE b.location = 'inline'
         ), 0) AS bytes
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN constants AS c
     UNION ALL
     SELECT
@@ -103,7 +103,7 @@ parts AS (
         a.byte_size - a.flatbuffer_bytes - coalesce((
             SELECT sum(s.size_bytes) FROM pieces AS s
         ), 0)
-    FROM asked AS a
+    FROM target AS a
 )
 SELECT
     p.part,
@@ -113,5 +113,5 @@ SELECT
     p.bytes::BIGINT AS bytes,
     100 * p.bytes / a.byte_size AS share_percent
 FROM parts AS p
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 ORDER BY p.place, p.byte_offset, p.item;

@@ -1,17 +1,17 @@
--- The events of a capture's blocks that belong to an instruction, with the
--- method that their block ran.
+-- One event of a capture's blocks that belongs to an instruction, with the method
+-- that its block ran.
 -- Columns:
 --   record_id: the linked record
 --   signature_index: the event
 --   block_index: its event block
 --   slot: position in the block's list of distinct events
 --   kind: operator_call, kernel, delegate_call, delegate
---   label: what it is called
+--   label: label of the event
 --   family: its family
---   kernel_op: op of the kernel that its instruction runs, as kernels are named; NULL where it runs none
+--   kernel_op: op of the kernel that its instruction runs, without the overload; NULL if it runs none
 --   method: the method
 --   instruction_id: the instruction
---   delegate_id: the delegate's id as text; NULL for what no delegate ran
+--   delegate_id: the delegate's id as text; NULL if no delegate ran it
 CREATE MACRO _instruction_events(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -42,14 +42,14 @@ WHERE k.capture_id = capture_key
     AND s.chain_index <> -1
     AND m.method IS NOT NULL;
 
--- The nodes of an edge graph that have a debug handle, in their order.
+-- One node of an edge graph that has a debug handle, in order.
 -- Columns:
 --   record_id: the record
 --   method: the graph's method
 --   graph_id: the graph
 --   node_index: the node
 --   debug_handle: the handle
---   op: the node's op
+--   op: op of the node
 CREATE VIEW _handled_nodes AS
 SELECT g.record_id, g.method, g.graph_id, n.node_index, n.debug_handle, p.op
 FROM graphs AS g
@@ -61,13 +61,13 @@ JOIN op_nodes AS p
     AND p.node_index = n.node_index
 WHERE g.stage = 'edge_dialect_exported_program';
 
--- The debug handles of the events of a capture's blocks. Kernels and calls have
--- those of their instruction, events of a delegate those that the backend's map
--- gives their id. An id that the map lacks is looked for in parts, the longest
--- key first: some backends write more than the id.
+-- One debug handle of an event of a capture's blocks. Kernels and calls have those
+-- of their instruction, events of a delegate those that the backend's map has for
+-- their id. If the map lacks an id, it is searched for keys that are part of the
+-- id, the longest first: some backends write more than the id.
 -- Columns:
 --   signature_index: the event
---   position: place of the handle in the event's list
+--   position: position of the handle in the event's list
 --   debug_handle: the handle
 CREATE MACRO _event_handles(
     capture_key  -- key of a capture

@@ -1,20 +1,20 @@
--- Where an event's time belongs in the model: the deepest module that all of
--- its own nodes stand in, and the source line that all of them come from.
+-- The place of one event in the model: the deepest module that contains all nodes
+-- that it runs, and the source line that all of them come from.
 -- Columns:
 --   signature_index: the event, in `signatures`
---   op_type: what its own nodes call; NULL where they call several ops
---   first_op_type: what the first of them calls
---   output_shape: sizes of the first node's first output, as text; NULL where they aren't known
---   module_path: the module; NULL where no node tells one
---   source_file: file of the user's line; NULL where the nodes come from several
---   source_line: that line; NULL where the nodes come from several
+--   op_type: op type of these nodes; NULL if they differ
+--   first_op_type: op type of the first of them
+--   output_shape: sizes of the first node's first output, as text; NULL if unknown
+--   module_path: the module; NULL if no node has one
+--   source_file: file of the user's line; NULL if the nodes come from several
+--   source_line: line in that file; NULL if the nodes come from several
 --   lines: number of lines that the nodes come from
 --   mapping: exact or aligned
 CREATE MACRO _event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-own AS MATERIALIZED (
+own_nodes AS MATERIALIZED (
     SELECT
         n.signature_index,
         n.position,
@@ -53,7 +53,7 @@ placed AS (
         count(DISTINCT (o.source_file, o.source_line)) FILTER (
             WHERE o.source_file IS NOT NULL
         ) AS lines
-    FROM own AS o
+    FROM own_nodes AS o
     GROUP BY o.signature_index
 ),
 levels AS (
@@ -62,7 +62,7 @@ levels AS (
         m.depth,
         any_value(m.module_path) AS module_path,
         count(*) AS nodes
-    FROM own AS o
+    FROM own_nodes AS o
     JOIN node_modules AS m
         ON m.record_id = o.record_id
         AND m.graph_id = o.graph_id
@@ -95,22 +95,22 @@ LEFT JOIN node_values AS v
     AND v.node_index = p.first_node.node_index
     AND v.output_index = 0;
 
--- What a capture's linked record says of its events: rows of the table
--- `signature_ops`, found when it is linked, after its nodes.
+-- The nodes, module and line of one event, from a capture's linked record: a row of
+-- the table `signature_ops`, computed when the capture is linked, after its nodes.
 -- Columns:
 --   signature_index: the event
 --   method: the method that its block ran
 --   debug_handles: its debug handles, in order, with repeats; NULL where it has none
---   op_types: what the nodes of these handles call, handle by handle; empty where none has a node
---   op_type: what its own nodes call; NULL where it has none or they call several ops
---   first_op_type: what the first of its own nodes calls
+--   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
+--   op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
+--   first_op_type: op type of the first node that it runs itself; NULL if it runs none
 --   output_shape: sizes of that node's first output, as text
---   module_path: the deepest module that all of its own nodes stand in
+--   module_path: deepest module that contains all nodes that it runs itself
 --   source_file: file of the user's line; NULL where it comes from several or none
---   source_line: that line; NULL where it comes from several or none
---   lines: number of lines that its own nodes come from
---   mapping: exact, or aligned within a delegate; NULL where it has no nodes
---   backend: the backend of its delegate; NULL for what no delegate ran
+--   source_line: line in that file; NULL where it comes from several or none
+--   lines: number of lines of the nodes that it runs itself
+--   mapping: exact, or aligned within a delegate; NULL if it has no nodes
+--   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO _find_event_ops(
     capture_key  -- key of a capture
 ) AS TABLE

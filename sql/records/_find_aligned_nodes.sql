@@ -1,7 +1,7 @@
--- The class of operator that a delegate's kernel family or an op belongs to,
--- by which events of a delegate that tells nothing are laid beside its nodes.
--- Families are XNNPACK's names of its operators; ops are ATen's. NULL for what
--- has no class: relu, batch norm and the like are fused into other kernels.
+-- The operator class of a delegate's kernel family or of an op, by which events of
+-- a delegate without a map are aligned with its nodes. Families are XNNPACK's names
+-- of its operators; ops are ATen's. NULL for ops without a class: relu, batch norm
+-- and similar ones are fused into other kernels.
 CREATE MACRO _operator_class(
     name  -- a kernel family (`Convolution (NHWC, F32) IGEMM`) or an op (`convolution`)
 ) AS (
@@ -39,21 +39,20 @@ CREATE MACRO _operator_class(
     END
 );
 
--- The events of delegates that tell nothing of their events, each beside the
--- node of the delegate that is of its class and in its place among those. A
--- call counts only if it has as many events of each class as nodes, in one
--- order, for nearly all of its events. Rows of the table `signature_nodes`, found
--- when a capture is linked to a record that has such delegates, after the nodes of
--- their calls.
+-- One event of a delegate without a map, aligned with the delegate's node of the
+-- same class and the same position in that class. A call counts only if nearly all
+-- of its events can be aligned: it has as many events of each class as nodes, in
+-- one order. A row of the table `signature_nodes`, computed when a capture is
+-- linked to a record with such delegates, after the nodes of their calls.
 -- Columns:
 --   signature_index: the event
---   position: place of the node among the event's: 0
+--   position: position of the node among the event's nodes: 0
 --   debug_handle: the node's handle
 --   graph_id: its graph
 --   node_index: the node
---   is_own: true, as each event has one node
---   mapping: aligned, as the backend tells nothing
---   score: share of the call's events, but those of layout, that found their node
+--   is_own: always true, as each event has one node
+--   mapping: always aligned
+--   score: share of the call's events, except those of layout, that have a node
 CREATE MACRO _find_aligned_nodes(
     capture_key  -- key of a capture
 ) AS TABLE

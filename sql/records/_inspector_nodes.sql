@@ -1,21 +1,20 @@
--- What the Inspector takes an event's debug handles to be, for those who ask
--- etq for its answers, right or wrong: the first method called forward, for
--- every block and with any record; framework and user events by the instruction
--- 0 that they are written with; a delegate's id by the last key of its map that
--- is a part of it.
+-- The debug handles of one event as the Inspector determines them, for compatible
+-- answers, right or wrong: from the first method named forward, for every block and
+-- with any record; framework and user events by the instruction 0 that they are
+-- written with; a delegate's id by the last key of its map that is a part of it.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
---   label: what the event is called
---   method: forward, or the block's method where the record has none of that name
+--   label: label of the event
+--   method: forward, or the block's method if the record has no method of that name
 --   debug_handles: its debug handles, in order, with repeats; NULL where it has none
---   backend: the backend of its delegate; NULL for what has none
---   outputs: number of the delegate's outputs; NULL where the record doesn't say
+--   backend: backend of its delegate; NULL if it has none
+--   outputs: number of the delegate's outputs; NULL if the record doesn't have it
 CREATE MACRO _inspector_handles(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         k.record_id,
@@ -37,7 +36,7 @@ slots AS (
         coalesce(a.forward, m.method) AS method,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
         s.delegate_debug_id IS NULL AS is_text
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     LEFT JOIN linked_methods AS m
         ON m.capture_id = s.capture_id AND m.block_index = s.block_index
@@ -99,12 +98,12 @@ QUALIFY row_number() OVER (
         k.place DESC
 ) = 1;
 
--- The nodes that the Inspector takes an event to belong to: those of a graph
--- that have its debug handles. Three framework events have none.
+-- One node that the Inspector assigns an event to: a node of a graph with one of
+-- its debug handles. Three framework events have none.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
---   position: place of the handle in the event's list, from 1
+--   position: position of the handle in the event's list, from 1
 --   graph_id: the graph
 --   node_index: the node
 CREATE MACRO _inspector_nodes(

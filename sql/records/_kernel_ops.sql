@@ -1,13 +1,13 @@
--- The ops that the kernels of a record's program run, as far as they are known:
--- by the events of a linked capture, and by the instructions of a program.
+-- One op that the kernels of a record's program run, as far as they are known: from
+-- the events of linked captures, and from the instructions of a program.
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction
---   op: the kernel's op, as nodes call it
+--   op: op of the kernel, as nodes name it
 CREATE MACRO _kernel_ops(
     record_key,  -- key of a record
     program_key,  -- key of a program; NULL: none
-    capture_key  -- key of a capture that is linked to the record; NULL: of each method the capture that fits it best
+    capture_key  -- key of a capture that is linked to the record; NULL: for each method the capture that fits it best
 ) AS TABLE
 WITH
 blocks AS (

@@ -1,21 +1,19 @@
--- The nodes of a record's edge graphs that have a debug handle of a delegate's
--- call, and which of them the delegate runs. Nodes of one decomposed op share a
--- handle, and a delegate may have taken some of them.
---
--- Algorithm: a delegate's call has a handle as often as it has nodes of it,
--- those that take one of several outputs included. Of the nodes of a handle,
--- those whose op a kernel of that handle runs are left to it: the first where
--- the kernel comes before the delegates, else the last. Where more are left than
--- delegates have, the last of the view_copy are in no program: a view needs no
--- kernel. Where the ops of kernels are not known, they are taken to run the
--- first and last nodes but those.
+-- One node of a record's edge graphs that has a debug handle of a delegate's call,
+-- and whether the delegate runs it. Nodes of one decomposed op share a handle, and
+-- a delegate may have taken some of them. Algorithm: a delegate's call has a handle
+-- as often as it has nodes with it, including those that take one of several
+-- outputs. Of the nodes of a handle, those whose op a kernel of that handle runs
+-- belong to the kernel: the first if the kernel precedes the delegates, else the
+-- last. If more remain than delegates have, the last view_copy nodes are in no
+-- program: a view needs no kernel. If the ops of kernels are unknown, kernels are
+-- assumed to run the first and last other nodes.
 -- Columns:
 --   method: the method
 --   graph_id: the graph
 --   node_index: the node
 --   debug_handle: the handle that it shares with the call
---   instruction_id: the call of the delegate that runs it; NULL for what no delegate runs
---   backend: the delegate's backend; NULL for what no delegate runs
+--   instruction_id: the call of the delegate that runs it; NULL if none does
+--   backend: backend of that delegate; NULL if none runs it
 --   basis: graph, record, kernels or handles, as in `delegation`
 CREATE MACRO _node_delegates(
     record_key,  -- key of a record
@@ -23,7 +21,7 @@ CREATE MACRO _node_delegates(
     capture_key  -- as in `_kernel_ops`
 ) AS TABLE
 WITH
--- What stands in delegates, by handle.
+-- The nodes in delegates, by handle.
 slots AS MATERIALIZED (
     SELECT
         h.method,
@@ -117,7 +115,7 @@ nodes AS (
         PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle
     ) = 1
 ),
--- A node and those that take one of its outputs, which a record doesn't write.
+-- A node and those that take one of its outputs; a record doesn't contain these.
 weighed AS (
     SELECT
         n.*,
@@ -139,7 +137,7 @@ weighed AS (
 named AS (
     SELECT
         w.*,
-        l.method IS NOT NULL AS is_told,
+        l.method IS NOT NULL AS is_lowered,
         CASE
             WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
             ELSE w.place <= coalesce(k.before, 0)
@@ -166,7 +164,7 @@ guessed AS (
         n.*,
         coalesce(u.kernels, 0) AS kernels,
         coalesce(u.before + u.after, 0) AS guesses,
-        n.is_left OR NOT n.is_told AND NOT n.is_view AND (
+        n.is_left OR NOT n.is_lowered AND NOT n.is_view AND (
             row_number() OVER rest <= coalesce(u.before, 0)
             OR row_number() OVER rest > count(*) OVER (
                 PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
@@ -183,7 +181,7 @@ guessed AS (
 counted AS (
     SELECT
         g.*,
-        -- How many of the rest no delegate has, and which of them are views.
+        -- The number of remaining nodes that no delegate has, and which are views.
         coalesce(
             sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0
         ) - g.entries AS surplus,
@@ -201,10 +199,12 @@ decided AS (
     SELECT
         c.*,
         NOT c.is_kernels AND (
-            c.is_told OR c.place_from_end > c.surplus OR c.guesses > 0 AND NOT c.is_view
+            c.is_lowered
+            OR c.place_from_end > c.surplus
+            OR c.guesses > 0 AND NOT c.is_view
         ) AS is_delegated,
         CASE
-            WHEN c.is_told THEN 'graph'
+            WHEN c.is_lowered THEN 'graph'
             WHEN NOT c.is_left AND NOT coalesce(c.is_one_op, true)
                 AND (c.guesses > 0 OR c.surplus > c.views) THEN 'handles'
             WHEN c.kernels > c.guesses THEN 'kernels'
@@ -212,8 +212,8 @@ decided AS (
         END AS basis
     FROM counted AS c
 ),
--- The nodes of a handle in the calls that have it, both in their order.
-laid AS (
+-- The nodes of a handle in the calls that have it, both in order.
+assigned AS (
     SELECT
         d.graph_id,
         d.debug_handle,
@@ -254,7 +254,7 @@ laid AS (
         AND g.method = s.method
         AND g.stage = 'edge_dialect_exported_program'
 ),
-called AS (
+handle_calls AS (
     SELECT
         l.*,
         max(l.instruction_id) OVER (
@@ -262,7 +262,7 @@ called AS (
             ORDER BY l.place, l.node_index NULLS FIRST
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS call
-    FROM laid AS l
+    FROM assigned AS l
 )
 SELECT
     c.method,
@@ -272,7 +272,7 @@ SELECT
     CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
     CASE WHEN c.is_delegated THEN s.backend END AS backend,
     c.basis
-FROM called AS c
+FROM handle_calls AS c
 JOIN slots AS s
     ON s.method = c.method
     AND s.debug_handle = c.debug_handle

@@ -1,11 +1,11 @@
--- The records that an argument means: the one of that name, else by prefix of
--- their hash. Tables are named with an underscore in this file, as in
--- captures/_capture.sql and for the same reason.
+-- The records that an argument matches: the one with that name, else those with
+-- that prefix of their hash. Table aliases begin with an underscore in this file,
+-- as in captures/_capture.sql.
 -- Columns:
 --   record_id: the record
 --   name: its name
 CREATE MACRO _matching_records(
-    record  -- a name, or at least 4 letters of a hash
+    record  -- name, or at least 4 characters of a hash
 ) AS TABLE
 SELECT _each.record_id, _each.name
 FROM records AS _each
@@ -17,10 +17,10 @@ WHERE CASE
         AND starts_with(_each.sha256, lower(record::VARCHAR))
 END;
 
--- The key of the one record that an argument means. It is an error, which
--- names the nearest ones, if there is none, or more than one.
+-- Key of the one record that an argument matches. If none or several match, it is
+-- an error that lists the nearest ones.
 CREATE MACRO _record_id(
-    record  -- a name, or at least 4 letters of a hash
+    record  -- name, or at least 4 characters of a hash
 ) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.record_id
@@ -30,7 +30,7 @@ CREATE MACRO _record_id(
                     SELECT string_agg(_each.name, ', ' ORDER BY _each.record_id)
                     FROM (FROM records AS _all LIMIT 5) AS _each
                 ),
-                '; the warehouse has none'
+                '; the warehouse has no records'
             )
         )
         ELSE error(

@@ -1,19 +1,19 @@
--- How well a method fits an event block: of the block's distinct kernels and
--- delegate calls, those whose instruction the method has, with a node of the
--- kernel's op, or with a delegate. The methods are the linked record's; where
--- no complete record is linked, the linked program's, whose kernels have the
--- very names of the events.
+-- How well one method fits an event block: the number of the block's distinct
+-- kernels and delegate calls whose instruction the method has with a node of the
+-- kernel's op, or with a delegate. The methods are the linked record's; without a
+-- complete record, those of the linked program, whose kernels have the same names
+-- as the events.
 -- Columns:
 --   block_index: the event block
 --   method: the method
 --   events: number of the block's distinct kernels and delegate calls
---   fitting: how many of them fit the method
---   instructions: number of the method's instructions, as far as the record or program has them
+--   fitting: number of them that fit the method
+--   instructions: number of the method's instructions in the record or program
 CREATE MACRO _method_scores(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         r.record_id,
@@ -30,7 +30,7 @@ operators AS (
         s.kind,
         s.name,
         string_split(s.family, '.')[1] AS op
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
@@ -41,7 +41,7 @@ counted AS (
 ),
 fitting AS (
     SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN debug_handles AS h ON h.record_id = a.record_id
     JOIN operators AS o
         ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
@@ -60,13 +60,13 @@ fitting AS (
         AND string_split(p.op, '.')[1] = o.op
     UNION ALL
     SELECT o.block_index, d.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN delegates AS d ON d.record_id = a.record_id
     JOIN operators AS o
         ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
     UNION ALL
     SELECT o.block_index, i.method, o.instruction_id, o.kind, o.name
-    FROM asked AS a
+    FROM target AS a
     JOIN instructions AS i ON i.program_id = a.program_id
     JOIN operators AS o
         ON o.chain_index = i.chain_index AND o.instruction_id = i.instruction_id
@@ -85,28 +85,28 @@ SELECT
     (
         SELECT count(DISTINCT h.instruction_id)
         FROM debug_handles AS h
-        JOIN asked AS a ON a.record_id = h.record_id
+        JOIN target AS a ON a.record_id = h.record_id
         WHERE h.method = f.method
     ) + (
         SELECT count(*)
         FROM instructions AS i
-        JOIN asked AS a ON a.program_id = i.program_id
+        JOIN target AS a ON a.program_id = i.program_id
         WHERE i.method = f.method
     ) AS instructions
 FROM fitting AS f
 JOIN counted AS c ON c.block_index = f.block_index
 GROUP BY f.block_index, f.method;
 
--- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators
--- fit, and of those that fit alike the shortest. Two methods of the same
--- operators can't be told apart, and blocks without any have no method. Rows of
--- the table `linked_methods`, found when a capture is linked.
+-- The method that the runs of an event block ran, inferred from the linked record
+-- or program: the one that most of the block's operators fit; of those that fit
+-- equally well, the shortest. Methods with the same operators are ambiguous, and
+-- blocks without operators have no method. A row of the table `linked_methods`,
+-- computed when a capture is linked.
 -- Columns:
 --   block_index: the event block
---   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
---   candidates: the methods that fit alike, as text
+--   candidates: the methods that fit equally well, as text
 CREATE MACRO _find_methods(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -131,15 +131,15 @@ FROM ranked AS r
 WHERE r.place = 1
 GROUP BY r.block_index;
 
--- The method that the runs of an event block ran, as far as the linked record,
--- or else the linked program, tells: the one that most of the block's operators
--- fit, and of those that fit alike the shortest. Two methods of the same operators can't be told
--- apart, and blocks without any have no method.
+-- The method that the runs of an event block ran, inferred from the linked record
+-- or program: the one that most of the block's operators fit; of those that fit
+-- equally well, the shortest. Methods with the same operators are ambiguous, and
+-- blocks without operators have no method.
 -- Columns:
 --   block_index: the event block
---   method: the method; NULL where under half of the operators fit, or two methods fit alike
+--   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
---   candidates: the methods that fit alike, as text
+--   candidates: the methods that fit equally well, as text
 CREATE MACRO block_methods(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -148,16 +148,16 @@ FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN linked_methods AS m ON m.capture_id = a.capture_id
 ORDER BY m.block_index;
 
--- What is to be told of a capture and the record or program it is linked to.
+-- One finding about a capture and the record or program it is linked to.
 -- Columns:
 --   rule: foreign record, foreign program, or method unknown
 --   detail: what was found
 CREATE MACRO _link_findings(
     capture_key,  -- key of a capture
-    fitting  -- share of the operators below which a record is another program's
+    fitting  -- share of the operators below which a record is of another program
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         k.capture_id,
         coalesce(r.name, p.name) AS name,
@@ -169,11 +169,11 @@ asked AS (
 ),
 operated AS (
     SELECT DISTINCT s.block_index, a.name AS linked, a.what
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
-told AS (
+scored_blocks AS (
     SELECT
         o.block_index,
         o.linked,
@@ -190,14 +190,14 @@ SELECT
         AS rule,
     CASE
         WHEN t.score < fitting THEN
-            'the ' || t.what || ' ' || t.linked || ' is another one: it fits '
+            'the ' || t.what || ' ' || t.linked || ' is of another program: it fits '
             || round(100 * t.score)::INTEGER || ' % of the operators of block '
-            || t.block_index || ', so that its methods, ops and modules mean '
-            || 'nothing here'
+            || t.block_index || ', so its methods, ops and modules do not apply '
+            || 'here'
         ELSE
             'the methods ' || t.candidates || ' of ' || t.linked
             || ' fit the operators of block ' || t.block_index
-            || ' alike: its events are of no method'
+            || ' equally well: the method of its events is unknown'
     END AS detail
-FROM told AS t
+FROM scored_blocks AS t
 WHERE t.score < fitting OR t.method IS NULL;

@@ -1,11 +1,11 @@
--- One op type of a record's edge graphs, as in `delegation`, by keys alone.
+-- One op type of a record's edge graphs, as in `delegation`, with keys only.
 -- Columns:
 --   method: as in `delegation`
---   op_type: as there
---   delegated: as there
---   not_delegated: as there
---   backends: as there
---   basis: as there
+--   op_type: as in `delegation`
+--   delegated: as in `delegation`
+--   not_delegated: as in `delegation`
+--   backends: as in `delegation`
+--   basis: as in `delegation`
 CREATE MACRO _delegation(
     record_key,  -- key of a record
     program_key,  -- as in `_kernel_ops`
@@ -30,9 +30,9 @@ LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
--- How well a program fits a record: of the instructions of one or the other that
--- call kernels or delegates, the share that both have, with a node of the kernel's
--- op, or with a delegate; NULL where there are none, or the record is incomplete.
+-- How well a program fits a record: of the instructions that call kernels or
+-- delegates in either, the share that both have, with a node of the kernel's op, or
+-- with a delegate; NULL if there are none, or the record is incomplete.
 CREATE MACRO _program_fit(
     record_key,  -- key of a record
     program_key  -- key of a program
@@ -53,7 +53,7 @@ CREATE MACRO _program_fit(
     LEFT JOIN (
         SELECT DISTINCT h.record_id, h.method, h.instruction_id, o.op
         FROM debug_handles AS h
-        JOIN _handled_ops(record_key) AS o
+        JOIN _ops_with_handles(record_key) AS o
             ON o.method = h.method AND o.debug_handle = h.debug_handle
         WHERE h.record_id = record_key
     ) AS n
@@ -71,12 +71,12 @@ CREATE MACRO _program_fit(
         AND i.chain_index = 0
 );
 
--- What the nodes of a record's edge graphs call, by debug handle.
+-- One op of a record's edge graphs and its debug handle.
 -- Columns:
 --   method: the method
 --   debug_handle: a debug handle
---   op: what a node of it calls, without namespace and overload
-CREATE MACRO _handled_ops(
+--   op: op of a node with it, without namespace and overload
+CREATE MACRO _ops_with_handles(
     record_key  -- key of a record
 ) AS TABLE
 SELECT DISTINCT g.method, n.debug_handle, string_split(p.op, '.')[1] AS op
@@ -89,24 +89,24 @@ JOIN op_nodes AS p
     AND p.node_index = n.node_index
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program';
 
--- One op type of a record's edge graphs: how many of its nodes were given to a
--- delegate, and how many were not: those that kernels run, and views that need
--- none. Nodes of one decomposed op share a debug handle. Where a delegate took
--- some of them, the kernels of the program, or of captures that are linked to
--- the record, tell which.
+-- One op type of a record's edge graphs: the number of its nodes that were given to
+-- a delegate, and of those that were not: nodes that kernels run, and views, which
+-- need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
+-- took some of them, the kernels of the program, or of captures that are linked to
+-- the record, show which.
 -- Columns:
 --   method: the method
---   op_type: what the nodes call
+--   op_type: op type of the nodes
 --   delegated: number of nodes that a delegate runs
 --   not_delegated: number of nodes that no delegate runs
---   backends: names of the backends that run some, as text; NULL where none does
---   basis: what that is known by: graph (the record has the lowered graph), record (the handles of its instructions leave one answer), kernels (which ops kernels run leaves one), handles (a guess by handles alone: link a capture or program)
+--   backends: names of the backends that run some, as text; NULL if none does
+--   basis: source of this answer: graph (the record has the lowered graph), record (the handles of its instructions allow one answer), kernels (the ops of kernels allow one answer), handles (a guess by handles only: link a capture or program)
 CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE
@@ -115,7 +115,7 @@ asked AS MATERIALIZED (
                     THEN error((
                         SELECT 'the program ' || p.name || ' was not exported with '
                             || 'the record ' || e.name || ': their instructions '
-                            || 'differ; give the one that was'
+                            || 'differ; use the program that was exported with it'
                         FROM records AS e
                         JOIN programs AS p ON p.program_id = _program_id(program)
                         WHERE e.record_id = _record_id(record)
@@ -138,6 +138,6 @@ SELECT
     c.backends,
     c.basis
 FROM _delegation(
-    (SELECT a.record_id FROM asked AS a), (SELECT a.program_id FROM asked AS a), NULL
+    (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a), NULL
 ) AS c
 ORDER BY c.method, c.not_delegated DESC, c.op_type;

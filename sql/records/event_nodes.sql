@@ -1,15 +1,14 @@
--- The nodes of the edge graph that the events of a linked capture have debug
--- handles of.
+-- One node of the edge graph with a debug handle of an event of a linked capture.
 -- Columns:
 --   signature_index: the event
 --   kind: as in `_instruction_events`
---   instruction_id: as there
---   kernel_op: as there
---   position: place of the handle in the event's list
+--   instruction_id: as in `_instruction_events`
+--   kernel_op: as in `_instruction_events`
+--   position: position of the handle in the event's list
 --   debug_handle: the handle
 --   graph_id: the graph
 --   node_index: the node
---   op: the node's op
+--   op: op of the node
 CREATE MACRO _nodes_of_handles(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -30,18 +29,18 @@ JOIN _handled_nodes AS n
     AND n.method = e.method
     AND n.debug_handle = h.debug_handle;
 
--- The nodes of the edge graph that the kernels of a linked capture, and the
--- calls of these, belong to by the record's maps: rows of the table
--- `signature_nodes`, found when it is linked.
+-- One node of the edge graph that a kernel of a linked capture, or its call,
+-- belongs to by the record's maps: a row of the table `signature_nodes`, computed
+-- when the capture is linked.
 -- Columns:
 --   signature_index: the event
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   graph_id: the graph
 --   node_index: the node
---   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event of which none is
---   mapping: exact, by the maps
---   score: 1, as nothing is guessed
+--   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event if it runs none of them
+--   mapping: always exact
+--   score: always 1
 CREATE MACRO _find_kernel_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -70,19 +69,19 @@ SELECT
     1.0::DOUBLE AS score
 FROM found AS f;
 
--- The nodes of the edge graph that the calls of delegates of a linked capture,
--- and the events within, belong to by the record's and the backends' maps: rows
--- of the table `signature_nodes`, found when the capture is linked to a record
--- that has delegates.
+-- One node of the edge graph that a delegate call of a linked capture, or an event
+-- within it, belongs to by the record's and the backends' maps: a row of the table
+-- `signature_nodes`, computed when the capture is linked to a record that has
+-- delegates.
 -- Columns:
 --   signature_index: the event
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   graph_id: the graph
 --   node_index: the node
---   is_own: whether the call of the delegate runs it; true for all nodes of an event of which it runs none
---   mapping: exact, by the maps
---   score: 1, as nothing is guessed
+--   is_own: whether the call of the delegate runs it; true for all nodes of an event if it runs none of them
+--   mapping: always exact
+--   score: always 1
 CREATE MACRO _find_delegate_nodes(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -118,27 +117,27 @@ SELECT
 FROM found AS f;
 
 -- One node of the edge graph that an event of a capture's blocks belongs to.
--- Kernels and calls have the nodes of their instruction's debug handles;
--- events of a delegate those that the backend's map says, or, where the backend
--- tells nothing, the node that they are aligned with. Framework and user events
--- belong to none. Needs a linked record with an edge graph and maps.
+-- Kernels and calls have the nodes of their instruction's debug handles; events of
+-- a delegate those in the backend's map or, without a map, the node that they are
+-- aligned with. Framework and user events have none. Needs a linked record with an
+-- edge graph and maps.
 -- Columns:
 --   signature_index: the event, in `signatures`
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
 --   event_name: the event's label
---   position: place of the node among the event's, from 0
---   debug_handle: the handle that the event has of the node
+--   position: position of the node among the event's nodes, from 0
+--   debug_handle: debug handle by which the event refers to the node
 --   node_index: the node, in `op_nodes`
 --   graph_id: its graph
---   node_name: the node's name
---   op_type: what it calls: aten.addmm.default
---   is_own: whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event of which it runs none
+--   node_name: name of the node
+--   op_type: op type of the node: aten.addmm.default
+--   is_own: whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
 --   mapping: exact, by the record's maps; aligned, by order and class within a delegate
---   score: of an aligned event, the share of its call's events that found their node; 1 for exact
+--   score: for an aligned event, the share of its call's events that have a node; 1 for exact
 --   module_path: path of the node's module, innermost; NULL where none was kept
 --   source_file: file of the user's line that made the node; NULL where none was kept
---   source_line: that line; NULL where none was kept
+--   source_line: line in that file; NULL where none was kept
 CREATE MACRO event_nodes(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

@@ -1,5 +1,6 @@
--- One event of a capture's blocks that belongs to an instruction, with what the
--- linked record says of it. Needs a linked record with an edge graph and maps.
+-- One event of a capture's blocks that belongs to an instruction, with its ops,
+-- module and line in the linked record. Needs a linked record with an edge graph
+-- and maps.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
@@ -8,14 +9,14 @@
 --   method: the method that its block ran
 --   instruction_id: the instruction
 --   debug_handles: its debug handles, in order, with repeats; NULL where it has none
---   op_types: what the nodes of these handles call, handle by handle; empty where none has a node
---   own_op_type: what its own nodes call; NULL where it has none or they call several ops
---   output_shape: sizes of the first own node's first output, as text; NULL where they aren't known
---   module_path: the deepest module that all of its own nodes stand in; NULL where none is told
+--   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
+--   own_op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
+--   output_shape: sizes of the first output of the first node that it runs itself, as text; NULL if unknown
+--   module_path: deepest module that contains all nodes that it runs itself; NULL where unknown
 --   source_file: file of the user's line; NULL where it comes from several or none
---   source_line: that line; NULL where it comes from several or none
---   mapping: exact, or aligned within a delegate; NULL where it has no nodes
---   backend: the backend of its delegate; NULL for what no delegate ran
+--   source_line: line in that file; NULL where it comes from several or none
+--   mapping: exact, or aligned within a delegate; NULL if it has no nodes
+--   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO event_ops(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

@@ -1,9 +1,9 @@
--- What tells whether some captures have the same ops. Rows of the table
--- `capture_ops`, from `op_times`.
+-- The identity of the ops of one capture, by which captures with the same ops are
+-- found. A row of the table `capture_ops`, from `op_times`.
 -- Columns:
 --   capture_id: the capture
---   scope: the scope of all its ops; NULL where these are of several
---   is_method: whether any scope is a method that a record tells
+--   scope: scope of all its ops; NULL if they have several
+--   is_method: whether any scope is a method from a record
 --   ops_hash: MD5 of the kinds, labels and instructions of its ops
 CREATE MACRO _find_capture_ops(
     first_key,  -- key of the first capture

@@ -1,16 +1,16 @@
--- What the modules of some linked captures took, run by run, each with the
--- modules within it: own times, in ticks of the host's clock, of the events
--- within executes that a module is told of. Rows of the table `module_times`.
+-- The time of one module of a linked capture, run by run, with its submodules: the
+-- self times, in ticks of the host's clock, of the events within executes that
+-- belong to it. A row of the table `module_times`.
 -- Columns:
 --   capture_id: the capture
---   phase: only the runs of that phase; NULL: all runs
---   scope: the method that ran, or else the name of its runs
+--   phase: only runs of this phase; NULL: all runs
+--   scope: the method that ran; if unknown, the name of its runs
 --   module_path: the module
 --   runs: number of runs that have it
---   total_ticks: all of its time together
---   p25: a quarter of the runs took less
---   p50: half of the runs took less
---   p90: nine tenths of the runs took less
+--   total_ticks: sum of its times in all runs, in ticks
+--   p25: 25th percentile over runs
+--   p50: median over runs
+--   p90: 90th percentile over runs
 CREATE MACRO _find_module_times(
     first_key,  -- key of the first capture
     last_key  -- key of the last capture
@@ -54,7 +54,7 @@ within AS (
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.capture_id, t.parent_run_index, t.parent_index
 ),
-own AS (
+self_times AS (
     SELECT
         t.capture_id,
         t.run_index,
@@ -68,12 +68,12 @@ own AS (
         ON w.capture_id = t.capture_id
         AND w.run_index = t.run_index
         AND w.event_index = t.event_index
-    -- What an OPERATOR_CALL takes beside its kernel is the framework's.
+    -- The overhead of an OPERATOR_CALL is framework time.
     WHERE t.execute_index IS NOT NULL
         AND (p.kind <> 'operator_call' OR w.ticks IS NULL)
     GROUP BY t.capture_id, t.run_index, p.scope, p.module_path
 ),
--- A module and those that it is within: the beginnings of its path.
+-- A module and those that contain it: the prefixes of its path.
 spread AS (
     SELECT
         o.capture_id,
@@ -86,7 +86,7 @@ spread AS (
                 string_split(o.module_path, '.')[:level], '.'
             )
         )))) AS module_path
-    FROM own AS o
+    FROM self_times AS o
 ),
 in_runs AS MATERIALIZED (
     SELECT

@@ -1,36 +1,36 @@
--- What the ops of some captures took, run by run: the events within executes
--- that compute, and the executes themselves. Rows of the table `op_times`.
+-- The time of one op of a capture, run by run: the events within executes that
+-- compute, and the executes themselves. A row of the table `op_times`.
 -- Columns:
 --   capture_id: the capture
 --   op_index: position among the ops of the capture; 0 for the executes
---   phase: only the runs of that phase; NULL: all runs
---   item: what is the same op in other captures: scope, kind, module, op and order among those alike
---   scope: the method that ran, or else the name of its runs
+--   phase: only runs of this phase; NULL: all runs
+--   item: identity of the op in all captures: scope, kind, module, op and order among equal ones
+--   scope: the method that ran; if unknown, the name of its runs
 --   kind: kernel, delegate, delegate_call, operator_call, user, framework
 --   label: the event's label
---   family: that without serial numbers and wrappers
+--   family: label without serial numbers and wrappers
 --   chain_index: chain of instructions
 --   instruction_id: the instruction
---   op_type: what its nodes call
---   module_path: the module it stands in
---   place_in_module: place among the ops of its scope, module and op_type, or else family
---   place_in_kind: place among the ops of its scope, kind and family
---   value_unit: what the numbers below count
---   is_added: whether they add up to the total
+--   op_type: op type of its nodes
+--   module_path: module that contains it
+--   place_in_module: position among the ops of its scope, module and op_type, or else family
+--   place_in_kind: position among the ops of its scope, kind and family
+--   value_unit: unit of the numbers below
+--   is_additive: whether its times add up to the total
 --   runs: number of runs that have it
---   calls: number of its calls in them
---   total_ticks: all of them together
---   p25: a quarter of the runs took less
---   p50: half of the runs took less
---   p90: nine tenths of the runs took less
---   resolution: what at least half of its times are multiples of
+--   calls: number of its calls in these runs
+--   total_ticks: sum of its times in all runs, in ticks
+--   p25: 25th percentile over runs
+--   p50: median over runs
+--   p90: 90th percentile over runs
+--   resolution: value that at least half of its times are multiples of
 CREATE MACRO _find_op_times(
     first_key,  -- key of the first capture
     last_key  -- key of the last capture
 ) AS TABLE
 WITH
 blocks AS (
-    -- Not `runs.scope`: its numbers are of one capture alone.
+    -- Not `runs.scope`: its numbers are only valid within one capture.
     SELECT DISTINCT r.capture_id, r.block_index, coalesce(r.method, r.name) AS scope
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key
@@ -47,7 +47,7 @@ computing AS MATERIALIZED (
         s.signature_index,
         b.scope,
         s.kind,
-        -- The total is one, though each Method::step names another instruction.
+        -- The total is one op, though each Method::step has another instruction.
         CASE s.kind
             WHEN 'framework'
                 THEN min(s.label) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
@@ -65,7 +65,7 @@ computing AS MATERIALIZED (
         s.value_unit,
         s.clock = 'host'
         AND s.value_unit = 'ticks'
-        AND s.kind NOT IN ('delegate', 'user') AS is_added,
+        AND s.kind NOT IN ('delegate', 'user') AS is_additive,
         s.slot
     FROM signatures AS s
     JOIN blocks AS b
@@ -86,7 +86,7 @@ computing AS MATERIALIZED (
             ELSE s.kind IN ('kernel', 'delegate', 'delegate_call', 'user')
         END
 ),
--- One op may stand in several blocks, as runs take one branch or the other.
+-- One op may be in several blocks, if runs take different branches.
 grouped AS (
     SELECT
         c.capture_id,
@@ -99,7 +99,7 @@ grouped AS (
         c.op_type,
         c.module_path,
         c.value_unit,
-        c.is_added,
+        c.is_additive,
         min(c.slot) AS slot,
         list(c.signature_index) AS signature_indexes
     FROM computing AS c
@@ -117,7 +117,7 @@ ops AS MATERIALIZED (
         g.op_type,
         g.module_path,
         g.value_unit,
-        g.is_added,
+        g.is_additive,
         g.signature_indexes,
         CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
             PARTITION BY g.capture_id, g.kind = 'framework'
@@ -170,7 +170,7 @@ in_runs AS MATERIALIZED (
     JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.execute_index IS NOT NULL
         AND e.duration_ticks IS NOT NULL
-        -- Those of delegates are in no total, so that they may be detached.
+        -- Delegates' events are in no total, so they may be detached.
         AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
         AND e.capture_id BETWEEN first_key AND last_key
     GROUP BY m.capture_id, m.op_index, m.scope, e.run_index, r.phase
@@ -194,7 +194,7 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        -- The greatest power that at least half of the times have: zero tells none.
+        -- The greatest power of which at least half of the times are multiples: zeros don't count.
         CASE
             WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
                 >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000
@@ -224,7 +224,7 @@ SELECT
     o.place_in_module::INTEGER AS place_in_module,
     o.place_in_kind::INTEGER AS place_in_kind,
     o.value_unit,
-    o.is_added,
+    o.is_additive,
     n.runs,
     n.calls,
     n.total_ticks,

@@ -1,12 +1,12 @@
--- What the ops of each run are told apart by: its method; where that is not
--- known, its name, numbered where runs of one name ran several programs. Two
--- event blocks are of different programs where they call different kernels at the
--- same instruction, which always calls the same in one program; and where neither
--- jumps and they call different kernels at all, as a program without jumps calls
--- all of its instructions in each Method::execute. A block that jumps is of the
--- program of the first block that it does not differ from. Runs that stopped early
--- are no program: those that called the first kernels of another block and no more,
--- a tenth as many as its runs at most.
+-- The scope of one run: its method or, if unknown, its name, numbered if runs of
+-- one name ran several programs. Two event blocks are of different programs if they
+-- call different kernels at the same instruction, which always calls the same in
+-- one program; and if neither jumps and they call different kernels at all, as a
+-- program without jumps calls all of its instructions in each Method::execute. A
+-- block that jumps is of the program of the first block that it does not differ
+-- from. Runs that stopped early are not a separate program: those that called the
+-- first kernels of another block and no more, and are at most a tenth as many as
+-- its runs.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
@@ -36,7 +36,7 @@ logged AS (
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
-called AS (
+kernel_calls AS (
     SELECT
         g.capture_id,
         g.run_name,
@@ -51,12 +51,12 @@ called AS (
 ),
 different AS (
     SELECT c.capture_id, c.run_name, c.chain_index, c.instruction_id
-    FROM called AS c
+    FROM kernel_calls AS c
     GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
     HAVING min(c.ops) <> max(c.ops)
 ),
--- Of a block that does not jump, all instructions.
-straight AS (
+-- All instructions of a block that does not jump.
+without_jumps AS (
     SELECT
         c.capture_id,
         c.block_index,
@@ -64,7 +64,7 @@ straight AS (
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
         ) AS program
-    FROM called AS c
+    FROM kernel_calls AS c
     JOIN (
         SELECT g.capture_id, g.block_index
         FROM logged AS g
@@ -75,17 +75,17 @@ straight AS (
         ON j.capture_id = c.capture_id AND j.block_index = c.block_index
     GROUP BY c.capture_id, c.block_index
 ),
--- Of blocks that stopped early, the instructions of the one that they are of.
+-- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
     SELECT s.capture_id, s.block_index, max(w.program) AS program
-    FROM straight AS s
+    FROM without_jumps AS s
     JOIN blocks AS b
         ON b.capture_id = s.capture_id AND b.block_index = s.block_index
     JOIN blocks AS o
         ON o.capture_id = b.capture_id
         AND o.name = b.name
         AND o.runs >= 10 * b.runs
-    JOIN straight AS w
+    JOIN without_jumps AS w
         ON w.capture_id = o.capture_id
         AND w.block_index = o.block_index
         AND starts_with(w.program, s.program || ', ')
@@ -93,20 +93,20 @@ whole AS (
 ),
 conflicts AS (
     SELECT DISTINCT c.capture_id, c.block_index, o.block_index AS other_block
-    FROM called AS c
+    FROM kernel_calls AS c
     JOIN different AS d
         ON d.capture_id = c.capture_id
         AND d.run_name = c.run_name
         AND d.chain_index = c.chain_index
         AND d.instruction_id = c.instruction_id
-    JOIN called AS o
+    JOIN kernel_calls AS o
         ON o.capture_id = c.capture_id
         AND o.run_name = c.run_name
         AND o.chain_index = c.chain_index
         AND o.instruction_id = c.instruction_id
         AND o.ops <> c.ops
 ),
--- Of a block that jumps, the first block of its name that calls nothing else at
+-- For a block that jumps, the first block of its name that calls nothing else at
 -- any instruction: branches of one program log different instructions.
 jumping AS (
     SELECT b.capture_id, b.block_index, min(o.block_index) AS first_block
@@ -120,28 +120,28 @@ jumping AS (
         AND f.other_block = o.block_index
     WHERE f.capture_id IS NULL
         AND EXISTS (
-            FROM called AS c
+            FROM kernel_calls AS c
             WHERE c.capture_id = o.capture_id AND c.block_index = o.block_index
         )
     GROUP BY b.capture_id, b.block_index
 ),
-told AS (
+block_programs AS (
     SELECT
         b.capture_id,
         b.name AS run_name,
         b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
-    LEFT JOIN straight AS s
+    LEFT JOIN without_jumps AS s
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     LEFT JOIN whole AS w
         ON w.capture_id = b.capture_id AND w.block_index = b.block_index
     LEFT JOIN jumping AS j
         ON j.capture_id = b.capture_id AND j.block_index = b.block_index
-    LEFT JOIN straight AS l
+    LEFT JOIN without_jumps AS l
         ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),
--- A block that tells nothing of its program is of the first one of its name.
+-- A block without evidence of its program is of the first one of its name.
 known AS (
     SELECT
         t.capture_id,
@@ -155,7 +155,7 @@ known AS (
             ),
             ''
         ) AS program
-    FROM told AS t
+    FROM block_programs AS t
 ),
 programs AS (
     SELECT
@@ -172,13 +172,14 @@ numbered AS (
         p.capture_id,
         p.block_index,
         p.run_name || CASE
-            WHEN min(p.first_block) OVER alike = max(p.first_block) OVER alike THEN ''
+            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name
+                THEN ''
             ELSE ' #' || dense_rank() OVER (
                 PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block
             )
         END AS scope
     FROM programs AS p
-    WINDOW alike AS (PARTITION BY p.capture_id, p.run_name)
+    WINDOW of_name AS (PARTITION BY p.capture_id, p.run_name)
 )
 SELECT
     r.capture_id,

@@ -1,18 +1,17 @@
--- Whether each run with an execute is typical: whether the logarithm of its
--- execute time lies within Tukey's outer fences, which stand three times the
--- distance between the quartiles outside of these, and at least 10 % outside. The
--- quartiles are those of the runs of its event block and phase, without the first
--- execute of each method, which may warm up; where these are fewer than three, those
--- of the block's runs of all phases; where these are, too, all are typical. A run
--- with impossible times is not.
--- Of 140 blocks of real captures on a shared machine these fences leave out 8 %
--- of the runs, those within Tukey's inner fences 12 %; fences around the shortest
--- half of the runs instead of the quartiles leave out up to half of a block whose
--- inputs take different times.
+-- Whether one run with an execute is typical: whether the logarithm of its execute
+-- time lies within Tukey's outer fences, three times the interquartile range beyond
+-- the quartiles, and at least 10 %. The quartiles are those of the runs of its
+-- event block and phase, without the first execute of each method, which may be a
+-- warm-up; if these are fewer than three, those of the block's runs of all phases;
+-- if these are fewer than three as well, all are typical. A run with impossible
+-- times is not typical. In 140 blocks of real captures on a shared machine, these
+-- fences exclude 8 % of the runs, Tukey's inner fences 12 %; fences around the
+-- shortest half of the runs instead of the quartiles exclude up to half of a block
+-- whose inputs take different times.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
---   is_typical: whether it is typical
+--   is_typical: whether the run is typical
 CREATE MACRO _find_typical_runs(
     first_key,  -- key of the first capture
     last_key  -- key of the last capture

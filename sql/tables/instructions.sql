@@ -2,43 +2,43 @@
 CREATE TABLE instructions (
     program_id INTEGER NOT NULL,  -- the program
     method VARCHAR NOT NULL,  -- the method
-    chain_index INTEGER NOT NULL,  -- the chain of the method; programs of today have one
+    chain_index INTEGER NOT NULL,  -- chain of the method; current programs have one
     instruction_id INTEGER NOT NULL,  -- position in the chain
     kind VARCHAR NOT NULL,  -- kernel, delegate, move, jump_false or free
-    op VARCHAR,  -- of a kernel: its operator, like aten::add
-    overload VARCHAR,  -- of a kernel: the operator's overload, like out; NULL where it has none
-    delegate_index INTEGER,  -- of a delegate's call: which of the method's delegates
-    arguments INTEGER[] NOT NULL,  -- indexes of values: what is given to a kernel or delegate, outputs last; from and to of a move; the condition of a jump; what is freed
-    jump_target INTEGER  -- of a jump: the instruction to go on with where the condition is false
+    op VARCHAR,  -- operator of a kernel, like aten::add; NULL for other kinds
+    overload VARCHAR,  -- overload of a kernel's operator, like out; NULL where it has none
+    delegate_index INTEGER,  -- index of the method's delegate that is called; NULL for other kinds
+    arguments INTEGER[] NOT NULL,  -- indexes of values: the arguments of a kernel or delegate, outputs last; source and target of a move; the condition of a jump; the value that is freed
+    jump_target INTEGER  -- instruction at which a jump continues if the condition is false; NULL for other kinds
 );
 
 -- One value of a method: a tensor, a number, a list, ...
 CREATE TABLE program_values (
     program_id INTEGER NOT NULL,  -- the program
     method VARCHAR NOT NULL,  -- the method
-    value_index INTEGER NOT NULL,  -- position in the method, which arguments name
+    value_index INTEGER NOT NULL,  -- position in the method, to which arguments refer
     kind VARCHAR NOT NULL,  -- null, int, bool, double, tensor, string, int_list, double_list, bool_list, tensor_list or optional_tensor_list
-    scalar_type VARCHAR,  -- of a tensor: type of its elements, by torch's name
-    sizes INTEGER[],  -- of a tensor: its sizes; upper bounds where the shape is dynamic
-    byte_size BIGINT,  -- of a tensor: bytes of its elements; NULL where the type is unknown or the sizes are impossible
-    dynamism VARCHAR,  -- of a tensor: static, dynamic_bound or dynamic_unbound
-    name VARCHAR,  -- of a tensor: its name in the model, where the file says it
-    constant_index BIGINT,  -- of a tensor with data in the file: which of the constant buffers, or of the mutable data where memory is planned for it, too
-    memory_id BIGINT,  -- of a tensor with planned memory: the buffer that it lies in
-    memory_offset BIGINT,  -- of a tensor with planned memory: its first byte in that buffer
-    is_constant BOOLEAN NOT NULL,  -- whether it is a tensor whose data is in the file, or in another one, and that has no planned memory
+    scalar_type VARCHAR,  -- element type of a tensor, by torch's name; NULL for other kinds
+    sizes INTEGER[],  -- sizes of a tensor; upper bounds if the shape is dynamic; NULL for other kinds
+    byte_size BIGINT,  -- size of a tensor in bytes; NULL if the type is unknown or the sizes are impossible, and for other kinds
+    dynamism VARCHAR,  -- for a tensor, static, dynamic_bound or dynamic_unbound; NULL for other kinds
+    name VARCHAR,  -- name of a tensor in the model; NULL if the file doesn't have it
+    constant_index BIGINT,  -- for a tensor with data in the file, index of the constant buffer, or of the mutable data if memory is also planned for it; else NULL
+    memory_id BIGINT,  -- for a tensor with planned memory, the buffer that contains it; else NULL
+    memory_offset BIGINT,  -- for a tensor with planned memory, offset of its first byte in that buffer; else NULL
+    is_constant BOOLEAN NOT NULL,  -- whether it is a tensor whose data is in this or another file, without planned memory
     is_external BOOLEAN NOT NULL,  -- whether it is a tensor whose data is in another file, under its name
     is_input BOOLEAN NOT NULL,  -- whether it is an input of the method
     is_output BOOLEAN NOT NULL,  -- whether it is an output of the method
-    number DOUBLE,  -- of an int, bool or double: its value
-    text VARCHAR,  -- of a string: its value
-    items BIGINT[]  -- of an int_list, tensor_list or optional_tensor_list: indexes of its values; -1 for none
+    number DOUBLE,  -- value of an int, bool or double; NULL for other kinds
+    text VARCHAR,  -- value of a string; NULL for other kinds
+    items BIGINT[]  -- for an int_list, tensor_list or optional_tensor_list, indexes of its values, -1 for none; NULL for other kinds
 );
 
 -- One buffer of planned memory, which a runtime provides to a method.
 CREATE TABLE planned_buffers (
     program_id INTEGER NOT NULL,  -- the program
     method VARCHAR NOT NULL,  -- the method
-    buffer_index INTEGER NOT NULL,  -- the memory_id of the values that lie in it; 0 is reserved
-    size_bytes BIGINT NOT NULL  -- its size
+    buffer_index INTEGER NOT NULL,  -- memory_id of the values in it; 0 is reserved
+    size_bytes BIGINT NOT NULL  -- its size in bytes
 );

@@ -1,19 +1,19 @@
--- One ExecuTorch program (.pte). The same content is the same program,
--- whatever its name.
+-- One ExecuTorch program (.pte). The same content is the same program, whatever its
+-- name.
 CREATE TABLE programs (
-    program_id INTEGER NOT NULL,  -- key of the program in this warehouse; dense, in the order of ingest
+    program_id INTEGER NOT NULL,  -- key of the program in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a program
-    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
-    version BIGINT NOT NULL,  -- version of the schema that the file says it has
-    flatbuffer_bytes BIGINT NOT NULL,  -- size of the part before segments, with the header: all but what is in segments
-    segment_bytes BIGINT,  -- size of the segments with the gaps between them, by the header; NULL where there is no header, or one that doesn't say
+    version BIGINT NOT NULL,  -- version of the schema, as written in the file
+    flatbuffer_bytes BIGINT NOT NULL,  -- size of the part before the segments, with the header, in bytes
+    segment_bytes BIGINT,  -- size of the segments with the gaps between them, by the header; NULL without a header, or if it lacks the size
     etq_version VARCHAR NOT NULL  -- version of etq that read it
 );
 
--- One method of a program (an ExecutionPlan): what a runtime loads and runs.
+-- One method of a program (an ExecutionPlan), which a runtime loads and runs.
 CREATE TABLE methods (
     program_id INTEGER NOT NULL,  -- the program
     method_index INTEGER NOT NULL,  -- position in the program

@@ -1,18 +1,18 @@
--- One ETRecord: what the export step wrote of a program, for any number of
--- captures of it.
+-- One ETRecord: the file that the export step wrote for a program, for any number
+-- of captures of it.
 CREATE TABLE records (
-    record_id INTEGER NOT NULL,  -- key of the record in this warehouse; dense, in the order of ingest
+    record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
-    name VARCHAR NOT NULL,  -- unique name to ask by; the file's stem unless given
+    name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
-    export_graph_id VARCHAR,  -- id of the exported graph, which the edge nodes' origins name; NULL where the record has none
+    export_graph_id VARCHAR,  -- id of the exported graph, to which the edge nodes' origins refer; NULL if the record has none
     is_complete BOOLEAN NOT NULL,  -- whether it has an edge graph and the maps from instructions to debug handles
     etq_version VARCHAR NOT NULL  -- version of etq that read it
 );
 
--- One member of an ETRecord's zip. Weights and pickles are listed, never read.
+-- One member of an ETRecord's zip. Weights and pickles are listed, but not read.
 CREATE TABLE record_members (
     record_id INTEGER NOT NULL,  -- the record
     member_index INTEGER NOT NULL,  -- position in the zip, from 0
@@ -21,11 +21,11 @@ CREATE TABLE record_members (
     byte_size BIGINT NOT NULL  -- its size in bytes
 );
 
--- One thing about an ETRecord that its reader should know: what is missing of
--- a half-written one, debug handles that no node has.
+-- One finding about an ETRecord that its user should know: missing parts of a
+-- half-written one, debug handles that no node has.
 CREATE TABLE record_findings (
     record_id INTEGER NOT NULL,  -- the record
-    rule VARCHAR NOT NULL,  -- what kind of finding
+    rule VARCHAR NOT NULL,  -- kind of the finding
     detail VARCHAR NOT NULL  -- what was found, where and how often
 );
 
@@ -33,51 +33,51 @@ CREATE TABLE record_findings (
 CREATE TABLE graphs (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- key within the record, from 0, in the order of the zip
-    stage VARCHAR NOT NULL,  -- exported_program (ATen ops), edge_dialect_exported_program, or what the user called it
+    stage VARCHAR NOT NULL,  -- exported_program (ATen ops), edge_dialect_exported_program, or a name given by the user
     method VARCHAR NOT NULL,  -- the method's name
-    member VARCHAR NOT NULL,  -- the zip's member that holds it
-    dialect VARCHAR  -- ATEN or EDGE, as the program says; NULL where it does not
+    member VARCHAR NOT NULL,  -- member of the zip that contains it
+    dialect VARCHAR  -- ATEN or EDGE, as in the program; NULL if it has none
 );
 
 -- One node of a graph: the call of an op. Nodes of nested graphs (of cond, map)
--- stand behind the node that calls them.
+-- follow the node that calls them.
 CREATE TABLE op_nodes (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- position in the graph, from 0, nested graphs included
-    subgraph VARCHAR NOT NULL,  -- names of the nested graphs it stands in, joined by /; empty at the top
-    name VARCHAR,  -- the node's name; NULL in records that name no nodes
+    subgraph VARCHAR NOT NULL,  -- names of the nested graphs that contain it, joined by /; empty at the top
+    name VARCHAR,  -- name of the node; NULL in records without names of nodes
     target VARCHAR NOT NULL,  -- what it calls, as written
-    op_type VARCHAR NOT NULL,  -- the target without the module it is found in: aten.addmm.default
-    op VARCHAR NOT NULL,  -- the op alone, as kernels are named: addmm
+    op_type VARCHAR NOT NULL,  -- the target without its Python module: aten.addmm.default
+    op VARCHAR NOT NULL,  -- the op without namespace and overload, as kernels are named: addmm
     stack_trace VARCHAR,  -- the Python frames that made it, innermost last; NULL where none were kept
     source_file VARCHAR,  -- file of the innermost frame outside of installed packages; NULL without frames
     source_line INTEGER,  -- line of that frame; NULL without frames
-    module_path VARCHAR  -- path of the module it stands in, innermost; NULL where none was kept
+    module_path VARCHAR  -- path of the innermost module that contains it; NULL where none was kept
 );
 
--- One value of a graph: an input, or what a node gives.
+-- One value of a graph: an input, or an output of a node.
 CREATE TABLE node_values (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
-    node_index INTEGER,  -- the node that gives it; NULL for the graph's inputs
-    output_index INTEGER NOT NULL,  -- which of the node's outputs, or of the graph's inputs, from 0
+    node_index INTEGER,  -- the node that produces it; NULL for the graph's inputs
+    output_index INTEGER NOT NULL,  -- index of the node's output, or of the graph's input, from 0
     value_name VARCHAR NOT NULL,  -- the value's name; unique in its graph or nested graph
     kind VARCHAR NOT NULL,  -- result, input, parameter, buffer, constant
-    dtype VARCHAR,  -- element type by torch's name; NULL for what is no tensor
-    sizes BIGINT[],  -- sizes by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
-    strides BIGINT[],  -- strides by dimension, in elements, NULL within for symbolic ones; NULL for what is no tensor
+    dtype VARCHAR,  -- element type by torch's name; NULL if it is not a tensor
+    sizes BIGINT[],  -- sizes by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
+    strides BIGINT[],  -- strides by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
     value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
 );
 
--- One value that a node takes as an argument, or part of one, or one argument
--- that is a number, a list of integers, a truth value or a text. Others (dtypes,
--- symbolic numbers, None, nested graphs) have no row, nor those left at their default.
+-- One value that a node takes as an argument, or part of one, or one argument that
+-- is a number, a list of integers, a truth value or a text. Others (dtypes,
+-- symbolic numbers, None, nested graphs) have no row, nor do defaults.
 CREATE TABLE node_arguments (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- the node
-    position INTEGER NOT NULL,  -- which of the node's arguments, from 0; values of one list have the same, in its order
+    position INTEGER NOT NULL,  -- index of the node's argument, from 0; values of one list have the same, in its order
     argument VARCHAR NOT NULL,  -- its name in the op's signature; empty where it has none
     value_index INTEGER,  -- the value, in `node_values`; NULL for literals
     literal VARCHAR  -- the number, list, truth value or text as JSON, infinities and NaN as texts; NULL for values
@@ -87,12 +87,12 @@ CREATE TABLE node_arguments (
 CREATE TABLE op_edges (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
-    from_node INTEGER NOT NULL,  -- node_index of the one that gives the value
-    to_node INTEGER NOT NULL,  -- node_index of the one that takes it
-    position INTEGER NOT NULL  -- which of the values it takes, from 0
+    from_node INTEGER NOT NULL,  -- node_index of the node that produces the value
+    to_node INTEGER NOT NULL,  -- node_index of the node that takes it
+    position INTEGER NOT NULL  -- index among the values that it takes, from 0
 );
 
--- One level of the module hierarchy that a node stands in, outermost first.
+-- One level of the module hierarchy that contains a node, outermost first.
 CREATE TABLE node_modules (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -100,12 +100,12 @@ CREATE TABLE node_modules (
     depth INTEGER NOT NULL,  -- level, from 0 for the model itself
     module_key VARCHAR NOT NULL,  -- key as torch.export writes it: L__self__act@1
     module_path VARCHAR NOT NULL,  -- path within the model; empty for the model itself
-    module_class VARCHAR NOT NULL,  -- the module's class, with its own module's name
-    call_number INTEGER NOT NULL  -- which call of the module it is, from 0
+    module_class VARCHAR NOT NULL,  -- class of the module, with the name of its Python module
+    call_number INTEGER NOT NULL  -- index of the call of the module, from 0
 );
 
--- One debug handle of a node: what an instruction of the program refers to it
--- by. Exported (ATen) nodes have those of the edge nodes made of them.
+-- One debug handle of a node, by which instructions of the program refer to it.
+-- Exported (ATen) nodes have those of the edge nodes made from them.
 CREATE TABLE node_debug_handles (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -119,7 +119,7 @@ CREATE TABLE debug_handles (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction
     position INTEGER NOT NULL,  -- position in the instruction's list, from 0
-    debug_handle INTEGER NOT NULL  -- the handle; may come more than once
+    debug_handle INTEGER NOT NULL  -- the handle; may occur more than once
 );
 
 -- One call of a delegate by a program.
@@ -128,8 +128,8 @@ CREATE TABLE delegates (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls it
     backend VARCHAR NOT NULL,  -- the backend's name
-    outputs INTEGER,  -- number of its outputs: the last of its arguments; NULL where the record doesn't say
-    is_mapped BOOLEAN NOT NULL  -- whether the backend told which of its events are which ops
+    outputs INTEGER,  -- number of its outputs: the last of its arguments; NULL if the record doesn't have it
+    is_mapped BOOLEAN NOT NULL  -- whether the backend wrote a map from its events to ops
 );
 
 -- One debug handle of an event within a delegate.
@@ -137,51 +137,51 @@ CREATE TABLE delegate_debug_handles (
     record_id INTEGER NOT NULL,  -- the record
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls the delegate
-    delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text, whether the backend writes it as a number or a text
+    delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text, whether the backend writes it as a number or text
     id_index INTEGER NOT NULL,  -- position of the id among those of the instruction, from 0
     position INTEGER NOT NULL,  -- position in the id's list, from 0
     debug_handle INTEGER NOT NULL  -- the handle
 );
 
--- The method that an event block of a linked capture ran: what `block_methods`
--- shows, found when the capture is linked to its record or program.
+-- The method that an event block of a linked capture ran, as in `block_methods`,
+-- computed when the capture is linked to its record or program.
 CREATE TABLE linked_methods (
     capture_id INTEGER NOT NULL,  -- the capture
     block_index INTEGER NOT NULL,  -- the event block
-    method VARCHAR,  -- the method; NULL where under half of the operators fit, or two methods fit alike
+    method VARCHAR,  -- the method; NULL if less than half of the operators fit, or two methods fit equally well
     score DOUBLE NOT NULL,  -- share of the block's distinct kernels and delegate calls that fit the best method
-    candidates VARCHAR NOT NULL  -- the methods that fit alike, as text
+    candidates VARCHAR NOT NULL  -- the methods that fit equally well, as text
 );
 
--- One node that an event of a linked capture belongs to: what `event_nodes`
--- shows, found when the capture is linked to its record.
+-- One node that an event of a linked capture belongs to, as in `event_nodes`,
+-- computed when the capture is linked to its record.
 CREATE TABLE signature_nodes (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
-    position INTEGER NOT NULL,  -- place of the node among the event's, from 0
-    debug_handle INTEGER NOT NULL,  -- the handle that the event has of the node
+    position INTEGER NOT NULL,  -- position of the node among the event's nodes, from 0
+    debug_handle INTEGER NOT NULL,  -- debug handle by which the event refers to the node
     graph_id INTEGER NOT NULL,  -- the graph of the capture's record
     node_index INTEGER NOT NULL,  -- the node in it
-    is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event of which it runs none
+    is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
-    score DOUBLE NOT NULL  -- of an aligned event, the share of its call's events that found their node; 1 for exact
+    score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events that have a node; 1 for exact
 );
 
--- What the record of a linked capture says of an event that belongs to an
--- instruction: what `event_ops` shows, found when the capture is linked.
+-- The ops, module and line of an event of a linked capture that belongs to an
+-- instruction, as in `event_ops`, computed when the capture is linked.
 CREATE TABLE signature_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
     method VARCHAR NOT NULL,  -- the method that its block ran
     debug_handles INTEGER[],  -- its debug handles, in order, with repeats; NULL where it has none
-    op_types VARCHAR[] NOT NULL,  -- what the nodes of these handles call, handle by handle; empty where none has a node
-    op_type VARCHAR,  -- what its own nodes call; NULL where it has none or they call several ops
-    first_op_type VARCHAR,  -- what the first of its own nodes calls
-    output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL where they aren't known
-    module_path VARCHAR,  -- the deepest module that all of its own nodes stand in; NULL where none is told
+    op_types VARCHAR[] NOT NULL,  -- op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
+    op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
+    first_op_type VARCHAR,  -- op type of the first node that it runs itself; NULL if it runs none
+    output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL if unknown
+    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; NULL where unknown
     source_file VARCHAR,  -- file of the user's line; NULL where it comes from several or none
-    source_line INTEGER,  -- that line; NULL where it comes from several or none
-    lines INTEGER NOT NULL,  -- number of lines that its own nodes come from
-    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL where it has no nodes
-    backend VARCHAR  -- the backend of its delegate; NULL for what no delegate ran
+    source_line INTEGER,  -- line in that file; NULL where it comes from several or none
+    lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself
+    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL if it has no nodes
+    backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );

@@ -1,5 +1,5 @@
--- Names of events that torch's tables leave out: helpers of the profiler's own.
-CREATE MACRO _is_profilers_own(
+-- Whether an event is one that torch's tables exclude: a helper of the profiler.
+CREATE MACRO _is_profiler_helper(
     label,  -- the event's label
     category  -- its category
 ) AS (
@@ -10,21 +10,21 @@ CREATE MACRO _is_profilers_own(
     )
 );
 
--- The events of the recorded runs as torch counts calls: one that only calls
--- another of its own name is one call with that, and helpers of the profiler's
--- own are none. Own time and own memory of what is no call go to the call that
--- it stands in.
+-- One event of the recorded runs with the call that it counts for, as in torch: an
+-- event that only calls another of its own name is one call with that, and the
+-- profiler's helpers are not calls. Self time and self memory of events that are
+-- not calls belong to the call that contains them.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
 --   parent_run_index: run of the event that contains it
---   parent_index: that event; NULL where none does
+--   parent_index: that event; NULL if none contains it
 --   duration_ticks: duration in ticks
---   self_ticks: the same without what is within it
+--   self_ticks: duration in ticks without that of children
 --   is_call: whether it counts as a call
---   call_run_index: run of the call that it belongs to: itself, for a call
---   call_index: that call; NULL where it stands in none
---   call_signature: that call, in `signatures`
+--   call_run_index: run of the call that it belongs to: its own, for a call
+--   call_index: that call; NULL if no call contains it
+--   call_signature: signature of that call, in `signatures`
 CREATE MACRO _calls(
     capture_key,  -- key of a capture
     skip_first,  -- as in `schedule`
@@ -33,16 +33,16 @@ CREATE MACRO _calls(
     active,  -- as in `schedule`
     repeat,  -- as in `schedule`
     skip_first_wait,  -- as in `schedule`
-    phase,  -- as everywhere
-    method,  -- as everywhere
-    runs  -- as everywhere
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH RECURSIVE
 named AS (
     SELECT
         s.signature_index,
         s.family,
-        _is_profilers_own(s.label, s.category) AS is_own
+        _is_profiler_helper(s.label, s.category) AS is_own
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
@@ -64,7 +64,7 @@ timed AS MATERIALIZED (
     ) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
 ),
--- What is no call, and the event above it.
+-- Events that are not calls, each with its parent.
 others AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index
     FROM timed AS t
@@ -72,12 +72,12 @@ others AS MATERIALIZED (
         ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
     WHERE t.is_own OR p.family = t.family
 ),
--- The same, with each event above it up to a call.
-climbing AS (
+-- The same, with all ancestors up to a call.
+ancestors AS (
     FROM others AS o
     UNION ALL
     SELECT c.run_index, c.event_index, o.parent_run_index, o.parent_index
-    FROM climbing AS c
+    FROM ancestors AS c
     JOIN others AS o
         ON o.run_index = c.parent_run_index AND o.event_index = c.parent_index
 ),
@@ -88,7 +88,7 @@ placed AS (
         p.run_index AS call_run_index,
         p.event_index AS call_index,
         p.signature_index AS call_signature
-    FROM climbing AS c
+    FROM ancestors AS c
     LEFT JOIN timed AS p
         ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
     WHERE NOT EXISTS (
@@ -114,26 +114,25 @@ FROM timed AS t
 LEFT JOIN placed AS p
     ON p.run_index = t.run_index AND p.event_index = t.event_index;
 
--- Bytes of an allocation or release on the CPU; 0 on devices.
+-- Bytes of an allocation or release on the CPU; 0 for devices.
 CREATE MACRO _cpu_bytes(
-    device_type,  -- what kind of device: as c10's DeviceType
-    bytes  -- how much; negative for a release
+    device_type,  -- type of the device: as in c10's DeviceType
+    bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (0, 2, 5) THEN bytes ELSE 0 END
 );
 
--- Bytes of an allocation or release on CUDA, HIP, XPU or PrivateUse1, which are
--- the devices that torch counts; 0 on others.
+-- Bytes of an allocation or release on CUDA, HIP, XPU or PrivateUse1, the devices
+-- that torch counts; 0 for others.
 CREATE MACRO _device_bytes(
-    device_type,  -- what kind of device: as c10's DeviceType
-    bytes  -- how much; negative for a release
+    device_type,  -- type of the device: as in c10's DeviceType
+    bytes  -- number of bytes; negative for a release
 ) AS (
     CASE WHEN device_type IN (1, 6, 12, 20) THEN bytes ELSE 0 END
 );
 
--- What was allocated and released within each event, by any thread, as torch
--- counts it: what happened from its start to its end. Of a trace that records
--- memory; empty for all others.
+-- The memory that was allocated and released within one event, by any thread, as
+-- torch counts it: from its start to its end. Only for a trace that records memory.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -159,13 +158,13 @@ running AS (
         sum(m.device) OVER (ORDER BY m.at_ticks)::BIGINT AS device
     FROM moments AS m
 ),
-asked AS (
+target AS (
     SELECT
         e.run_index,
         e.event_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    -- Of what is known to record no memory nothing else is planned.
+    -- If a trace is known to record no memory, nothing else is planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m
@@ -178,16 +177,16 @@ SELECT
     a.event_index,
     coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS cpu_bytes,
     coalesce(u.device, 0) - coalesce(b.device, 0) AS device_bytes
-FROM asked AS a
+FROM target AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 
--- Allocations and releases within no event of the CPU of any thread, which torch
--- shows as events of their own.
+-- One allocation or release during no CPU event of any thread, which torch shows as
+-- a separate event.
 -- Columns:
 --   capture_id: the capture
 --   event_index: position in the file's list of events
---   cpu_bytes: bytes allocated, below 0 where released, on the CPU
+--   cpu_bytes: bytes allocated on the CPU, below 0 for a release
 --   device_bytes: the same on devices
 CREATE MACRO _memory_outside(
     capture_key  -- key of a capture
@@ -195,7 +194,7 @@ CREATE MACRO _memory_outside(
 WITH
 spans AS (
     SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
-    -- Of what is known to record no memory nothing else is planned.
+    -- If a trace is known to record no memory, nothing else is planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m
@@ -203,8 +202,8 @@ spans AS (
     ) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
-        AND NOT _is_of_device(s.category)
-        AND NOT _is_profilers_own(s.label, s.category)
+        AND NOT _is_device_event(s.category)
+        AND NOT _is_profiler_helper(s.label, s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     GROUP BY e.start_ticks

@@ -1,15 +1,15 @@
--- The steps of a trace as the plug-in sees them: from where the step before
--- ends to where the last of what the step launched ends on a device. Without
--- steps, one from the first op to the last. Steps at the end whose kernels were
--- not all recorded are left out: those that launched nothing, and the last if it
--- launched less than 0.8 of the one before.
+-- One step of a trace as in torch-tb-profiler: from the end of the previous step to
+-- the end of the last device event that the step launched. Without steps, one from
+-- the first op to the last. Steps at the end whose kernels were not all recorded
+-- are excluded: those that launched nothing, and the last if it launched less than
+-- 0.8 of the previous one.
 -- Columns:
 --   run_index: the run
---   step: number of the step as the trace has it; 0 where the trace has no steps
+--   step: number of the step in the trace; 0 if the trace has no steps
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
 CREATE MACRO _device_steps(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -52,7 +52,7 @@ by_step AS (
     WHERE l.step_run_index IS NOT NULL
     GROUP BY l.step_run_index
 ),
--- What was launched before the steps and still ran as they began.
+-- Device events that were launched before the steps and still ran when these began.
 before AS (
     SELECT max(s.end_ticks) AS ticks
     FROM slices AS s

@@ -1,11 +1,12 @@
--- The device time of each event of a trace, as `_device_owners` attributes it: an
--- op's or annotation's own, and what was launched within any event of the CPU.
+-- The device time of one event of a trace, as `_device_owners` attributes it: that
+-- of what an op or annotation launched itself, and of all that was launched within
+-- any CPU event.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   self_ticks: ticks of what it launched itself
---   total_ticks: the same with what is within it
---   unowned_ticks: of a device's event, its own ticks where neither op nor annotation launched it
+--   self_ticks: device time of what it launched itself, in ticks
+--   total_ticks: device time with that of its children, in ticks
+--   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
 CREATE MACRO _device_times(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -13,13 +14,13 @@ WITH
 owners AS MATERIALIZED (
     SELECT o.* FROM _device_owners(capture_key) AS o
 ),
-own AS (
+self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
     FROM owners AS o
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- At the call that launched it, or at the op where the trace has no call.
+-- At the call that launched it, or at the op if the trace has no call.
 launched AS (
     SELECT
         coalesce(o.call_index, o.owner_index) AS event_index,
@@ -27,7 +28,7 @@ launched AS (
     FROM owners AS o
     GROUP BY coalesce(o.call_index, o.owner_index)
 ),
--- Nothing is read where no device worked.
+-- Nothing is read if the trace has no device events.
 traced AS (
     SELECT
         e.run_index,
@@ -42,7 +43,7 @@ traced AS (
         WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     JOIN trace_events AS t
@@ -50,8 +51,8 @@ traced AS (
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
 ),
--- With what the events before it in its thread launched: those that it stands in
--- come before it, what is within it behind it.
+-- With the launches of previous events in its thread: events that contain it
+-- precede it, its children follow it.
 ordered AS (
     SELECT
         t.*,
@@ -76,7 +77,7 @@ SELECT
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks,
     0 AS unowned_ticks
 FROM ordered AS o
-LEFT JOIN own AS w ON w.owner_index = o.event_index
+LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
 UNION ALL
@@ -84,17 +85,17 @@ SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
 FROM owners AS d
 WHERE d.owner_index IS NULL;
 
--- The innermost nn.Module that each event of a trace stands in, itself for a
--- module's own call; only where the trace has Python functions.
+-- The innermost nn.Module that contains one event of a trace, for a module's call
+-- itself; only if the trace has Python functions.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   module: the module as the trace names it, without `nn.Module: `
-CREATE MACRO _modules_of_events(
+--   module: the module as named in the trace, without `nn.Module: `
+CREATE MACRO _trace_event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH RECURSIVE
-called AS MATERIALIZED (
+module_calls AS MATERIALIZED (
     SELECT
         e.run_index,
         e.event_index,
@@ -108,16 +109,16 @@ called AS MATERIALIZED (
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.category IS NOT NULL
 ),
-found AS (
+event_modules AS (
     SELECT c.run_index, c.event_index, c.module
-    FROM called AS c
+    FROM module_calls AS c
     WHERE c.module IS NOT NULL
     UNION ALL
     SELECT c.run_index, c.event_index, f.module
-    FROM found AS f
-    JOIN called AS c
+    FROM event_modules AS f
+    JOIN module_calls AS c
         ON c.parent_run_index = f.run_index
         AND c.parent_index = f.event_index
         AND c.module IS NULL
 )
-SELECT f.run_index, f.event_index, f.module FROM found AS f;
+SELECT f.run_index, f.event_index, f.module FROM event_modules AS f;

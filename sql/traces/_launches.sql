@@ -1,8 +1,8 @@
--- Whether a device ran an event of that category, or it tells of one: kernels,
--- copies and fills of any vendor, ops of MTIA and HPU, waits, annotations that a
--- device shows again, ranges of counters.
-CREATE MACRO _is_of_device(
-    category  -- the event's category; NULL for formats without any
+-- Whether a category is that of device events, or of events about devices: kernels,
+-- copies and fills of any vendor, ops of MTIA and HPU, waits, annotations repeated
+-- for a device, ranges of counters.
+CREATE MACRO _is_device_event(
+    category  -- category of the event; NULL for formats without categories
 ) AS (
     coalesce(category, '') IN (
         'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync',
@@ -12,12 +12,12 @@ CREATE MACRO _is_of_device(
     )
 );
 
--- What the devices of a trace worked on, with the call that launched it: the
--- runtime's or driver's call of the same correlation id, of the same process
--- where the device's events name a process that launches, else of any. Of several
--- calls of one id it is the last that starts before the device does, or the
--- first where none does. One call may launch many, as that of a CUDA graph.
--- Waits and annotations of a device are no work.
+-- One device event of a trace with the call that launched it: the runtime or driver
+-- call with the same correlation id, of the same process if the device's events
+-- name a process that launches, else of any. Of several calls with one id it is the
+-- last that starts before the device event, or the first if there is none. One call
+-- may launch many events, such as a CUDA graph. Waits and annotations of a device
+-- are excluded.
 -- Columns:
 --   run_index: run of the device's event
 --   event_index: the device's event
@@ -27,8 +27,8 @@ CREATE MACRO _is_of_device(
 --   correlation_id: id that it shares with its call; NULL where it has none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
---   call_index: the call; NULL where the trace has none
---   call_parent_index: what the call stands in; NULL where in nothing
+--   call_index: the call; NULL if the trace has none
+--   call_parent_index: parent of the call; NULL if it has none
 --   call_external_id: id that the call shares with its op; NULL where it has none
 --   call_start_ticks: clock at the call's start
 --   call_end_ticks: clock at its end
@@ -37,7 +37,7 @@ CREATE MACRO _launches(
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
--- Nothing is planned of what is known to have no device.
+-- If a trace is known to have no device, nothing is planned.
 slices AS MATERIALIZED (
     SELECT
         s.label,
@@ -136,21 +136,20 @@ SELECT
 FROM paired AS p
 LEFT JOIN slices AS r ON r.event_index = p.call_index;
 
--- Which op has the device time of what the devices of a trace worked on: the
--- innermost that encloses its launch on the launch's thread. Where the trace has
--- no launch, the op of its external id, if that is an op's: an id that is the
--- event's own correlation id is none. An external id counts for nothing else: in
--- traces of many versions it is the correlation id, 0, or that of an older op.
--- All views of device time go by this.
+-- The op that the device time of one device event of a trace belongs to: the
+-- innermost that contains its launch on the launch's thread. Without a launch, it
+-- is the op with its external id, unless that id is the event's correlation id.
+-- External ids are not used otherwise: in traces of many versions they are the
+-- correlation id, 0, or the id of an older op. All views of device time use this.
 -- Columns:
 --   run_index: run of the device's event
 --   event_index: the device's event
 --   kind: as in `_launches`
 --   label: its label
---   device_ticks: from its start to its end
---   call_index: the call that launched it; NULL where the trace has none
---   op_index: the op; NULL where none encloses the launch
---   owner_index: the op or annotation (a step is one), whichever is nearer; NULL where there is neither
+--   device_ticks: end less start, in ticks
+--   call_index: the call that launched it; NULL if the trace has none
+--   op_index: the op; NULL if none contains the launch
+--   owner_index: the op or annotation (steps are annotations) that is nearest; NULL if there is neither
 CREATE MACRO _device_owners(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -158,7 +157,7 @@ WITH RECURSIVE
 launches AS MATERIALIZED (
     SELECT l.* FROM _launches(capture_key, 'all') AS l
 ),
--- Nothing is read where no device worked.
+-- Nothing is read if the trace has no device events.
 hosts AS MATERIALIZED (
     SELECT
         e.event_index,
@@ -172,12 +171,12 @@ hosts AS MATERIALIZED (
         WHERE d.capture_id = capture_key AND EXISTS (FROM launches)
     ) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_of_device(s.category)
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 ),
--- What launches stand in, with each event above it up to an op.
-climbing AS (
+-- The ancestors of launches, up to an op.
+ancestors AS (
     SELECT
         h.event_index AS from_index,
         h.event_index,
@@ -193,7 +192,7 @@ climbing AS (
         h.parent_index,
         h.is_op,
         coalesce(c.owner_index, CASE WHEN h.is_owner THEN h.event_index END)
-    FROM climbing AS c
+    FROM ancestors AS c
     JOIN hosts AS h ON h.event_index = c.parent_index
     WHERE NOT c.is_op
 ),
@@ -202,10 +201,10 @@ enclosing AS (
         c.from_index,
         max(CASE WHEN c.is_op THEN c.event_index END) AS op_index,
         max(c.owner_index) AS owner_index
-    FROM climbing AS c
+    FROM ancestors AS c
     GROUP BY c.from_index
 ),
--- The ops of external ids: the first of each, as they are told apart.
+-- The ops by external id: the first of each.
 named AS (
     SELECT
         t.external_id,

@@ -1,21 +1,21 @@
--- What each node of `_operator_tree` launched, and the calls of the runtime in it:
--- work of devices at the op that `_device_owners` finds, or else at the innermost
--- node that its call stands in; calls at the innermost. An op that only calls
--- another of its name is one with that. With categories := 'older' as
--- torch-tb-profiler attributes them: calls that share the node's external id, the
--- first node to have it, and what these ran; of an op that calls another of its
--- name that one's alone.
+-- One launch of a node of `_operator_tree`, or a runtime call in it: device events
+-- belong to the op that `_device_owners` finds, or else to the innermost node that
+-- contains their call; calls to the innermost node. An op that only calls another
+-- of its name is one node with that. With categories := 'older' as
+-- torch-tb-profiler attributes them: calls with the node's external id, to the
+-- first node that has it, and what these launched; for an op that calls another of
+-- its name only the latter's.
 -- Columns:
---   node_index: the node, the innermost of its call
+--   node_index: the innermost node of the call
 --   is_operator: whether it is an op
---   call_index: a call of the runtime in the node; NULL in rows of devices
---   call_ticks: ticks of the call
---   device_index: an event that the node launched; NULL in rows of calls
+--   call_index: a runtime call in the node; NULL in rows of device events
+--   call_ticks: duration of the call in ticks
+--   device_index: a device event that the node launched; NULL in rows of calls
 --   kind: Kernel, Memcpy, Memset; NULL in rows of calls
---   label: the event's label; NULL in rows of calls
---   device_ticks: ticks of the event; 0 in rows of calls
+--   label: label of the event; NULL in rows of calls
+--   device_ticks: duration of the device event in ticks; 0 in rows of calls
 CREATE MACRO _operator_launches(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE
@@ -37,20 +37,20 @@ calls AS MATERIALIZED (
 owners AS MATERIALIZED (
     SELECT o.* FROM _device_owners(_capture_id(capture)) AS o
 ),
--- From what calls stand in, up to a node.
+-- The ancestors of calls, up to a node.
 passed AS MATERIALIZED (
     SELECT e.event_index, e.parent_index
     FROM event_ticks AS e
     ANTI JOIN tree AS t ON t.event_index = e.event_index
     WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
 ),
-climbing AS (
+ancestors AS (
     SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
     FROM calls AS c
     WHERE categories = 'all' AND c.parent_index IS NOT NULL
     UNION ALL
     SELECT g.from_index, b.parent_index
-    FROM climbing AS g
+    FROM ancestors AS g
     JOIN passed AS b ON b.event_index = g.at_index
 ),
 identified AS (
@@ -65,7 +65,7 @@ identified AS (
 placed AS MATERIALIZED (
     SELECT t.event_index AS node_index, c.event_index AS call_index, c.ticks
     FROM calls AS c
-    JOIN climbing AS g ON g.from_index = c.parent_index
+    JOIN ancestors AS g ON g.from_index = c.parent_index
     JOIN tree AS t ON t.event_index = g.at_index
     UNION ALL
     SELECT i.event_index, c.event_index, c.ticks
@@ -113,29 +113,29 @@ FROM launched AS l
 JOIN tree AS t ON t.event_index = l.node_index
 JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
 
--- The calls of ops, modules and steps of a trace, with their times on the host
--- and on devices as torch-tb-profiler counts them.
+-- One call of an op, module or step of a trace, with its times on the host and on
+-- devices as torch-tb-profiler computes them.
 -- Columns:
 --   run_index: the run
 --   event_index: the call
 --   innermost_index: the innermost node of the call
 --   label: its label
 --   kind: as in `_operator_tree`
---   parent_index: the node that it stands in; NULL where in none
+--   parent_index: the node that contains it; NULL if none does
 --   is_operator: whether it is an op, as `_is_operator`
 --   start_ticks: clock at the start
---   host_ticks: from start to end
---   host_self_ticks: the same without ops, modules and runtime's calls directly within it
---   device_ticks: of what it and those within it launched
---   device_self_ticks: of what it launched
---   tensor_ticks: of kernels among them that use tensor cores
---   tensor_self_ticks: of such kernels that it launched
---   kernel_self_ticks: of all kernels that it launched
---   kernels: these, by their events; NULL where it launched none
---   is_eligible: whether tensor cores could do it, or one within it
---   is_lowest_eligible: whether they could do it, and none within it
+--   host_ticks: end less start, in ticks
+--   host_self_ticks: host_ticks without child ops, modules and runtime calls
+--   device_ticks: device time of what it and its descendants launched, in ticks
+--   device_self_ticks: device time of what it launched, in ticks
+--   tensor_ticks: device_ticks of kernels that use tensor cores
+--   tensor_self_ticks: device_self_ticks of kernels that use tensor cores
+--   kernel_self_ticks: device_self_ticks of all kernels
+--   kernels: these kernels, as event_index; NULL if it launched none
+--   is_eligible: whether tensor cores could run it, or a descendant
+--   is_lowest_eligible: whether they could run it, and no descendant
 CREATE MACRO _operator_calls(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -171,7 +171,7 @@ calling AS (
     WHERE l.call_index IS NOT NULL
     GROUP BY l.node_index
 ),
-own AS MATERIALIZED (
+self_times AS MATERIALIZED (
     SELECT
         o.*,
         i.event_index AS innermost_index,
@@ -190,14 +190,14 @@ own AS MATERIALIZED (
     LEFT JOIN launched AS l ON l.node_index = i.event_index
     WHERE i.is_innermost
 ),
--- In the order of the trees: what is within a call stands directly behind it.
+-- In the order of the trees: the descendants of a call follow it directly.
 ordered AS MATERIALIZED (
     SELECT
         o.*,
         sum(o.device_self_ticks) OVER so_far AS device_so_far,
         sum(o.tensor_self_ticks) OVER so_far AS tensor_so_far,
         sum(o.is_named::BIGINT) OVER so_far AS named_so_far
-    FROM own AS o
+    FROM self_times AS o
     WINDOW so_far AS (
         PARTITION BY o.thread_index
         ORDER BY o.start_ticks, o.end_ticks DESC, o.event_index

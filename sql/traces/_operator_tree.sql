@@ -1,5 +1,5 @@
--- Whether a node is an op: no DataLoader, no optimizer's step, no wrapper of data
--- parallelism.
+-- Whether a node is an op: not a DataLoader, an optimizer's step or a wrapper of
+-- data parallelism.
 CREATE MACRO _is_operator(
     kind,  -- as in `_operator_tree`
     label,  -- its label
@@ -11,8 +11,8 @@ CREATE MACRO _is_operator(
     AND label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
 );
 
--- The ops, modules and steps of a trace as trees, one of each thread, without
--- the Python functions, annotations and runtime's calls between them.
+-- One op, module or step of a trace, in a tree per thread, without the Python
+-- functions, annotations and runtime calls between them.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -23,11 +23,11 @@ CREATE MACRO _is_operator(
 --   external_id: id that it shares with what it launched; NULL where it has none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
---   parent_index: what it stands in; NULL where in none
---   call_index: what it is one call with: ops that only call another of their name are; itself, else
---   is_innermost: whether it is the innermost of that call
+--   parent_index: its parent; NULL if it has none
+--   call_index: the node that it is one call with: ops that only call another of their name are; else itself
+--   is_innermost: whether it is the innermost node of that call
 CREATE MACRO _operator_tree(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE
@@ -43,44 +43,44 @@ passed AS MATERIALIZED (
     ANTI JOIN nodes AS n ON n.event_index = e.event_index
     WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
 ),
-climbing AS (
+ancestors AS (
     SELECT n.event_index, n.parent_index AS above_index
     FROM nodes AS n
     WHERE n.parent_index IS NOT NULL
     UNION ALL
     SELECT c.event_index, b.parent_index
-    FROM climbing AS c
+    FROM ancestors AS c
     JOIN passed AS b ON b.event_index = c.above_index
 ),
-held AS MATERIALIZED (
+with_parents AS MATERIALIZED (
     SELECT
         n.* EXCLUDE (parent_index),
         p.event_index AS parent_index,
-        p.label = n.label AND p.kind = 'Operator' AND n.kind = 'Operator' AS is_alike
+        p.label = n.label AND p.kind = 'Operator' AND n.kind = 'Operator' AS is_same_op
     FROM nodes AS n
     LEFT JOIN (
         SELECT c.event_index AS child_index, m.event_index, m.label, m.kind
-        FROM climbing AS c
+        FROM ancestors AS c
         JOIN nodes AS m ON m.event_index = c.above_index
     ) AS p ON p.child_index = n.event_index
 ),
 inner_nodes AS MATERIALIZED (
     SELECT max(h.event_index) AS event_index, h.parent_index
-    FROM held AS h
+    FROM with_parents AS h
     WHERE h.parent_index IS NOT NULL
     GROUP BY h.parent_index
-    HAVING count(*) = 1 AND bool_and(h.is_alike)
+    HAVING count(*) = 1 AND bool_and(h.is_same_op)
 ),
-joining AS (
+merged_calls AS (
     SELECT i.event_index, i.parent_index AS call_index FROM inner_nodes AS i
     UNION ALL
     SELECT j.event_index, i.parent_index
-    FROM joining AS j
+    FROM merged_calls AS j
     JOIN inner_nodes AS i ON i.event_index = j.call_index
 ),
 joined AS (
     SELECT j.event_index, j.call_index
-    FROM joining AS j
+    FROM merged_calls AS j
     ANTI JOIN inner_nodes AS i ON i.event_index = j.call_index
 )
 SELECT
@@ -96,6 +96,6 @@ SELECT
     h.parent_index,
     coalesce(j.call_index, h.event_index) AS call_index,
     i.event_index IS NULL AS is_innermost
-FROM held AS h
+FROM with_parents AS h
 LEFT JOIN joined AS j ON j.event_index = h.event_index
 LEFT JOIN inner_nodes AS i ON i.parent_index = h.event_index;

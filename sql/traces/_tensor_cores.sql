@@ -1,9 +1,9 @@
--- Whether a kernel uses tensor cores, by what the names of such kernels contain:
--- the list of torch-tb-profiler, which is that of NVIDIA's PyProf, and what cuDNN
--- and CUTLASS have written since (`tensor16x8x8`, `tensorop`).
+-- Whether a kernel uses tensor cores, by its name: the list of torch-tb-profiler,
+-- which is that of NVIDIA's PyProf, and newer names of cuDNN and CUTLASS
+-- (`tensor16x8x8`, `tensorop`).
 CREATE MACRO _uses_tensor_cores(
-    label,  -- the kernel's name
-    categories  -- all, or older, the plug-in's list alone, as in `step_breakdown`
+    label,  -- name of the kernel
+    categories  -- all, or older (only the plug-in's list), as in `step_breakdown`
 ) AS (
     regexp_matches(
         label,
@@ -17,11 +17,10 @@ CREATE MACRO _uses_tensor_cores(
     )
 );
 
--- Whether tensor cores could do an op, by its name; the list of
--- torch-tb-profiler: the ops that autocast runs in half precision, and their
--- backward ones.
+-- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of
+-- the ops that autocast runs in half precision, and their backward ops.
 CREATE MACRO _could_use_tensor_cores(
-    label  -- the op's name
+    label  -- name of the op
 ) AS (
     label IN (
         'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',

@@ -1,9 +1,8 @@
--- What an event of a trace is to torch-tb-profiler, the TensorBoard plug-in for
+-- The kind of an event of a trace in torch-tb-profiler, the TensorBoard plug-in for
 -- PyTorch's profiler: Kernel, Memcpy, Memset, Runtime, Operator, Python, Step,
--- Annotation, Module; NULL for what is none of these. Steps that a device shows
--- again are none.
+-- Annotation, Module; NULL for other events, and for steps repeated for a device.
 CREATE MACRO _slice_kind(
-    category,  -- the event's category
+    category,  -- category of the event
     label,  -- its label
     categories  -- all, or older, as in `step_breakdown`
 ) AS (
@@ -31,9 +30,9 @@ CREATE MACRO _slice_kind(
     END
 );
 
--- Whether an event waits for input data: the next element of a DataLoader.
+-- Whether an event waits for input data: for the next element of a DataLoader.
 CREATE MACRO _is_data_loader(
-    label  -- the event's label
+    label  -- label of the event
 ) AS (
     (
         starts_with(label, 'enumerate(DataLoader)#')
@@ -41,10 +40,10 @@ CREATE MACRO _is_data_loader(
     ) OR starts_with(label, 'enumerate(DataPipe)#')
 );
 
--- Whether an event of the host is one of communication between processes.
+-- Whether a host event is communication between processes.
 CREATE MACRO _is_communication(
-    label,  -- the event's label
-    categories  -- all: any of nccl or gloo; older: the five that the plug-in knows of each
+    label,  -- label of the event
+    categories  -- all: any event of nccl or gloo; older: the five of each that the plug-in has
 ) AS (
     CASE
         WHEN categories = 'all'
@@ -57,22 +56,22 @@ CREATE MACRO _is_communication(
     END
 );
 
--- The events of a trace that the plug-in knows, with what they are to it.
+-- One event of a trace with a kind in torch-tb-profiler.
 -- Columns:
 --   run_index: the run
---   event_index: the event, which is one of its capture alone
+--   event_index: the event, unique within its capture
 --   label: its label
---   kind: as `_slice_kind`
+--   kind: as in `_slice_kind`
 --   is_data_loader: whether it waits for input data
---   is_communication: whether it is communication of the host
+--   is_communication: whether it is communication on the host
 --   thread_index: its thread
---   external_id: id that an op shares with what it launched; NULL where it has none
---   correlation_id: id that a runtime's call shares with what it launched; NULL where it has none
---   parent_index: event of the same thread that it stands in; NULL where in none
+--   external_id: id that an op shares with its launches; NULL where it has none
+--   correlation_id: id that a runtime call shares with its launches; NULL where it has none
+--   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 CREATE MACRO _trace_slices(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -85,14 +84,14 @@ known AS (
             WHEN categories IN ('all', 'older')
                 THEN _slice_kind(s.category, s.label, categories)
             ELSE error(
-                'categories is all or older, not ' || coalesce(categories, 'NULL')
+                'categories must be all or older, not ' || coalesce(categories, 'NULL')
             )
         END AS kind
     FROM _capture(capture, NULL) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL
 ),
-told AS (
+classified AS (
     SELECT
         k.capture_id,
         k.signature_index,
@@ -119,7 +118,7 @@ SELECT
     e.parent_index,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks
-FROM told AS k
+FROM classified AS k
 JOIN event_ticks AS e
     ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
 JOIN trace_events AS t
@@ -128,13 +127,13 @@ JOIN trace_events AS t
     AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
 
--- When the recording of a trace began and ended, by its events; annotations
--- count where they are steps or communication.
+-- Start and end of the recording of a trace, by its events; annotations count if
+-- they are steps or communication.
 -- Columns:
---   start_ticks: clock at the first event's start
---   end_ticks: clock at the last event's end
+--   start_ticks: clock at the start of the first event
+--   end_ticks: clock at the end of the last event
 CREATE MACRO _recording(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
 FROM _capture(capture, NULL) AS a

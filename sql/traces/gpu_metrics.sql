@@ -1,26 +1,26 @@
--- What happened on each device over the time of a trace, as torch-tb-profiler
--- adds it to the trace: its utilization in up to 100 buckets of 1, 10, 100, ...
--- microseconds, and between each two moments at which a kernel starts or ends
--- the estimated share of the multiprocessors that have a block.
+-- One value of a metric of a device during a trace, as torch-tb-profiler adds it to
+-- the trace: utilization in up to 100 buckets of 1, 10, 100, ... microseconds, and
+-- between any two starts or ends of kernels the estimated share of the
+-- multiprocessors that have a block.
 -- Columns:
 --   device: number of the device
 --   metric: utilization or sm_efficiency
---   start: start of the bucket or stretch, from the start of the recording
---   duration: its length; the last bucket may be longer than the others
---   value_percent: the metric within it
---   unit: unit of start and duration: the one asked for
+--   start: start of the interval, relative to the start of the recording
+--   duration: length of the interval; the last bucket may be longer than the others
+--   value_percent: the metric in the interval, in percent
+--   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
--- The recording: what the profiler marks as its own, or else all events.
+-- The recording: as marked by the profiler, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     WHERE e.category = 'Trace' AND e.label = 'PyTorch Profiler (0)'
 ),
@@ -49,7 +49,7 @@ sized AS MATERIALIZED (
 ),
 stretches AS MATERIALIZED (
     SELECT s.*
-    FROM _device_stretches(
+    FROM _device_intervals(
         capture,
         (
             SELECT list_append(
@@ -74,7 +74,7 @@ used AS (
     WHERE s.start_ticks >= z.start_ticks AND s.start_ticks < z.end_ticks
     GROUP BY 1, 2
 ),
-told AS (
+samples AS (
     SELECT
         u.device,
         'utilization' AS metric,
@@ -94,7 +94,7 @@ told AS (
         s.start_ticks - z.start_ticks,
         s.ticks,
         s.ticks * s.sm_efficiency
-    FROM _device_stretches(capture, []::BIGINT[]) AS s
+    FROM _device_intervals(capture, []::BIGINT[]) AS s
     CROSS JOIN sized AS z
     WHERE s.sized > 0
 )
@@ -107,6 +107,6 @@ SELECT
         AS duration,
     100 * t.amount / t.length AS value_percent,
     a.unit
-FROM told AS t
-CROSS JOIN asked AS a
+FROM samples AS t
+CROSS JOIN target AS a
 ORDER BY t.device, t.metric DESC, t.at_ticks;

@@ -1,12 +1,12 @@
--- The kernels of each device of a trace, from start to end.
+-- One kernel of a device of a trace.
 -- Columns:
 --   device: number of the device
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
---   blocks_per_sm: blocks by streaming multiprocessor; NULL where not above 0 or not written
---   occupancy_percent: estimated achieved occupancy; NULL where negative or not written
+--   blocks_per_sm: blocks per streaming multiprocessor; NULL if not above 0 or not written
+--   occupancy_percent: estimated achieved occupancy; NULL if negative or not written
 CREATE MACRO _device_kernels(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 SELECT
     d.device,
@@ -22,18 +22,18 @@ JOIN device_events AS d
     AND d.event_index = s.event_index
 WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 
--- The stretches of time between starts and ends of kernels, and the moments
--- asked for, device by device.
+-- One interval between starts and ends of a device's kernels, and the requested
+-- moments.
 -- Columns:
 --   device: number of the device
---   start_ticks: clock at the start of the stretch
---   ticks: its length
---   kernels: number of kernels that run all through it
---   sized: number of these that tell their blocks by multiprocessor
+--   start_ticks: clock at the start of the interval
+--   ticks: length of the interval in ticks
+--   kernels: number of kernels that run during all of it
+--   sized: number of these with known blocks per multiprocessor
 --   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
-CREATE MACRO _device_stretches(
-    capture,  -- as everywhere
-    part_at  -- a list of further ticks to part stretches at
+CREATE MACRO _device_intervals(
+    capture,  -- name, hash prefix, @latest or selector
+    part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
 WITH
 kernels AS MATERIALIZED (
@@ -91,15 +91,15 @@ SELECT
 FROM stretches AS s
 WHERE s.ticks > 0;
 
--- How busy each device was from the first step of a trace to the end of the last.
+-- The utilization of one device from the first step of a trace to the end of the last.
 -- Columns:
 --   device: number of the device
 --   start_ticks: clock at the start of the first step
 --   end_ticks: clock at the end of the last
 --   utilization_percent: share of that time in which it ran a kernel
---   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
+--   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 CREATE MACRO _device_utilization(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -119,28 +119,27 @@ SELECT
         WHEN bool_or(s.sized > 0)
             THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
     END AS sm_efficiency_percent
-FROM _device_stretches(
+FROM _device_intervals(
     capture,
     (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
 ) AS s
 JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
 GROUP BY s.device, b.start_ticks, b.end_ticks;
 
--- How busy each device was in the steps of a trace, as the overview of
--- torch-tb-profiler tells it: the share of the time, from the first step to the
--- end of the last, in which at least one kernel ran; the estimated share of its
--- multiprocessors that had a block; and the estimated achieved occupancy, the
--- mean over its kernels by their durations.
--- Where it answers otherwise than the plug-in: steps of newer traces last until
--- their kernels end, and their kernels with tensor cores are known (categories
--- := 'older' for its answers).
+-- The utilization of one device in the steps of a trace, as in the overview of
+-- torch-tb-profiler: the share of the time, from the first step to the end of the
+-- last, in which at least one kernel ran; the estimated share of its
+-- multiprocessors that had a block; and the estimated achieved occupancy, the mean
+-- over its kernels weighted by duration. Differences from the plug-in: steps of
+-- newer traces last until their kernels end, and newer kernels with tensor cores
+-- are recognized (categories := 'older' for its answers).
 -- Columns:
 --   device: number of the device
 --   kernels: number of its kernels, within steps or not
 --   utilization_percent: share of the steps' time in which it ran a kernel
---   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where kernels don't tell
---   occupancy_percent: estimated achieved occupancy; NULL where kernels don't tell
---   tensor_cores_percent: share of its kernels' time with tensor cores, of kernels that ops launched; NULL where none is known to be
+--   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
+--   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
+--   tensor_cores_percent: share of the time of kernels launched by ops that is spent in kernels with tensor cores, in percent; NULL without such kernels
 CREATE MACRO gpu_utilization(
     capture,  -- name, hash prefix, @latest or selector
     categories := 'all'  -- all, or older, as in `step_breakdown`
@@ -152,7 +151,7 @@ kernels AS MATERIALIZED (
 busy AS MATERIALIZED (
     SELECT u.* FROM _device_utilization(capture, categories) AS u
 ),
-occupied AS (
+occupancy AS (
     SELECT
         k.device,
         count(*) AS kernels,
@@ -197,7 +196,7 @@ SELECT
         WHEN (SELECT count(*) FROM launched) > 0
             THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
     END AS tensor_cores_percent
-FROM occupied AS o
+FROM occupancy AS o
 JOIN busy AS b ON b.device = o.device
 LEFT JOIN launched AS l ON l.device = o.device
 ORDER BY o.device;

@@ -1,44 +1,43 @@
--- The kernels of a trace by name, as the kernel view of torch-tb-profiler tells
--- them. Means of blocks and occupancy are by the kernels' durations; a kernel
--- that doesn't tell them counts as 0. Whether a kernel uses tensor cores is
--- judged by its name.
--- Where it answers otherwise than the plug-in: whether tensor cores could do the
--- ops that launch a kernel is told in the same row, for any of its calls, and of
--- newer traces, too (categories := 'older' has no op for theirs, as the plug-in);
--- names of newer kernels with tensor cores are known (categories := 'older': not).
+-- One kernel of a trace by name, as in the kernel view of torch-tb-profiler. Means
+-- of blocks and occupancy are weighted by the kernels' durations; kernels without
+-- them count as 0. Whether a kernel uses tensor cores is determined by its name.
+-- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
+-- over all its calls, and also for newer traces (categories := 'older' has no op
+-- for these, as the plug-in); newer kernels with tensor cores are recognized
+-- (categories := 'older': not).
 -- Columns:
---   kernel: its name
+--   kernel: name of the kernel
 --   tensor_cores_used: whether it uses tensor cores
---   tensor_cores_eligible: whether tensor cores could do an op that launched it
---   calls: number of times that it ran
---   total: time of all of them
+--   tensor_cores_eligible: whether tensor cores could run an op that launched it
+--   calls: number of calls
+--   total: sum of the times
 --   mean: mean time
 --   max: longest time
 --   min: shortest time
---   blocks_per_sm: mean blocks by streaming multiprocessor; NULL where no kernel of the trace tells
---   occupancy_percent: mean estimated achieved occupancy; NULL where no kernel of the trace tells
---   unit: unit of times: the one asked for
+--   blocks_per_sm: mean blocks per streaming multiprocessor; NULL if no kernel of the trace has them
+--   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
+--   unit: the requested unit of time
 CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
-told AS (
+recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,
         bool_or(d.occupancy_percent >= 0) AS has_occupancy
-    FROM asked AS a
+    FROM target AS a
     JOIN device_events AS d ON d.capture_id = a.capture_id
 ),
 eligible AS (
@@ -55,7 +54,7 @@ ran AS (
         g.device_index IS NOT NULL AS is_eligible,
         a.time_scale,
         a.unit
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN _trace_slices(capture, categories) AS s
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
     LEFT JOIN device_events AS d
@@ -103,5 +102,5 @@ SELECT
         AS occupancy_percent,
     s.unit
 FROM summed AS s
-CROSS JOIN told AS t
+CROSS JOIN recorded AS t
 ORDER BY s.ticks DESC, s.label;

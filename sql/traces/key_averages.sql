@@ -1,53 +1,52 @@
--- Where time, memory and calls go, op by op, as `prof.key_averages()` of
--- PyTorch's profiler tells it: of its traces equal to it, of ETDumps the same
--- arithmetic. An op's total is with what is within it, so that totals of ops
--- that call each other overlap; its own time (self) isn't, and adds up. Device
--- time is that of kernels, copies and fills, at the op or annotation that launched
--- them as `_device_owners` finds it: own device times of rows that are no device's
--- add up to all that devices worked. What a trace's file doesn't hold is NULL:
--- FLOPs never are in it.
--- Where it answers otherwise than torch: torch goes by the ids that it has in
--- memory, and loses an op's own kernels where it merges an op of the same name
--- within it; here these are kept, waits of a device (Stream Sync) and annotations
--- that it shows again are no time of an op, and what no op launched is a row.
+-- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's
+-- profiler: equal to it for PyTorch traces, and with the same arithmetic for
+-- ETDumps. Total times include children, so that totals of ops that call each other
+-- overlap; self times don't, and add up. Device time is that of kernels, copies and
+-- fills, and belongs to the op or annotation that launched them, see
+-- `_device_owners`: self device times of rows that are not of a device add up to
+-- the time of all device events. Values that a trace's file doesn't have are NULL,
+-- such as FLOPs. Differences from torch: torch uses ids that it has in memory, and
+-- loses an op's kernels if it merges a nested op of the same name; here they are
+-- kept, waits of a device (Stream Sync) and annotations repeated for a device are
+-- not device time of an op, and device events that no op launched have a row.
 -- Columns:
---   name: the op; ProfilerStep* for all steps; (no op) for work of devices that neither op nor annotation launched; [memory] for allocations and releases outside of all events
+--   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
 --   stack: the innermost lines of Python that called it; NULL unless by is stack
---   module: the innermost nn.Module that it stands in; NULL unless by is module
+--   module: innermost nn.Module that contains it; NULL unless by is module
 --   is_device: whether a device ran it
---   calls: number of calls; 0 of (no op)
---   self_cpu_time: time on the CPU without what is within it
---   self_cpu_percent: its share of all of that
---   cpu_time_total: time on the CPU with what is within it
---   cpu_time_percent: the same as a share of all own times
---   cpu_time_avg: the same by call
---   self_device_time: time on devices of what it launched, or of itself on a device
---   device_time_total: the same with what is within it
---   device_time_avg: the same by call
---   self_cpu_memory: bytes allocated less bytes released, without what is within it; NULL where memory was not recorded
---   cpu_memory: the same with what is within it
---   self_device_memory: as self_cpu_memory, of devices
---   device_memory: as cpu_memory, of devices
---   flops: NULL, as files don't hold it
---   unit: unit of times: the one asked for; for what is no time, its own
+--   calls: number of calls; 0 for (no op)
+--   self_cpu_time: self time on the CPU, without children
+--   self_cpu_percent: self_cpu_time in percent of the sum of all
+--   cpu_time_total: total time on the CPU, with children
+--   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
+--   cpu_time_avg: cpu_time_total per call
+--   self_device_time: self time on devices: of its launches, or of itself on a device
+--   device_time_total: total time on devices, with children
+--   device_time_avg: device_time_total per call
+--   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
+--   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
+--   self_device_memory: as self_cpu_memory, for devices
+--   device_memory: as cpu_memory, for devices
+--   flops: always NULL, as files don't have it
+--   unit: unit of times: the requested one; values that are not times keep theirs
 CREATE MACRO key_averages(
     capture,  -- name, hash prefix, @latest or selector
-    "by" := 'name',  -- name, shape, stack or module: what beside the name tells ops apart
+    "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    stack_depth := 5,  -- by stack: how many lines
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-wanted AS MATERIALIZED (
+options AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -55,7 +54,8 @@ wanted AS MATERIALIZED (
         CASE
             WHEN "by" IN ('name', 'shape', 'stack', 'module') THEN "by"
             ELSE error(
-                'by is name, shape, stack or module, not ' || coalesce("by", 'NULL')
+                'by must be name, shape, stack or module, not '
+                || coalesce("by", 'NULL')
             )
         END AS parted_by
     FROM _capture(capture, unit) AS a
@@ -63,13 +63,13 @@ wanted AS MATERIALIZED (
 calls AS MATERIALIZED (
     SELECT c.*
     FROM _calls(
-        (SELECT w.capture_id FROM wanted AS w),
+        (SELECT w.capture_id FROM options AS w),
         skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
         method, runs
     ) AS c
 ),
 device_times AS MATERIALIZED (
-    SELECT v.* FROM _device_times((SELECT w.capture_id FROM wanted AS w)) AS v
+    SELECT v.* FROM _device_times((SELECT w.capture_id FROM options AS w)) AS v
 ),
 memory AS (
     SELECT
@@ -79,11 +79,11 @@ memory AS (
         c.parent_index,
         m.cpu_bytes,
         m.device_bytes
-    FROM _memory_within((SELECT w.capture_id FROM wanted AS w)) AS m
+    FROM _memory_within((SELECT w.capture_id FROM options AS w)) AS m
     JOIN calls AS c
         ON c.run_index = m.run_index AND c.event_index = m.event_index
 ),
-own_memory AS (
+call_memory AS (
     SELECT
         m.run_index,
         m.event_index,
@@ -94,8 +94,8 @@ own_memory AS (
         ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 ),
--- Each event's own part at the call that it belongs to, and what a call has with
--- what is within it; by what tells calls of a name apart.
+-- Each event's self time at the call that it belongs to, and the total time of each
+-- call; by the column that separates calls of one name.
 by_signature AS (
     SELECT
         c.call_signature,
@@ -116,8 +116,8 @@ by_signature AS (
         sum(i.device_bytes) AS self_device_memory,
         sum(m.device_bytes) FILTER (WHERE c.is_call) AS device_memory
     FROM calls AS c
-    CROSS JOIN wanted AS w
-    -- What nobody asks for is known to be empty before anything is read.
+    CROSS JOIN options AS w
+    -- Columns that are not used are known to be empty before anything is read.
     LEFT JOIN (FROM op_arguments AS a WHERE "by" = 'shape') AS o
         ON o.capture_id = w.capture_id
         AND o.run_index = c.call_run_index
@@ -127,7 +127,7 @@ by_signature AS (
         AND t.run_index = c.call_run_index
         AND t.event_index = c.call_index
     LEFT JOIN (
-        FROM _modules_of_events((SELECT w.capture_id FROM wanted AS w)) AS e
+        FROM _trace_event_modules((SELECT w.capture_id FROM options AS w)) AS e
         WHERE "by" = 'module'
     ) AS n
         ON n.run_index = c.call_run_index
@@ -136,7 +136,7 @@ by_signature AS (
         ON v.run_index = c.run_index AND v.event_index = c.event_index
     LEFT JOIN memory AS m
         ON m.run_index = c.run_index AND m.event_index = c.event_index
-    LEFT JOIN own_memory AS i
+    LEFT JOIN call_memory AS i
         ON i.run_index = c.run_index AND i.event_index = c.event_index
     WHERE c.call_index IS NOT NULL
     GROUP BY ALL
@@ -145,11 +145,11 @@ named AS (
     SELECT
         s.signature_index,
         s.family,
-        _is_of_device(s.category) AS is_device,
+        _is_device_event(s.category) AS is_device,
         coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
             AS is_annotation,
-        _written_unit(s.value_unit, w.time_scale) AS written
-    FROM wanted AS w
+        _stored_unit(s.value_unit, w.time_scale) AS written
+    FROM options AS w
     JOIN signatures AS s ON s.capture_id = w.capture_id
 ),
 summed AS (
@@ -182,7 +182,7 @@ summed AS (
     GROUP BY
         n.family, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.written
 ),
--- What belongs to no call: device time, and memory.
+-- Values that belong to no call: device time, and memory.
 unowned AS (
     SELECT
         '(no op)' AS name,
@@ -204,7 +204,7 @@ unowned AS (
     SELECT
         '[memory]', count(*), 0,
         sum(m.cpu_bytes)::BIGINT, sum(m.device_bytes)::BIGINT
-    FROM _memory_outside((SELECT w.capture_id FROM wanted AS w)) AS m
+    FROM _memory_outside((SELECT w.capture_id FROM options AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
     WHERE _is_recorded(
@@ -213,7 +213,7 @@ unowned AS (
     )
     HAVING count(*) > 0
 ),
-told AS (
+all_rows AS (
     SELECT s.* FROM summed AS s
     UNION ALL
     SELECT
@@ -223,7 +223,7 @@ told AS (
         NULL,
         false,
         false,
-        _written_unit('ticks', w.time_scale),
+        _stored_unit('ticks', w.time_scale),
         u.calls,
         0,
         0,
@@ -234,7 +234,7 @@ told AS (
         u.device_memory,
         u.device_memory
     FROM unowned AS u
-    CROSS JOIN wanted AS w
+    CROSS JOIN options AS w
 )
 SELECT
     s.name,
@@ -264,9 +264,9 @@ SELECT
     s.self_device_memory,
     s.device_memory,
     NULL::BIGINT AS flops,
-    _shown_unit(s.written, w.unit) AS unit
-FROM told AS s
-CROSS JOIN wanted AS w
+    _display_unit(s.written, w.unit) AS unit
+FROM all_rows AS s
+CROSS JOIN options AS w
 ORDER BY
     s.self_ticks DESC,
     s.device_ticks DESC NULLS LAST,

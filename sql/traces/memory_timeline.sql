@@ -1,21 +1,20 @@
--- The memory that a trace's allocators held over time, device by device, as the
--- memory curve of torch-tb-profiler has it: one row for each allocation or
--- release that says how much is held since. Nothing is thinned out, as the
--- plug-in does above 10,240 points.
+-- One allocation or release of a trace with the memory in use after it, device by
+-- device, as in the memory curve of torch-tb-profiler. All points are kept, which
+-- the plug-in does not do above 10,240.
 -- Columns:
 --   device: CPU, GPU0, ...
---   time: when, from the start of the recording
---   bytes: how much was allocated; negative for a release
---   allocated_bytes: what is in use since
---   reserved_bytes: what the allocator has reserved since, in use or not
---   peak_bytes: the most that was in use until then
---   unit: unit of time: the one asked for
+--   time: time of it, relative to the start of the recording
+--   bytes: number of bytes allocated; negative for a release
+--   allocated_bytes: bytes in use after it
+--   reserved_bytes: bytes reserved by the allocator after it, in use or not
+--   peak_bytes: maximum of the bytes in use up to it
+--   unit: the requested unit of time
 CREATE MACRO memory_timeline(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
@@ -23,7 +22,7 @@ started AS (
         (SELECT r.start_ticks FROM _recording(capture) AS r),
         (
             SELECT min(m.at_ticks)
-            FROM asked AS a
+            FROM target AS a
             JOIN trace_memory AS m ON m.capture_id = a.capture_id
         )
     ) AS ticks
@@ -41,7 +40,7 @@ SELECT
         ROWS UNBOUNDED PRECEDING
     ) AS peak_bytes,
     a.unit
-FROM asked AS a
+FROM target AS a
 CROSS JOIN started AS s
 JOIN trace_memory AS m ON m.capture_id = a.capture_id
 WHERE m.device_type IS NOT NULL

@@ -1,14 +1,14 @@
--- The modules of a trace's model by their path in the linked record of an
--- ETDump of the same model: torch numbers the modules of a class in the order of
--- their first call, in which the record has them, too.
+-- One module of a trace's model and its path in the linked record of an ETDump of
+-- the same model: torch numbers the modules of a class in the order of their first
+-- call, which is also their order in the record.
 -- Columns:
---   module: the module as the trace names it: Linear_0
+--   module: the module as named in the trace: Linear_0
 --   module_path: its path in the record
 CREATE MACRO _module_paths(
     etdump  -- as in `model_map`
 ) AS TABLE
 WITH
-called AS (
+first_calls AS (
     SELECT
         m.module_path,
         string_split(m.module_class, '.')[-1] AS class,
@@ -28,23 +28,23 @@ SELECT
         ) - 1
     ) AS module,
     c.module_path
-FROM called AS c;
+FROM first_calls AS c;
 
--- The same model run by ExecuTorch and by PyTorch, op beside op: where is the
--- device slower than it should be? Ops are the same where their module's path
--- and their name are (an `addmm` of a Linear is both runs' one); what only one
--- side has, as the other fused, decomposed or delegated it, stands alone (of the
--- trace's, those that no other op called). Needs a linked record, and a trace
--- with modules (with_modules or with_stack).
+-- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show
+-- where the device is slower than expected. Ops are the same if their module's path
+-- and their name are (an `addmm` of a Linear is one row for both runs); an op that
+-- only one side has, because the other fused, decomposed or delegated it, has a
+-- separate row (for the trace, only ops that no other op called). Needs a linked
+-- record, and a trace with modules (with_modules or with_stack).
 -- Columns:
 --   module_path: path of the module, '' for the model itself
---   op: the op, as kernels are named: addmm
---   etdump_calls: calls by run of Method::execute; NULL where the ETDump has none
---   etdump_time: own time by run of Method::execute, on average
---   trace_calls: calls by call of the whole model; NULL where the trace has none
---   trace_time: time by call of the whole model, on average, with what is within it
+--   op: the op without namespace and overload: addmm
+--   etdump_calls: calls per run of Method::execute; NULL if the ETDump has none
+--   etdump_time: mean self time per run of Method::execute
+--   trace_calls: calls per call of the whole model; NULL if the trace has none
+--   trace_time: mean total time per call of the whole model
 --   ratio: etdump_time as a multiple of trace_time
---   excess: etdump_time less trace_time; NULL where one side has none
+--   excess: etdump_time less trace_time; NULL if one side has none
 --   unit: unit of times
 CREATE MACRO model_map(
     etdump,  -- capture of an ETDump: name, hash prefix, @latest or selector
@@ -52,7 +52,7 @@ CREATE MACRO model_map(
     unit := NULL  -- ns, us, ms, s; NULL: us
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.unit,
@@ -69,7 +69,7 @@ device AS (
         string_split(s.family, '.')[1] AS op,
         count(*) AS calls,
         sum(t.self_ticks)::DOUBLE AS ticks
-    FROM asked AS k
+    FROM target AS k
     CROSS JOIN _self_times(
         _capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
     ) AS t
@@ -87,14 +87,14 @@ traced AS MATERIALIZED (
             WHEN 'torch_trace' THEN c.capture_id
             ELSE error(
                 c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
-                || 'the same model behind the ETDump'
+                || 'the same model after the ETDump'
             )
         END AS capture_id
     FROM _capture(trace, NULL) AS b
     JOIN captures AS c ON c.capture_id = b.capture_id
 ),
--- The trace's ops, with the module each stands in.
-called AS MATERIALIZED (
+-- The trace's ops with the module that contains each.
+first_calls AS MATERIALIZED (
     SELECT
         e.label,
         e.category,
@@ -103,7 +103,7 @@ called AS MATERIALIZED (
         o.event_index IS NULL AS is_outermost
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
-    JOIN _modules_of_events((SELECT k.capture_id FROM traced AS k)) AS m
+    JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p ON p.module = m.module
     LEFT JOIN events AS o
@@ -112,10 +112,10 @@ called AS MATERIALIZED (
         AND o.event_index = e.parent_index
         AND starts_with(o.label, 'aten::')
 ),
--- How often the trace has the whole model.
+-- Number of calls of the whole model in the trace.
 passes AS (
     SELECT greatest(count(*), 1) AS passes
-    FROM called AS c
+    FROM first_calls AS c
     WHERE c.module_path = '' AND starts_with(c.label, 'nn.Module: ')
 ),
 torch AS (
@@ -125,7 +125,7 @@ torch AS (
         count(*) AS calls,
         sum(c.duration_ticks)::DOUBLE AS ticks,
         bool_or(c.is_outermost) AS is_outermost
-    FROM called AS c
+    FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')
     GROUP BY c.module_path, op
 ),
@@ -142,11 +142,11 @@ paired AS (
         k.unit
     FROM device AS d
     FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op
-    CROSS JOIN asked AS k
+    CROSS JOIN target AS k
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
-        -- So that what is no trace is an error where the ETDump has no modules, too.
+        -- Evaluated so that another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
 SELECT

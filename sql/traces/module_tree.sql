@@ -1,41 +1,40 @@
--- The nn.Modules of a trace as they call each other, with their times, as the
--- module view of torch-tb-profiler tells them; of traces with Python functions
--- (`with_stack`). Modules that one calls stand below it, in the order of their
--- first calls.
--- Where it answers otherwise than the plug-in: a module that several others call
--- has a row below each with the times of the calls from there, so that rows add
--- up, where the plug-in repeats the sum of all; backward passes and Lightning's
--- modules are not told apart.
+-- One nn.Module of a trace in the tree of calls between modules, with its times, as
+-- in the module view of torch-tb-profiler; for traces with Python functions
+-- (`with_stack`). Modules that a module calls follow it, in the order of their
+-- first calls. Differences from the plug-in: a module that several others call has
+-- a row below each with the times of the calls from there, so that rows add up,
+-- whereas the plug-in repeats the sum of all; backward passes and Lightning's
+-- modules have no rows of their own.
 -- Columns:
---   module_path: the modules above it and itself, parted by slashes
---   module: its name, which ends in a number among those of its class
---   depth: number of modules above it
+--   module_path: names of the modules that contain it and its name, separated by slashes
+--   module: name of the module, which ends in a number within its class
+--   depth: number of modules that contain it
 --   calls: number of calls
---   operators: number of ops directly within it
---   host_total_time: time on the host with what is within it
---   host_self_time: the same without ops and modules directly within it
---   device_total_time: time on devices of what it and those within it launched
---   device_self_time: the same without modules within it
---   mean_time: device_total_time by call, or where that is 0, host_total_time
---   unit: unit of times: the one asked for
+--   operators: number of ops that are its children
+--   host_total_time: total time on the host
+--   host_self_time: host_total_time without child ops and modules
+--   device_total_time: device time of what it and its descendants launched
+--   device_self_time: device_total_time without child modules
+--   mean_time: device_total_time per call, or if that is 0, host_total_time
+--   unit: the requested unit of time
 CREATE MACRO module_tree(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (
     SELECT c.* FROM _operator_calls(capture, categories) AS c
 ),
--- The module around each call that is directly or through ops, steps and modules
--- within one.
+-- The module that directly contains each call, through any ops and steps between
+-- them.
 above AS (
     SELECT c.event_index, c.parent_index AS at_index
     FROM calls AS c

@@ -1,47 +1,46 @@
--- Where time goes, op by op, as the operator view of torch-tb-profiler tells it.
--- What sets it apart from `key_averages`: only ops are in it, so no annotations,
--- steps or Python; own times leave out the runtime's calls; and it tells of
--- tensor cores. A device's time goes to the op around its launch, as there.
--- Where it answers otherwise than the plug-in: ops of newer traces have times on
--- devices (categories := 'older' has none there, as the plug-in); the plug-in goes
--- by external ids, which name other ops in many traces, and loses what an op
--- launches beside another of its name within it (categories := 'older' does so,
--- too); an op is eligible for tensor cores where any of its calls is, not only the
--- first.
+-- One op with its times, as in the operator view of torch-tb-profiler. Differences
+-- from `key_averages`: it has only ops, no annotations, steps or Python functions;
+-- self times exclude runtime calls; and it has columns about tensor cores. Device
+-- time belongs to the op that contains its launch, as there. Differences from the
+-- plug-in: ops of newer traces have device times (categories := 'older' has none,
+-- as the plug-in); the plug-in uses external ids, which name other ops in many
+-- traces, and loses what an op launches itself if it contains another of its name
+-- (categories := 'older' does so, too); an op is eligible for tensor cores if any
+-- of its calls is, not only the first.
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
---   calls: number of calls; ops that only call another of their name are one with it
---   device_self_time: time on devices of what it launched
---   device_total_time: the same with what ops within it launched
---   host_self_time: time on the host without ops and runtime's calls within it
---   host_total_time: time on the host with what is within it
---   tensor_cores_eligible: whether tensor cores could do it, or an op within it
---   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time; 0 where that is 0
---   tensor_cores_total_percent: their share in device_total_time; 0 where that is 0
---   unit: unit of times: the one asked for
+--   calls: number of calls; ops that only call another of their name are one call with that
+--   device_self_time: device time of its launches
+--   device_total_time: device time of its launches and those of nested ops
+--   host_self_time: time on the host without nested ops and runtime calls
+--   host_total_time: total time on the host
+--   tensor_cores_eligible: whether tensor cores could run it, or a nested op
+--   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0
+--   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0
+--   unit: the requested unit of time
 CREATE MACRO operator_table(
     capture,  -- name, hash prefix, @latest or selector
-    "by" := 'name',  -- name or shape: what tells ops apart
+    "by" := 'name',  -- name or shape: the column by which ops are separated
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT
         a.capture_id,
         a.time_scale,
         a.unit,
         CASE
             WHEN "by" IN ('name', 'shape') THEN "by"
-            ELSE error('by is name or shape, not ' || coalesce("by", 'NULL'))
+            ELSE error('by must be name or shape, not ' || coalesce("by", 'NULL'))
         END AS parted_by
     FROM _capture(capture, unit) AS a
 ),
@@ -59,7 +58,7 @@ summed AS (
         bool_or(c.is_eligible) AS is_eligible,
         sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
         sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
-    FROM asked AS a
+    FROM target AS a
     CROSS JOIN _operator_calls(capture, categories) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN op_arguments AS o

@@ -1,13 +1,13 @@
--- The ticks of each step by what it did, where each moment counts for the first
+-- The ticks of one step in one category; each moment counts for the first category
 -- that applies, in the order of `step_breakdown`.
 -- Columns:
 --   run_index: the run
 --   step: number of the step
---   step_ticks: ticks of the step
+--   step_ticks: duration of the step in ticks
 --   place: number of the category in that order, from 1; 8 is Other
---   ticks: its ticks
+--   ticks: time in that category, in ticks
 CREATE MACRO _step_ticks(
-    capture,  -- as everywhere
+    capture,  -- name, hash prefix, @latest or selector
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -24,8 +24,8 @@ owners AS MATERIALIZED (
     FROM _device_owners(_capture_id(capture)) AS o
     WHERE categories = 'all'
 ),
--- Kernels of communication: by their names, and by what launched them; to the
--- plug-in by the ids that they share with it alone.
+-- Kernels of communication, by their names and by the events that launched them. The
+-- plug-in uses shared ids only.
 communicating AS (
     SELECT s.event_index
     FROM slices AS s
@@ -122,29 +122,28 @@ FROM steps AS s
 CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
 LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 
--- What the steps of a trace were spent on, as the overview of torch-tb-profiler
--- tells it. Each moment of a step counts once, for the first that applies of
--- Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec and
--- Other, so that a step's rows add up to it. A step lasts until the last of
--- what it launched ends on a device, and the next one begins there; steps at the
--- end of a trace whose kernels were not all recorded are left out.
--- Where it answers otherwise than the plug-in: runtime calls, DataLoaders and
--- communication are known as torch writes them since 2021, too (categories :=
--- 'older' for only those that the plug-in knows); kernels of communication are
--- those that it launched, not those of its external id; a step that a device shows
--- again is no step of its own; where what stands first fills all steps, what
--- comes later is not counted again.
+-- The time of one step of a trace in one category, as in the overview of
+-- torch-tb-profiler. Each moment of a step counts once, for the first that applies
+-- of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec and
+-- Other, so that a step's rows add up to it. A step lasts until its last launched
+-- device event ends, and the next one begins there; steps at the end of a trace
+-- whose kernels were not all recorded are excluded. Differences from the plug-in:
+-- runtime calls, DataLoaders and communication are recognized in the form that
+-- torch has written since 2021, too (categories := 'older' for only those that the
+-- plug-in recognizes); kernels of communication are those that it launched, not
+-- those with its external id; a step repeated for a device is not a separate step;
+-- if the first category fills all steps, later ones are not counted again.
 -- Columns:
 --   run_index: the run
---   step: number of the step as the trace has it; 0 where the trace has no steps
+--   step: number of the step in the trace; 0 if the trace has no steps
 --   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
---   time: what it took of the step
---   share_percent: its share of the step; NULL for an empty step
---   unit: unit of time: the one asked for
+--   time: time of the step in that category
+--   share_percent: time in percent of the step; NULL for an empty step
+--   unit: the requested unit of time
 CREATE MACRO step_breakdown(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all'  -- all: what any torch writes; older: only the categories and names that torch-tb-profiler knows
+    categories := 'all'  -- all: names written by any version of torch; older: only the categories and names that torch-tb-profiler recognizes
 ) AS TABLE
 SELECT
     t.run_index,
@@ -161,25 +160,25 @@ FROM _capture(capture, unit) AS a
 CROSS JOIN _step_ticks(capture, categories) AS t
 ORDER BY t.run_index, t.place;
 
--- The average step of a trace, as the overview of torch-tb-profiler tells it:
--- the mean of each category of `step_breakdown` over the steps, and of all.
+-- The mean time of one category of `step_breakdown` over the steps of a trace, as
+-- in the overview of torch-tb-profiler.
 -- Columns:
---   category: a category of `step_breakdown`; Step is all of them, the average step time
+--   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps
---   time: its mean over the steps
---   share_percent: its share of the average step; NULL where that is empty
---   unit: unit of time: the one asked for
+--   time: mean time over the steps
+--   share_percent: time in percent of the mean step; NULL if that is empty
+--   unit: the requested unit of time
 CREATE MACRO average_step(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
 broken AS MATERIALIZED (

@@ -1,7 +1,7 @@
--- How a device of a trace's memory is called: CPU, or GPU and its number.
+-- Display name of a memory device of a trace: CPU, or GPU and its number.
 CREATE MACRO _memory_device(
-    device_type,  -- what kind of device: 0 is the CPU, 1 CUDA; as c10's DeviceType
-    device  -- its number
+    device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
+    device  -- number of the device
 ) AS (
     CASE device_type
         WHEN 0 THEN 'CPU'
@@ -10,13 +10,13 @@ CREATE MACRO _memory_device(
     END
 );
 
--- The call that each allocation and release of a trace happened in: the
--- innermost of its thread that had begun and had not ended.
+-- The call in which one allocation or release of a trace happened: the innermost of
+-- its thread that had begun and had not ended.
 -- Columns:
 --   event_index: the allocation or release
---   call_index: the call, in `_operator_calls`; NULL where in none
+--   call_index: the call, in `_operator_calls`; NULL if there is none
 CREATE MACRO _memory_calls(
-    capture  -- as everywhere
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
 tree AS MATERIALIZED (
@@ -25,9 +25,9 @@ tree AS MATERIALIZED (
     WHERE t.end_ticks > t.start_ticks
         AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = _capture_id(capture))
 ),
--- What a thread is in from each moment on: what begins then, or else what holds
--- all that ends then.
-turns AS (
+-- The innermost call of a thread from each moment on: the one that begins then, or
+-- else the one that contains all that end then.
+changes AS (
     SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
     FROM tree AS t
     QUALIFY row_number() OVER (
@@ -50,36 +50,35 @@ turns AS (
 )
 SELECT m.event_index, t.call_index
 FROM trace_memory AS m
-ASOF LEFT JOIN turns AS t
+ASOF LEFT JOIN changes AS t
     ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks
 WHERE m.capture_id = _capture_id(capture);
 
--- What each op of a trace allocated on each device, as the memory view of
--- torch-tb-profiler tells it. An allocation or release belongs to the innermost
--- op of its thread then; what happens outside of ops belongs to none. Empty for
--- traces that don't record memory.
--- Where it answers otherwise than the plug-in: all calls of an op are counted,
--- not only those in calls that allocate; and devices that are neither CPU nor
--- CUDA are told of, too.
+-- The memory that one op of a trace allocated on one device, as in the memory view
+-- of torch-tb-profiler. An allocation or release belongs to the innermost op of its
+-- thread at that time; outside of ops it belongs to none. Empty for traces that
+-- don't record memory. Differences from the plug-in: all calls of an op are
+-- counted, not only those that allocate; and devices other than CPU and CUDA are
+-- included.
 -- Columns:
 --   device: CPU, GPU0, ...
 --   name: the op
 --   calls: number of its calls
---   self_allocations: number of allocations in it, outside of the ops within it
---   self_allocated_bytes: their sizes together
---   self_increase_bytes: the same less what was released
---   allocations: number of allocations with those in ops within it
---   allocated_bytes: their sizes together
---   increase_bytes: the same less what was released
+--   self_allocations: number of allocations in it, outside of nested ops
+--   self_allocated_bytes: sum of their sizes in bytes
+--   self_increase_bytes: self_allocated_bytes less the bytes released
+--   allocations: number of allocations in it and in nested ops
+--   allocated_bytes: sum of their sizes in bytes
+--   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- runs of that phase alone: load, prefill, decode, other; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
 calls AS MATERIALIZED (
@@ -98,7 +97,7 @@ calls AS MATERIALIZED (
             skip_first, wait, warmup, active, repeat, skip_first_wait, phase
         )
 ),
-own AS MATERIALIZED (
+self_memory AS MATERIALIZED (
     SELECT
         c.event_index,
         _memory_device(m.device_type, m.device) AS device,
@@ -112,10 +111,10 @@ own AS MATERIALIZED (
     WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
     GROUP BY 1, 2
 ),
--- Each op's own, at itself and at all above it.
-climbing AS (
+-- The self values of each op, for itself and for all ops that contain it.
+with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
-    FROM own AS o
+    FROM self_memory AS o
     JOIN calls AS c ON c.event_index = o.event_index
     UNION ALL
     SELECT
@@ -127,7 +126,7 @@ climbing AS (
         c.event_index,
         c.above_index,
         false
-    FROM climbing AS k
+    FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.above_index
 ),
 summed AS (
@@ -143,7 +142,7 @@ summed AS (
         sum(k.allocations)::BIGINT AS allocations,
         sum(k.allocated)::BIGINT AS allocated_bytes,
         sum(k.increase)::BIGINT AS increase_bytes
-    FROM climbing AS k
+    FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.at_index
     WHERE c.is_operator
     GROUP BY k.device, c.label

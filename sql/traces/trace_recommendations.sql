@@ -1,21 +1,20 @@
--- What slows a trace's run down, as torch-tb-profiler recommends it: one row for
--- each rule that applies, or for each device that it applies to.
--- data_loader: steps wait for input data. data_parallel: DataParallel over
--- several devices. communication_backend: DistributedDataParallel on devices
--- without NCCL. communication: steps wait for other processes.
--- gpu_utilization: a device is mostly idle. tensor_cores: no kernel uses tensor
--- cores, where the first device has them and ops could. device_memory: a device's
--- memory is nearly full.
--- Where it answers otherwise than the plug-in: each device has a row of its own;
--- memory of the CPU is not compared with that of the last device; devices of AMD
--- have no tensor cores; and newer traces can fire data_loader, data_parallel,
--- communication_backend and tensor_cores, too (categories := 'older': not).
+-- One rule about the performance of a trace that applies, for each device that it
+-- applies to, as in torch-tb-profiler. data_loader: steps wait for input data.
+-- data_parallel: DataParallel on several devices. communication_backend:
+-- DistributedDataParallel on devices without NCCL. communication: steps wait for
+-- other processes. gpu_utilization: a device is mostly idle. tensor_cores: no
+-- kernel uses tensor cores, though the first device has them and ops could.
+-- device_memory: a device's memory is nearly full. Differences from the plug-in:
+-- each device has a row; memory of the CPU is not compared with that of the last
+-- device; devices of AMD have no tensor cores; and data_loader, data_parallel,
+-- communication_backend and tensor_cores apply to newer traces, too (categories :=
+-- 'older': not).
 -- Columns:
 --   rule: the rule
---   device: the device that it applies to; NULL where to the run
---   finding: what was found
---   evidence: the number that it rests on, in words
---   remedy: what may help
+--   device: the device that it applies to; NULL if it applies to the run
+--   finding: what was found, as text
+--   evidence: the value that the finding is based on, as text
+--   remedy: what may help, as text
 CREATE MACRO trace_recommendations(
     capture,  -- name, hash prefix, @latest or selector
     categories := 'all',  -- all, or older, as in `step_breakdown`
@@ -43,7 +42,7 @@ wrapped AS (
     WHERE s.kind IN ('Operator', 'Python')
         OR s.kind = 'Annotation' AND categories = 'all'
 ),
-talking AS (
+nccl_usage AS (
     SELECT coalesce(bool_or(starts_with(s.label, 'nccl')), false) AS has_nccl
     FROM slices AS s
     WHERE s.is_communication OR s.kind = 'Kernel' AND categories = 'all'
@@ -70,7 +69,7 @@ peaks AS (
     WHERE m.capture_id = _capture_id(capture) AND m.device_type <> 0
     GROUP BY m.device
 ),
-told AS (
+recommendations AS (
     SELECT
         1 AS place,
         'data_loader' AS rule,
@@ -103,7 +102,7 @@ told AS (
         ),
         'the NCCL backend, which is the fastest between devices'
     FROM wrapped AS w
-    CROSS JOIN talking AS t
+    CROSS JOIN nccl_usage AS t
     CROSS JOIN devices AS d
     WHERE w.is_distributed
         AND NOT t.has_nccl
@@ -168,5 +167,5 @@ told AS (
     WHERE 100 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
 )
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
-FROM told AS t
+FROM recommendations AS t
 ORDER BY t.place, t.device;

@@ -1,29 +1,29 @@
--- Where series of values change their level, once or several times: by binary
--- segmentation, four levels deep. A segment is tried at every place that leaves 5
--- values on each side, by the rank-sum statistic; the probability of its maximum
--- is Miller's and Siegmund's, Maximally selected chi square statistics
--- (Biometrics 38, 1982). As ranks pull the place to the middle, it is found
--- again, twice, by the greatest cumulated deviation from the mean, with values
--- clipped to 2 standard deviations (as the median deviation tells) beyond the
--- medians of both sides. A segment is cut there if the 15 values next to the place
--- on each side differ enough. The step of a cut is the lesser of that difference
--- and the one to the levels that reach to the next cuts, and is to be as large.
+-- One change of the level of a series of values, which may have several: by binary
+-- segmentation, four levels deep. A segment is tested at every place that leaves 5
+-- values on each side, by the rank-sum statistic; the probability of its maximum is
+-- from Miller and Siegmund, Maximally selected chi square statistics (Biometrics
+-- 38, 1982). As ranks pull the place to the middle, it is refined, twice, by the
+-- greatest cumulated deviation from the mean, with values clipped to 2 standard
+-- deviations (estimated by the median deviation) beyond the medians of both sides.
+-- A segment is split there if the 15 nearest values on each side differ enough. The
+-- step is the lesser of that difference and of that between the levels up to the
+-- next changes, and both must be large enough.
 -- Columns:
---   series: which of the series
---   level: 0 for what was found in the whole series, 1 in a part of it, ...
+--   series: key of the series
+--   level: 0 for changes in the whole series, 1 in a part of it, ...
 --   position: the first position of the new level
---   before: median of the values since the cut before it, or all
---   after: median of the values up to the next cut, or all
---   step: by how much the level changes
---   p: probability of a maximum as great if nothing changed
---   captures_before: number of values since the cut before it
+--   before: median of the values since the previous change, or all
+--   after: median of the values up to the next change, or all
+--   step: size of the change
+--   p: probability of a maximum this great without a change
+--   captures_before: number of values since the previous change
 --   captures_after: number of values up to the next cut
 CREATE MACRO _change_points(
-    points,  -- rows of series, position (from 1, without gaps), value (a logarithm) and greatest_p as a list
+    points,  -- list of rows of series, position (from 1, without gaps), value (a logarithm) and greatest_p
     min_step  -- smallest step that counts
 ) AS TABLE
 WITH RECURSIVE
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(points, recursive := true)
 ),
 parts AS (
@@ -37,7 +37,7 @@ parts AS (
         NULL::BIGINT AS cut,
         NULL::DOUBLE AS step,
         NULL::DOUBLE AS p
-    FROM given AS g
+    FROM input AS g
     UNION ALL
     (
         WITH
@@ -107,10 +107,10 @@ parts AS (
             WHERE t.p < r.greatest_p
         ),
         first_cut AS (
-            FROM _cut_again((SELECT list(q) FROM promising AS q))
+            FROM _refined_change_point((SELECT list(q) FROM promising AS q))
         ),
         second_cut AS (
-            FROM _cut_again((
+            FROM _refined_change_point((
                 SELECT list({
                     'series': p.series,
                     'part': p.part,
@@ -170,7 +170,7 @@ levels AS (
                 ORDER BY g.position
                 ROWS UNBOUNDED PRECEDING
             ) AS number
-        FROM given AS g
+        FROM input AS g
         LEFT JOIN cuts AS c ON c.series = g.series AND c.cut = g.position
         WHERE g.series IN (SELECT d.series FROM cuts AS d)
     ) AS n
@@ -205,23 +205,23 @@ JOIN levels AS a ON a.series = n.series AND a.number = n.number,
     ) AS s
 WHERE abs(s.step) >= min_step;
 
--- Where parts of series are cut, told again from a first place: with values clipped
--- to 2 standard deviations beyond the medians of both sides, by the greatest
+-- The refined place of a change in one part of a series: with values clipped to 2
+-- standard deviations beyond the medians of both sides, the place of the greatest
 -- cumulated deviation from the mean.
 -- Columns:
---   series: which of the series
---   part: which part of it
---   place: the last place before the cut
-CREATE MACRO _cut_again(
-    places  -- rows of series, part, place, size, value and first_place as a list
+--   series: key of the series
+--   part: key of the part of the series
+--   place: the last place before the change
+CREATE MACRO _refined_change_point(
+    places  -- list of rows of series, part, place, size, value and first_place
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(places, recursive := true)
 ),
 sides AS (
     SELECT g.*, median(g.value) OVER in_side AS middle
-    FROM given AS g
+    FROM input AS g
     WINDOW in_side AS (PARTITION BY g.series, g.part, g.place <= g.first_place)
 ),
 bounds AS (
@@ -240,7 +240,7 @@ clipped AS (
         g.place,
         g.size,
         greatest(b.low, least(b.high, g.value)) AS value
-    FROM given AS g
+    FROM input AS g
     JOIN bounds AS b ON b.series = g.series AND b.part = g.part
 ),
 cumulated AS (
@@ -262,8 +262,8 @@ FROM cumulated AS c
 WHERE c.place BETWEEN 5 AND c.size - 5
 GROUP BY c.series, c.part;
 
--- The probability that the greatest rank-sum statistic over all places of a
--- series that leave 5 values on each side is as great, if nothing changes.
+-- The probability that the greatest rank-sum statistic over all places of a series
+-- that leave 5 values on each side is this great without a change.
 CREATE MACRO _maximum_p(
     score,  -- the greatest statistic
     size  -- length of the series

@@ -1,19 +1,19 @@
--- The ops and totals of series of captures, in order, with what all ops of a
--- capture have in common.
+-- One op or total of one capture of a series, in order, with the capture's common
+-- shift.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
+--   label: its position in order, as text
+--   position: position in the series
 --   level: total or op
---   scope: the method that ran, or else the name of its runs
---   item: what is the same op in all captures: method, module, op and order among those alike
---   op: op type where a record tells it, else family
---   module_path: its module, where a record tells it
+--   scope: the method that ran; if unknown, the name of its runs
+--   item: identity of the op in all captures: method, module, op and order among equal ones
+--   op: op type if a record has it, else family
+--   module_path: its module; NULL if no record has it
 --   instruction_id: the instruction; NULL where none is named
---   ticks: a quarter of its runs took less, in ns, or cycles
---   is_cycles: whether that is cycles
---   factor: what all ops have in common, as a logarithm
+--   ticks: 25th percentile over runs, in ns, or cycles
+--   is_cycles: whether ticks are cycles
+--   factor: common shift of all ops of the capture, as a logarithm
 CREATE MACRO _op_series(
     selector,  -- as in `trend`
     over,  -- as in `trend`
@@ -36,4 +36,4 @@ SELECT
     d.factor
 FROM _series_factors(selector, over, "by", phase) AS d
 JOIN op_times AS o ON o.capture_id = d.capture_id
-WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase);
+WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase);

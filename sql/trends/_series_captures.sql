@@ -1,13 +1,13 @@
--- The captures of series, each in order: a series is of captures that have the
--- same labels of some keys. In the order of a label: as numbers and versions are
--- ordered, 9 before 10 and 1.0-rc1 before 1.0; of commits, by their label
--- commit_time; captures of one label by captured_at, and else as they came.
--- Captures without the label are in no series.
+-- One capture of a series, in order: the captures of a series have the same labels
+-- of some keys. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
+-- before 1.0; commits by their label commit_time; captures with equal labels by
+-- captured_at, and else in the order of ingest. Captures without the label are in
+-- no series.
 -- Columns:
 --   capture_id: the capture
---   series: its labels of these keys as key=value,key=value; empty where it has none
---   label: its place in order as text: the label, or captured_at
---   position: place in its series, from 1
+--   series: its labels of these keys as key=value,key=value; empty if it has none
+--   label: text by which it is ordered: the label, or captured_at
+--   position: position in its series, from 1
 CREATE MACRO _series_captures(
     selector,  -- as in `trend`
     over,  -- as in `trend`
@@ -74,7 +74,7 @@ WHERE CASE
         'no capture has ' || CASE over
             WHEN 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
-        END || ' to be ordered by; labels are '
+        END || ' to order by; labels are '
         || coalesce(
             (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
             'none'
@@ -82,20 +82,19 @@ WHERE CASE
     )
     WHEN over = 'commit' AND k.committed < k.labelled AND k.timed < k.labelled
         THEN error(
-            'commits have no order of their own: not all captures have a label '
+            'commits cannot be ordered: not all captures have a label '
             || 'commit_time (--label-git) or a captured_at'
         )
     ELSE p.label IS NOT NULL
 END;
 
--- A text that sorts as the numbers and versions in a label do: with all numbers
--- made as long as 20 digits, and an end that comes behind a hyphen and before all
--- else that a label may go on with.
+-- A text that sorts labels as numbers and versions: numbers are padded to 20
+-- digits, and the end sorts after a hyphen and before all other characters.
 CREATE MACRO _version_key(
-    label  -- a text
+    label  -- a label
 ) AS (
     CASE
-        -- What most labels are, in less time.
+        -- The common case, in less time.
         WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
         ELSE replace(array_to_string(list_transform(
             regexp_extract_all(label, '\d+|\D+'),

@@ -1,16 +1,16 @@
--- The captures of series, in order, with what all ops of each have in common: the
--- median over the series' ops of how much more they took than in its median
--- capture; of the 20 largest ops with a precise clock that at least half of the
--- captures have; 0 with fewer than three of them. What is median and large in a
--- series, about 100 captures evenly in it tell.
+-- One capture of a series, in order, with its common shift: the median over the
+-- series' ops of the ratio of their times to those in the median capture; over the
+-- 20 largest ops with a precise clock that at least half of the captures have; 0
+-- with fewer than three such ops. Median and largest ops are determined from about
+-- 100 captures, evenly spaced in the series.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
---   scale: how many nanoseconds its ticks are; 1 for cycles
---   is_cycles: whether they are cycles
---   factor: what all ops have in common, as a logarithm
+--   label: its position in order, as text
+--   position: position in the series
+--   scale: nanoseconds in one of its ticks; 1 for cycles
+--   is_cycles: whether its ticks are cycles
+--   factor: common shift of all ops, as a logarithm
 CREATE MACRO _series_factors(
     selector,  -- as in `trend`
     over,  -- as in `trend`
@@ -39,22 +39,22 @@ typical AS MATERIALIZED (
     FROM ordered AS d
     JOIN op_times AS o ON o.capture_id = d.capture_id
     WHERE d.is_in_sample
-        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.op_index > 0
         AND o.p25 > 0
-        AND NOT _counts_coarsely(o.p25, o.resolution, d.scale)
+        AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
     GROUP BY d.series, o.item
     HAVING 2 * count(*) >= max(d.sampled)
     QUALIFY row_number() OVER (
         PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
     ) <= 20
 ),
--- Ops are chosen before captures: a few texts to compare with, not all of both.
+-- Ops are chosen before captures, so that few texts are compared.
 large AS (
     SELECT o.capture_id, o.item, o.p25
     FROM op_times AS o
     WHERE o.item IN (SELECT y.item FROM typical AS y)
-        AND o.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
 ),
 factors AS (

@@ -1,4 +1,4 @@
--- The unit that times of series are told in, of captures that don't count cycles.
+-- The unit in which times of series are shown, for captures that don't count cycles.
 CREATE MACRO _series_unit(
     unit  -- as in `trend`
 ) AS (
@@ -6,7 +6,7 @@ CREATE MACRO _series_unit(
         WHEN unit IS NULL THEN 'us'
         WHEN _nanoseconds(unit) IS NOT NULL THEN unit
         ELSE error(
-            'no unit ' || unit || ' that times are told in; known are ns, us, ms, s'
+            'unknown unit of time ' || unit || '; known are ns, us, ms, s'
         )
     END
 );

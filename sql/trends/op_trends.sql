@@ -1,36 +1,37 @@
--- What each total and each op was, in one capture of a series after the other: the
--- same series that `regressions` finds changes in. A series of more captures than
--- `bins` is told in that many parts of neighbours, as equal as can be.
+-- One total or op over a part of a series of captures: the same series in which
+-- `regressions` finds changes. A series of more captures than `bins` is split into
+-- that many parts of successive captures, of nearly equal size.
 -- Columns:
---   series: the labels that tell series apart, as key=value,key=value
+--   series: labels of the series, as key=value,key=value
 --   what: total or op
---   method: the method that ran, or else the name of its runs
+--   method: the method that ran; if unknown, the name of its runs
 --   op: the op; the method of a total
---   module_path: its module, where records tell it
+--   module_path: its module; NULL if records don't have it
 --   instruction_id: the instruction, in the last capture
---   position: place of the first capture of the part among those of the series that have it, from 1
+--   position: position of the part's first capture among those of the series that have the op, from 1
 --   captures: number of captures of the part
---   first_label: the label that captures are ordered by, of its first capture
---   last_label: the same of its last capture
---   own: median over its captures of own, as `trend` has it
---   low: the least of own
---   high: the greatest of own
---   p25: median over its captures of p25, what all ops have in common included
+--   first_label: label of its first capture, by which captures are ordered
+--   last_label: label of its last capture
+--   normalized: median over its captures of normalized, as in `trend`
+--   low: smallest normalized value
+--   high: greatest normalized value
+--   p25: median over its captures of p25, common shift included
 --   unit: unit of these four
 CREATE MACRO op_trends(
-    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- as in `trend`
-    "by" := 'model,device,backend',  -- labels that tell series apart
-    bins := 300,  -- how many parts there are at most of each series
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    bins := 300,  -- greatest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL  -- load, prefill, decode, other: only runs of that phase
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
 placed AS (
     SELECT
         o.*,
         CASE o.level WHEN 'op' THEN o.op ELSE o.scope END AS name,
-        o.ticks / CASE o.level WHEN 'op' THEN exp(o.factor) ELSE 1 END AS own_ticks,
+        o.ticks / CASE o.level WHEN 'op' THEN exp(o.factor) ELSE 1 END
+            AS normalized_ticks,
         row_number() OVER in_order AS place,
         count(*) OVER (PARTITION BY o.series, o.level, o.scope, o.item) AS places
     FROM _op_series(selector, over, "by", phase) AS o
@@ -63,9 +64,9 @@ parts AS (
         count(*) AS captures,
         arg_min(p.label, p.place) AS first_label,
         arg_max(p.label, p.place) AS last_label,
-        median(p.own_ticks) AS own,
-        min(p.own_ticks) AS low,
-        max(p.own_ticks) AS high,
+        median(p.normalized_ticks) AS normalized,
+        min(p.normalized_ticks) AS low,
+        max(p.normalized_ticks) AS high,
         median(p.ticks) AS p25
     FROM placed AS p
     GROUP BY
@@ -86,7 +87,7 @@ SELECT
     p.captures,
     p.first_label,
     p.last_label,
-    p.own / _divisor('ns', d.unit) AS own,
+    p.normalized / _divisor('ns', d.unit) AS normalized,
     p.low / _divisor('ns', d.unit) AS low,
     p.high / _divisor('ns', d.unit) AS high,
     p.p25 / _divisor('ns', d.unit) AS p25,

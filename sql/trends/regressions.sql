@@ -1,34 +1,33 @@
--- Where the totals and ops of all series of a warehouse changed for good, the
--- costliest first. An op's change is its own beside what all ops have in common.
--- What counts is at least 3 % of it and 0.05 % of the total, and not by chance
--- among so many series.
+-- One lasting change of a total or op in a series of captures, the costliest first.
+-- The change of an op is without the common shift of all ops. It counts if it is at
+-- least 3 %, at least 0.05 % of the total, and not by chance among so many series.
 -- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
---   series: the labels that tell series apart, as key=value,key=value
+--   series: labels of the series, as key=value,key=value
 --   what: total or op
 --   op: the op, or the method of a total
---   module_path: its module, where records tell it
+--   module_path: its module; NULL if records don't have it
 --   instruction_id: the instruction, in the last capture
 --   verdict: slower or faster
 --   last_good: label of the last capture before the change
---   first_bad: label of the first capture behind it
---   change_percent: by how much it changed
---   cost: time that it takes more in each run, by its level before and the change; less than 0 where it takes less
+--   first_bad: label of the first capture after it
+--   change_percent: size of the change in percent
+--   cost: additional time per run, from its level before and the change; below 0 if it is faster
 --   unit: unit of cost
---   share_percent: its part of the total before
---   p: probability of a change as clear in a series that has none
+--   share_percent: share of the total before the change, in percent
+--   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
---   captures_before: captures between the change before it and this one
---   captures_after: captures between this one and the next
---   position: place of the first capture behind it among those of its series that have it, from 1
+--   captures_before: number of captures between the previous change and this one
+--   captures_after: number of captures between this change and the next
+--   position: position of the first capture after it among those of its series that have the op, from 1
 CREATE MACRO regressions(
-    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
+    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- as in `trend`
-    "by" := 'model,device,backend',  -- labels that tell series apart
-    since := NULL,  -- label: only changes there or later; NULL: all
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
-    alpha := 0.05,  -- how many false ones are put up with
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    alpha := 0.05,  -- accepted share of false positives
     min_effect := 0.03  -- smallest change that counts, as a fraction
 ) AS TABLE
 WITH
@@ -89,7 +88,7 @@ corrected AS (
         )) AS q
     FROM ranked AS r
 ),
-told AS (
+candidates AS (
     SELECT
         d.series,
         d.level AS what,
@@ -133,7 +132,7 @@ SELECT
     t.captures_before,
     t.captures_after,
     t.position
-FROM told AS t
+FROM candidates AS t
 WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
     AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))
 ORDER BY

@@ -1,29 +1,29 @@
--- What a total, an op, a module or a metric was in one capture after the other.
--- Where it changed its level for good, the first capture of the new one says so.
+-- One capture of a series with its value of a total, an op, a module or a metric.
+-- The first capture after a lasting change of level has the change.
 -- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
---   series: the labels that tell series apart, as key=value,key=value
+--   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
---   label: the label that captures are ordered by
+--   label: label by which captures are ordered
 --   capture: the capture's name
 --   captured_at: when it was measured, in UTC; NULL where unknown
---   runs: number of runs; of a metric, of values
---   p25: a quarter of the runs took less; of what has several ops, added up
---   median: half of them took less; of a metric, its median
---   p90: nine tenths of them took less
+--   runs: number of runs; for a metric, of values
+--   p25: 25th percentile over runs; for several ops, the sum of theirs
+--   median: median over runs; for a metric, over its values
+--   p90: 90th percentile over runs
 --   unit: unit of these
---   common_percent: how much more than in the series' median capture all ops took alike, in percent; NULL for metrics
---   own: p25 without what all ops have in common; of totals and metrics the same as p25 or median
---   change_percent: by how much the level changed here, for good, of own; NULL where it did not
---   p: probability of a change as clear in a series that has none; NULL likewise
+--   common_percent: common shift of all ops relative to the series' median capture, in percent; NULL for metrics
+--   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
+--   change_percent: lasting change of normalized at this capture, in percent; NULL if there is none
+--   p: probability of a change this clear in a series without changes; NULL if there is none
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
-    item := NULL,  -- of ops: family or op type, or one with @instruction behind it; of modules: the path; of metrics: the name
-    selector := NULL,  -- name, hash prefix, or a selector; NULL: all captures
-    over := 'build',  -- the label to order by: numbers, versions, commits (by commit_time); or captured_at
-    "by" := 'model,device,backend',  -- labels that tell series apart
+    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name
+    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
+    over := 'build',  -- label to order by: numbers, versions, commits (by commit_time); or captured_at
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- load, prefill, decode, other: only runs of that phase
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
 WITH
@@ -87,7 +87,7 @@ SELECT
     v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.factor) - 1) END AS common_percent,
     v.ticks / v.divisor
-    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS own,
+    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS normalized,
     100 * (exp(g.step) - 1) AS change_percent,
     g.p
 FROM shown AS v
@@ -95,18 +95,18 @@ JOIN captures AS c ON c.capture_id = v.capture_id
 LEFT JOIN changes AS g ON g.series = v.series AND g.position = v.place
 ORDER BY v.series, v.place;
 
--- What `trend` goes by: the rows of what is asked for, of each capture.
+-- One row of the op, module, metric or total of `trend`, of one capture.
 -- Columns:
---   series: which series of captures
+--   series: the series
 --   capture_id: the capture
---   label: its place in order, as text
---   position: place in the series
+--   label: its position in order, as text
+--   position: position in the series
 --   runs: number of runs or values
---   ticks: a quarter of the runs took less, in ns, or cycles; of a metric, its median
---   median_ticks: half of them took less
---   slow_ticks: nine tenths of them took less
+--   ticks: 25th percentile over runs, in ns, or cycles; for a metric, its median
+--   median_ticks: median over runs
+--   slow_ticks: 90th percentile over runs
 --   value_unit: ns, cycles, or the metric's unit
---   factor: what all ops of the capture have in common, as a logarithm
+--   factor: common shift of all ops of the capture, as a logarithm
 CREATE MACRO _trend_samples(
     what,  -- as in `trend`
     item,  -- as in `trend`
@@ -133,7 +133,7 @@ found AS (
         s.factor
     FROM captures_of AS s
     JOIN op_times AS o ON o.capture_id = s.capture_id
-    WHERE o.phase IS NOT DISTINCT FROM _asked_phase(phase) AND CASE what
+    WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family, o.op_type)
@@ -143,7 +143,9 @@ found AS (
             )
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
-        ELSE error('what is ''total'', ''op'', ''module'' or ''metric'', not ' || what)
+        ELSE error(
+            'what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what
+        )
     END
     UNION ALL
     SELECT
@@ -161,7 +163,7 @@ found AS (
     JOIN module_times AS m ON m.capture_id = s.capture_id
     WHERE what = 'module'
         AND m.module_path = item
-        AND m.phase IS NOT DISTINCT FROM _asked_phase(phase)
+        AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
     SELECT
         s.series,
@@ -185,7 +187,7 @@ UNION ALL
 SELECT
     error(CASE
         WHEN what <> 'total' AND item IS NULL
-            THEN 'name the ' || what || ' that the trend is asked of'
+            THEN 'name the ' || what || ' of the trend'
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
     END || k.nothing),
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL

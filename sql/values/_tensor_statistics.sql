@@ -1,8 +1,8 @@
--- What the elements of a tensor are like, as a structure of min, max and mean of
--- those that are finite, and the numbers of NaN and infinite ones. A complex
--- element counts as its two parts. Everything is NULL where the elements are.
+-- Statistics of the elements of a tensor, as a structure: min, max and mean of the
+-- finite ones, and the numbers of NaN and infinite ones. A complex element counts
+-- as its two parts. All are NULL if the elements are unknown.
 CREATE MACRO _tensor_statistics(
-    elements  -- the elements as DOUBLE[], NULL where they are unknown
+    elements  -- the elements as DOUBLE[]; NULL where unknown
 ) AS (
     {
         'min': list_min(_finite_elements(elements)),
@@ -13,9 +13,9 @@ CREATE MACRO _tensor_statistics(
     }
 );
 
--- The elements of a tensor that are finite.
+-- The finite elements of a tensor.
 CREATE MACRO _finite_elements(
-    elements  -- the elements as DOUBLE[], NULL where they are unknown
+    elements  -- the elements as DOUBLE[]; NULL where unknown
 ) AS (
     list_filter(elements, lambda x: isfinite(x))
 );

@@ -1,5 +1,5 @@
--- What is to be told of a capture's logged values: tensors that the debug buffer
--- doesn't hold, and ops whose values differ between the runs of a block.
+-- One finding about a capture's logged values: tensors that the debug buffer
+-- doesn't contain, or ops whose values differ between the runs of a block.
 -- Columns:
 --   rule: short debug buffer, or values differ
 --   detail: what was found
@@ -13,7 +13,7 @@ tensors AS (
     FROM debug_values AS v
     WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
 ),
-lost AS (
+unknown_tensors AS (
     SELECT
         count(*) AS tensors,
         count(*) FILTER (
@@ -27,7 +27,7 @@ differing AS (
         p.op_name,
         p.event_index,
         count(DISTINCT coalesce(v.sha256, v.number::VARCHAR)) AS kinds
-    FROM _placed_values(capture_key) AS p
+    FROM _values_with_events(capture_key) AS p
     JOIN debug_values AS v
         ON v.capture_id = capture_key
         AND v.run_index = p.run_index
@@ -40,9 +40,9 @@ differing AS (
 SELECT
     'short debug buffer' AS rule,
     l.unknown || ' of ' || l.tensors || ' tensors lie outside of the debug buffer ('
-    || buffer_bytes || ' bytes) or have a type or strides that can''t be: '
+    || buffer_bytes || ' bytes) or have an impossible type or strides: '
     || 'their values are unknown' AS detail
-FROM lost AS l
+FROM unknown_tensors AS l
 WHERE l.unknown > 0
 UNION ALL
 SELECT

@@ -1,26 +1,26 @@
--- The values that a capture's runtime logged, each with the event that gave it.
--- Values of one instruction and delegate id belong to one call as long as no
--- event of these stands between them.
+-- One value that a capture's runtime logged, with the event that produced it.
+-- Values of one instruction and delegate id belong to one call as long as no event
+-- of these is between them.
 -- Columns:
 --   run_index: the run
 --   event_index: position of the value's entry in the run
 --   value_index: position in the list that was logged
 --   block_index: the run's event block
---   method: the method that ran; NULL where that can't be told
---   signature_index: the event that gave it, in `signatures`; NULL where none was timed
---   owner_kind: kernel, delegate_call or delegate; NULL where none was timed
---   op_name: the event's label, or the name that stands in the file
+--   method: the method that ran; NULL where unknown
+--   signature_index: the event that produced it, in `signatures`; NULL if none was timed
+--   owner_kind: kernel, delegate_call or delegate; NULL if none was timed
+--   op_name: label of the event, or the name in the file
 --   instruction_id: the instruction; NULL where none is named
 --   role: program output, output, input, or argument, as in `logged_values`
---   position: place among the values of its call and role, from 0
+--   position: position among the values of its call and role, from 0
 --   outputs: number of outputs of its call; NULL where unknown
 --   debug_handles: debug handles of the event; NULL where it has none
-CREATE MACRO _placed_values(
+CREATE MACRO _values_with_events(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
--- Once, as a key may be a question of its own.
-asked AS MATERIALIZED (
+-- Materialized, as the key may be a subquery.
+target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id
     FROM captures AS k
     WHERE k.capture_id = capture_key
@@ -36,7 +36,7 @@ logged AS (
         v.name,
         v.is_output,
         false AS is_event
-    FROM asked AS a
+    FROM target AS a
     JOIN debug_values AS v ON v.capture_id = a.capture_id
 ),
 timed AS (
@@ -50,14 +50,14 @@ timed AS (
         s.name,
         false AS is_output,
         true AS is_event
-    FROM asked AS a
+    FROM target AS a
     JOIN event_ticks AS t ON t.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
         AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
-called AS (
+numbered_calls AS (
     SELECT
         c.*,
         count(*) FILTER (WHERE c.is_event) OVER (
@@ -75,7 +75,7 @@ owners AS (
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
         s.kind,
         s.label
-    FROM asked AS a
+    FROM target AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
@@ -83,7 +83,7 @@ owners AS (
         ORDER BY s.slot
     ) = 1
 ),
-owned AS (
+with_owners AS (
     SELECT
         c.*,
         r.block_index,
@@ -98,8 +98,8 @@ owned AS (
             PARTITION BY
                 c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ) AS places
-    FROM called AS c
-    CROSS JOIN asked AS a
+    FROM numbered_calls AS c
+    CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
@@ -121,7 +121,7 @@ owned AS (
         ORDER BY c.event_index, c.value_index
     )
 ),
-told AS (
+with_roles AS (
     SELECT
         o.*,
         CASE
@@ -131,7 +131,7 @@ told AS (
             WHEN o.place >= o.places - o.delegate_outputs THEN 'output'
             ELSE 'input'
         END AS role
-    FROM owned AS o
+    FROM with_owners AS o
 )
 SELECT
     t.run_index,
@@ -149,40 +149,40 @@ SELECT
         t.delegate_outputs, CASE WHEN t.role = 'output' THEN t.places END
     ) AS outputs,
     t.debug_handles
-FROM told AS t
+FROM with_roles AS t
 WINDOW same_role AS (
     PARTITION BY
         t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
     ORDER BY t.event_index, t.value_index
 );
 
--- One value that a capture's runtime logged: which op gave it, whether as an
--- output or an input, and what is in it. What is in a tensor is known where the
--- capture was ingested with its debug buffer.
+-- One value that a capture's runtime logged, with the op that produced it, its role
+-- and its statistics. Statistics of tensors are known if the capture was ingested
+-- with its debug buffer.
 -- Columns:
 --   run_index: the run
 --   block_index: its event block
 --   event_index: position of the value's entry in the run
---   value_index: position in the list that was logged; 0 for what is no list
---   op_name: label of the event that gave it, or the name in the file; NULL where neither is
+--   value_index: position in the list that was logged; 0 for values outside of lists
+--   op_name: label of the event that produced it, or the name in the file; NULL if there is neither
 --   instruction_id: the instruction; NULL where none is named
---   role: program output; output of an op or delegate; input of a delegate; argument of a delegate of which the linked record, or none, doesn't tell inputs from outputs
---   position: place among the values of its call and role, from 0
+--   role: program output; output of an op or delegate; input of a delegate; argument of a delegate if it is unknown whether it is an input or an output
+--   position: position among the values of its call and role, from 0
 --   kind: null, int, bool, float, double, tensor, tensor_list, string
---   scalar_type: element type of a tensor, by torch's name; NULL for what is no tensor
---   sizes: sizes of a tensor by dimension; NULL for what is no tensor
---   number: value of an int, bool, float or double; NULL for all else
---   min: smallest finite element; NULL, as those below, where the value is unknown or no tensor
+--   scalar_type: element type of a tensor, by torch's name; NULL for other kinds
+--   sizes: sizes of a tensor by dimension; NULL for other kinds
+--   number: value of an int, bool, float or double; NULL for other kinds
+--   min: smallest finite element; NULL, as those below, if the value is unknown or not a tensor
 --   max: largest finite element
 --   mean: mean of the finite elements
 --   nan_count: number of elements that are NaN
 --   inf_count: number of elements that are infinite
 --   sha256: hash of the tensor's bytes in row-major order
 --   debug_handles: debug handles of the op; NULL without a linked record
---   op_type: what the op's node calls: aten.addmm.default; NULL where it has none or several
---   module_path: the module it stands in; NULL where none is told
---   source_file: file of the user's line; NULL where none is told
---   source_line: that line; NULL where none is told
+--   op_type: op type of the op's node: aten.addmm.default; NULL if it has none or several
+--   module_path: module that contains it; NULL where unknown
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -212,7 +212,7 @@ SELECT
     o.source_line
 FROM _capture(capture, NULL) AS a
 JOIN debug_values AS v ON v.capture_id = a.capture_id
-JOIN _placed_values(_capture_id(capture)) AS p
+JOIN _values_with_events(_capture_id(capture)) AS p
     ON p.run_index = v.run_index
     AND p.event_index = v.event_index
     AND p.value_index = v.value_index

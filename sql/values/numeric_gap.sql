@@ -1,28 +1,28 @@
--- How far the values of two captures are apart, debug handle by debug handle:
--- of two runtimes (portable kernels and a delegate, two builds), or of a
--- reference (`etq reference`) and a runtime. `base` is taken for the truth.
--- What can't be compared has a row that says why: one side didn't log it, its
--- value is unknown or wasn't kept, or the sizes differ by more than dimensions of
--- 1. Elements that are equal, NaN or infinite too, differ by 0.
--- The worst come first, what can't be compared last.
+-- The difference between the values of two captures for one debug handle: of two
+-- runtimes (portable kernels and a delegate, two builds), or of a reference (`etq
+-- reference`) and a runtime. `base` is assumed to be right. Values that can't be
+-- compared have a row with the reason: one side didn't log the value, it is unknown
+-- or wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements,
+-- NaN and infinite ones too, differ by 0. The largest gaps come first, values that
+-- can't be compared last.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle of the op of the exported program
---   output_index: which of the op's outputs, from 0
---   base_op: what gave it in base: label of the event, or name of the reference's node; NULL where base has none
---   new_op: what gave it in new; NULL where new has none
---   metric: the metric asked for
---   gap: the figure; NULL where it can't be computed, NaN where elements are NaN on one side only
---   problem: why there is no figure, or what is wrong with it; NULL where nothing is
+--   output_index: index of the op's output, from 0
+--   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
+--   new_op: the same in new; NULL if new has none
+--   metric: the requested metric
+--   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
+--   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
 --   base_sizes: sizes in base; NULL for a number
 --   new_sizes: sizes in new; NULL for a number
---   module_path: the module the op stands in; NULL where none is told
---   source_file: file of the user's line; NULL where none is told
---   source_line: that line; NULL where none is told
+--   module_path: module that contains the op; NULL where unknown
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
 CREATE MACRO numeric_gap(
-    base,  -- capture taken for the truth: name, hash prefix, @latest or selector
-    new,  -- the capture to be judged
+    base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
+    new,  -- the capture to be judged: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
 WITH
@@ -47,8 +47,8 @@ matched AS (
         CASE
             WHEN n.op_name IS NULL THEN 'not logged in new'
             WHEN b.op_name IS NULL THEN 'not logged in base'
-            WHEN NOT b.is_known THEN 'unknown in base: no debug buffer has it'
-            WHEN NOT n.is_known THEN 'unknown in new: no debug buffer has it'
+            WHEN NOT b.is_known THEN 'unknown in base: not in a debug buffer'
+            WHEN NOT n.is_known THEN 'unknown in new: not in a debug buffer'
             WHEN b.elements IS NULL
                 THEN 'not kept in base: ingest it with keep_values (--values)'
             WHEN n.elements IS NULL
@@ -57,8 +57,8 @@ matched AS (
                 <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
                 THEN 'sizes differ'
         END AS problem
-    FROM _handled_values(_handled_capture(base)) AS b
-    FULL JOIN _handled_values(_handled_capture(new)) AS n
+    FROM _values_by_handle(_capture_with_handles(base)) AS b
+    FULL JOIN _values_by_handle(_capture_with_handles(new)) AS n
         ON n.method = b.method
         AND n.debug_handle = b.debug_handle
         AND n.output_index = b.output_index
@@ -121,7 +121,7 @@ judged AS (
                 ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
             END
             ELSE error(
-                'no metric ' || coalesce(metric, 'NULL')
+                'unknown metric ' || coalesce(metric, 'NULL')
                 || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
         END AS gap

@@ -153,7 +153,9 @@ def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse, side: str) -> None:
     [total] = [row[side] for row in rows_of(lab, "compare_captures") if row["what"] == "total"]
     assert shown[0][3] == pytest.approx(total)
     leaves = sorted((path, name, width) for path, name, kind, width in shown if kind not in ("module", "method"))
-    query = f"SELECT coalesce(module_path, ''), op, {side}_own FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
+    query = (
+        f"SELECT coalesce(module_path, ''), op, {side}_self FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
+    )
     expected = lab.rows(query)[1]
     assert [each[:2] for each in leaves] == [row[:2] for row in expected]
     assert [each[2] for each in leaves] == [pytest.approx(row[2]) for row in expected]

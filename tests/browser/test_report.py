@@ -111,9 +111,9 @@ TABLES = {
         "instruction_id calls total avg min max share_percent",
     ),
     "modules": (
-        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, total, share_percent, own, calls, "
+        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, total, share_percent, self_time, calls, "
         "module_class, mapping FROM module_totals($c)",
-        "calls own total share_percent",
+        "calls self_time total share_percent",
     ),
     "sources": (
         "SELECT source, total, share_percent, calls FROM source_totals($c)",

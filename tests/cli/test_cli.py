@@ -221,7 +221,7 @@ def test_errors_about_captures(lab: str) -> None:
     result = etq_says("ops", "run", "--unit", "cycles", "--db", lab)
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: run counts ns, which can't be told in cycles; ingest it with its true time scale, or ask for a unit of "
+        "Error: run counts ns, which cannot be converted to cycles; ingest it with its true time scale, or request a unit of "
         "time\n",
     )
 

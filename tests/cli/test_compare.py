@@ -91,7 +91,7 @@ def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
     result = compare(labs["total"], "--format", "markdown")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("**slower: +") and lines[0].endswith("**")
-    assert any(line.startswith("- **all ops alike**: the whole program is slower by ") for line in lines)
+    assert any(line.startswith("- **common shift**: the whole program is slower by ") for line in lines)
     assert [line for line in lines if line.startswith("### ")][0] == "### In all"
     for table in result.stdout.split("### ")[1:]:
         widths = {line.count(" | ") for line in table.splitlines() if line.startswith("| ")}

@@ -97,7 +97,7 @@ def test_captures_say_what_they_do_not_find(lab: str) -> None:
         ),
         (("--reverse",), 2, "--reverse goes with --sort"),
         (("--by", "device", "--sort", "build"), 2, "--by and --sort don't go together"),
-        (("@first",), 1, "Error: @first is no selector"),
+        (("@first",), 1, "Error: @first is not a selector"),
     ):
         result = etq_says("captures", *arguments, "--db", lab)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
@@ -225,7 +225,7 @@ def test_phases_that_are_none(lab: str) -> None:
         ),
         (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: there is no run 999: the capture has 101 runs"),
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
-        (("decode", "llm"), 1, "Error: no run of llm is of phase decode; say which are: etq phase llm decode --runs"),
+        (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
         (("ops", mlp, "--phase", "decode"), 1, "Error: files don't say phases: ingest the file and say which runs"),
         (("tax", mlp, "--phase", "decode"), 1, "Error: files don't say phases"),
         (("tax", "llm", "--phase", "decode"), 0, "Note: no run of llm is of phase decode; etq phase says which are"),

@@ -108,7 +108,7 @@ def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["a", "--over", "build"], "--over is not for a report of one capture"),
         (["a", "b", "--since", "3"], "--since is not for a report of two sides"),
         (["a", "b", "--time-scale", "ns"], "--time-scale is not for a report of two sides"),
-        (["--trend", "--compare-anyway"], "--compare-anyway is not for a report of series"),
+        (["--trend", "--allow-mismatch"], "--allow-mismatch is not for a report of series"),
         (["--trend", "--etrecord", "x"], "--etrecord is not for a report of series"),
     ],
 )

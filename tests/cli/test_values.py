@@ -70,7 +70,7 @@ def test_gap_says_what_is_missing(lab: str, tmp_path: Path) -> None:
     etq_says("ingest", DUMP, "--debug-buffer", BUFFER, "--db", db)
     result = etq_says("gap", "mlp_debug", "mlp_debug", "--db", db)
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: mlp_debug is linked to no ETRecord")
+    assert result.stderr.startswith("Error: mlp_debug is not linked to an ETRecord")
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

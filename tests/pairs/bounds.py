@@ -11,8 +11,8 @@ from tests.pairs.asking import Asked, all_runs
 
 # Times, by their names; differences are none, nor are positions on a clock.
 _TIMES: Final = re.compile(
-    r"own|total|avg|min|max|execute|kernels|delegates|operators|ops|copies|layout|unaccounted|inclusive|exclusive"
-    r"|(?:own|total)_ticks|duration|time|.*_time|.*_time_(?:total|avg)|p\d\d|block_median|time_at_stake"
+    r"self_time|total|avg|min|max|execute|kernels|delegates|operators|ops|copies|layout|unaccounted|inclusive|exclusive"
+    r"|(?:self|total)_ticks|duration|time|.*_time|.*_time_(?:total|avg)|p\d\d|block_median|time_at_stake"
 )
 _SHARES: Final = re.compile(
     r"(?:share|tax|self_cpu|utilization|sm_efficiency|occupancy|tensor_cores(?:_\w+)?|value)_percent"

@@ -386,7 +386,7 @@ def decode_trend(asked: Asked) -> Sides:
 
 @pair("time_tree", "each node is its own time and the nodes within it, and events are counted once")
 def time_tree(asked: Asked) -> Sides:
-    columns = "node_index, parent_index, name, kind, calls, own_ticks, total_ticks"
+    columns = "node_index, parent_index, name, kind, calls, self_ticks, total_ticks"
     rows = asked.view("time_tree", columns, by="event")
     within: defaultdict[int, int] = defaultdict(int)
     for _, parent, *_, total in rows:

@@ -64,10 +64,10 @@ def compare_captures(fleet: Fleet) -> Sides:
     ops = [float(sum(np.median(sides.ops[side, at]) for at in range(sides.ops.shape[1]))) for side in (base, new)]
     totals = [float(np.median(sides.totals[side])) for side in (base, new)]
     beside = [total - op for total, op in zip(totals, ops, strict=True)]
-    return {what: row for (what,), row in found.items() if what != "all ops alike"}, {
+    return {what: row for (what,), row in found.items() if what != "common shift"}, {
         "total": [total.verdict, 100 * total.change, _percent(total.low), _percent(total.high), *totals, total.p],
         "ops": [None, 100 * (ops[1] / ops[0] - 1), None, None, *ops, None],
-        "beside ops": [None, 100 * (beside[1] / beside[0] - 1), None, None, *beside, None],
+        "outside ops": [None, 100 * (beside[1] / beside[0] - 1), None, None, *beside, None],
     }
 
 
@@ -119,7 +119,7 @@ def compare_modules(fleet: Fleet) -> Sides:
 @pair("compare_parts", "compare_ops' times of each op; and the parts' own times add up to the total")
 def compare_parts(fleet: Fleet) -> Sides:
     parts = rows(fleet, f"""
-        SELECT op, kind, instruction_id, base, new, base_own, new_own
+        SELECT op, kind, instruction_id, base, new, base_self, new_self
         FROM compare_parts('{BASE}', '{NEW}', unit := 'ns')""")  # fmt: skip
     ops = rows(fleet, f"SELECT op, kind, instruction_id, base, new FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')")
     [total] = rows(
@@ -205,7 +205,7 @@ def trend_of_parts(fleet: Fleet) -> Sides:
 
 @pair("op_trends", "numpy's quantiles of each op's runs, without what all ops have in common")
 def op_trends(fleet: Fleet) -> Sides:
-    query = f"""SELECT op, instruction_id, position, captures, p25, own, low, high
+    query = f"""SELECT op, instruction_id, position, captures, p25, normalized, low, high
         FROM op_trends('{SELECTOR}', unit := 'ns') WHERE what = 'op'"""
     found = keyed(rows(fleet, query), 3)
     keys, values, _ = fleet.quantiles(0.25)

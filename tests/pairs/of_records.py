@@ -102,7 +102,7 @@ def _module(node: Node) -> str | None:
 def module_totals(asked: Asked) -> Sides:
     if not is_mapped(asked):
         return _modules_of_ops(asked)
-    rows = asked.view("module_totals", "method, module_path, calls, own_ticks, total, share_percent", unit="ns")
+    rows = asked.view("module_totals", "method, module_path, calls, self_ticks, total, share_percent", unit="ns")
     own = added(asked, lambda event, module, place: (asked.scopes[event.run], module))
     found, expected = {}, {}
     for method, module, calls, ticks, total, share in rows:
@@ -121,7 +121,7 @@ def is_within(path: str, module: str) -> bool:
 
 def _modules_of_ops(asked: Asked) -> Sides:
     """Of delegates that tell nothing of their events: the ops of each module add up to it."""
-    columns = "method, module_path, calls, own_ticks"
+    columns = "method, module_path, calls, self_ticks"
     found = {row[:2]: row[2:] for row in asked.view("module_totals", columns) if row[2]}
     sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
     for *module, calls, ticks in asked.view("module_ops", columns):
@@ -136,7 +136,7 @@ def _modules_of_ops(asked: Asked) -> Sides:
     of="recorded",
 )
 def module_ops(asked: Asked) -> Sides:
-    rows = asked.view("module_ops", "method, module_path, op, kind, calls, own_ticks")
+    rows = asked.view("module_ops", "method, module_path, op, kind, calls, self_ticks")
     if is_mapped(asked):
 
         def key(event: Timed, module: str, place: Place) -> Any:
@@ -181,7 +181,7 @@ def op_totals_by_type(asked: Asked) -> Sides:
 
 @pair("time_tree", "modules within modules: each node's own time is that of module_ops there", of="recorded")
 def time_tree_by_module(asked: Asked) -> Sides:
-    rows = asked.view("time_tree", "path, kind, module_path, own_ticks, total_ticks", by="module")
+    rows = asked.view("time_tree", "path, kind, module_path, self_ticks, total_ticks", by="module")
     leaves = sum(row[3] for row in rows)
     totals = {row[:2]: row[2] for row in asked.view("module_totals", "method, module_path, total", unit="ns")}
     methods = sorted({method for method, _ in totals})
@@ -197,7 +197,7 @@ def time_tree_by_module(asked: Asked) -> Sides:
 @pair("node_totals", "own times of events by the first node they run, by the record's JSON", of="recorded")
 def node_totals(asked: Asked) -> Sides:
     record, ops = record_of(asked), kernels(asked.dump)
-    columns = "g.method, n.node_index, n.op_type, n.calls, n.own, n.share_percent"
+    columns = "g.method, n.node_index, n.op_type, n.calls, n.self_time, n.share_percent"
     given = "".join(f", {name} := '{value}'" for name, value in all_runs("node_totals").items())
     rows = asked.rows(
         f"""SELECT {columns} FROM node_totals($name, unit := 'ns'{given}) AS n

@@ -405,7 +405,7 @@ def trace_recommendations(asked: Asked) -> Sides:
 
 @pair("time_tree", "time of the host's slices, each once, is that of the outermost", of="trace")
 def time_tree(asked: Asked) -> Sides:
-    rows = asked.view("time_tree", "kind, depth, calls, own_ticks, total_ticks")
+    rows = asked.view("time_tree", "kind, depth, calls, self_ticks, total_ticks")
     if not rows:
         return [], []
     own = sum(row[3] for row in rows)

@@ -204,7 +204,7 @@ TILES = {
     "parts": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
     "runs": "SELECT run_index, execute, is_warm_up, is_outlier, block_median FROM run_times($name)",
     "instances": "SELECT op, kind, instruction_id, calls, total, share_percent FROM op_totals($name, \"by\" := 'instance')",
-    "leaves": "SELECT module_path, op, kind, calls, own, share_percent FROM module_ops($name)",
+    "leaves": "SELECT module_path, op, kind, calls, self_time, share_percent FROM module_ops($name)",
 }
 
 

@@ -135,7 +135,7 @@ def test_cycles_and_time_are_no_units_of_each_other(source: TimeScale, target: s
     answer = oracle.answer("mlp", "time_scales")[f"{source.upper()}->{target.upper()}"]
     assert answer["construct"]["error_type"] == "RuntimeError"
     warehouse, capture = look_at(oracle.capture_path("mlp"), ["inspector_events"], time_scale=source)
-    with warehouse, pytest.raises(duckdb.Error, match=f"mlp counts {source}, which can't be told in {target}"):
+    with warehouse, pytest.raises(duckdb.Error, match=f"mlp counts {source}, which cannot be converted to {target}"):
         warehouse.inspector_events(capture, unit=target).fetchall()
 
 

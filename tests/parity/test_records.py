@@ -168,7 +168,7 @@ def test_difference_another_programs_record_is_told(lab: Warehouse, name: str) -
         [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
         assert rule == "foreign record" and detail.startswith(f"the record {name} is another one: it fits ")
         assert warehouse.event_nodes(capture).fetchall() == []
-        modules = dict(warehouse.sql("SELECT module_path, own_ticks FROM module_totals($c)", c=capture).fetchall())
+        modules = dict(warehouse.sql("SELECT module_path, self_ticks FROM module_totals($c)", c=capture).fetchall())
         assert sum(modules.values()) == modules["(unattributed)"] + modules["(framework)"]
 
 
@@ -210,7 +210,7 @@ def test_modules_and_lines_add_up_to_the_total_exactly(lab: Warehouse, name: str
         "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM op_totals($c) WHERE share_percent IS NOT NULL", c=name
     ).fetchall()
     modules = lab.sql(
-        "SELECT module_path, own_ticks, total, share_percent FROM module_totals($c, unit := 'ns')", c=name
+        "SELECT module_path, self_ticks, total, share_percent FROM module_totals($c, unit := 'ns')", c=name
     ).fetchall()
     assert sum(ticks for _, ticks, _, _ in modules) == total
     [(lines,)] = lab.sql("SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM source_totals($c)", c=name).fetchall()
@@ -283,7 +283,7 @@ def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(lab: War
             "SELECT event_name, mapping FROM event_ops($c) WHERE instruction_id = 0 ORDER BY slot", c=capture
         )
         assert {mapping for name, mapping in mappings.fetchall() if name != "DELEGATE_CALL"} == {None}
-        modules = dict(warehouse.sql("SELECT module_path, own_ticks FROM module_totals($c)", c=capture).fetchall())
+        modules = dict(warehouse.sql("SELECT module_path, self_ticks FROM module_totals($c)", c=capture).fetchall())
         assert modules["block1.up.linear"] == 0 and modules[""] > 0
         ops = dict(warehouse.sql("SELECT op, total_ticks FROM op_totals($c)", c=capture).fetchall())
         assert sum(modules.values()) == sum(ops.values())

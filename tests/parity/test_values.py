@@ -143,7 +143,7 @@ def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None
     record = warehouse.ingest_record(CAPTURES / "mlp" / "mlp.etrecord")
     warehouse.link(capture, record)
     ours = gaps(warehouse, reference(warehouse, "mlp", EXPORTED, record), capture, "l1")
-    assert ours[1, 0] == (None, "unknown in new: no debug buffer has it")
+    assert ours[1, 0] == (None, "unknown in new: not in a debug buffer")
     assert {gap for gap, _ in ours.values()} == {None}
 
 

@@ -23,7 +23,7 @@ _RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str",
 _SIDES = (
     "'side=mlp,device=fleet', 'side=convnet,device=fleet'",
     "'half=0', 'half=1'",
-    "'mlp', 'values', forced := true",
+    "'mlp', 'values', allow_mismatch := true",
 )
 # Where a view needs more than a capture, or has more to ask.
 _MORE = {

@@ -59,7 +59,7 @@ def test_arguments_by_name_position_and_default() -> None:
 
 
 def test_a_scalar_macro_keeps_its_brackets() -> None:
-    assert asked_of("SELECT NOT _counts_coarsely(1, 1, 1) AND false, 2 * _step_of_cycles(5, 0, 1 + 1, 0)") == [
+    assert asked_of("SELECT NOT _is_clock_coarse(1, 1, 1) AND false, 2 * _step_of_cycles(5, 0, 1 + 1, 0)") == [
         (False, 6)
     ]
 

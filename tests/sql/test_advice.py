@@ -82,9 +82,8 @@ def test_framework_tax_that_tracing_explains() -> None:
     assert row["severity"] == "medium" and row["time_at_stake"] == 750.0
     assert row["share_percent"] == pytest.approx(100 * 750 / 1074)
     assert row["finding"] == (
-        "Beside its kernels and delegates, the median run takes 750 ns of 1,074 ns (70 %), the cost of tracing included: "
-        "125 ns for each of the 6 events that it logs, of the order of what logging one costs: tracing is the likely "
-        "reason."
+        "Outside of kernels and delegates, the median run takes 750 ns of 1,074 ns (70 %), tracing included: "
+        "125 ns for each of its 6 events, about what logging one event costs: tracing is the likely reason."
     )
 
 
@@ -93,7 +92,7 @@ def test_framework_tax_that_tracing_does_not_explain() -> None:
     row = advice_on(runs_of(*WORK, gap=5003, number=15), unit="us")["framework tax"]
     assert (row["severity"], row["time_at_stake"], row["unit"]) == ("high", 20.012, "us")
     assert row["share_percent"] == pytest.approx(100 * 20012 / 25560)
-    assert "2.50 us for each of the 8 events that it logs, more than logging one costs" in row["finding"]
+    assert "2.50 us for each of its 8 events, more than logging one event costs" in row["finding"]
     cycles = advice_on(runs_of(*WORK, gap=5003, number=15), unit="cycles", time_scale="cycles")["framework tax"]
     assert "this clock does not tell" in cycles["finding"] and cycles["severity"] == "high"
 
@@ -111,7 +110,7 @@ def test_nothing_delegated() -> None:
     assert row["share_percent"] == pytest.approx(100 * 3008 / (8521 + 5 * 7))
     assert row["evidence"] == "addmm 3,008 ns in 1 call (instruction 0)"
     assert row["finding"] == (
-        "No delegate runs anything: convolutions and products of matrices (addmm), which backends are made for, take "
+        "No delegate runs anything: convolutions and matrix products (addmm), which backends are made for, take "
         "3,008 ns of the average run (35 %) in kernels."
     )
     names = ("upsample_bilinear2d", "convert_element_type", "conv_like", "common")
@@ -140,8 +139,8 @@ def test_fallback_kernels_beside_a_delegate() -> None:
     assert row["share_percent"] == pytest.approx(100 * 1526 / (1526 + 2010 + 14))
     assert row["evidence"] == "mul 1,016 ns in 1 call (instruction 0), sub 510 ns in 1 call (instruction 1)"
     assert row["finding"] == (
-        "Beside 1 delegate call, the average run has 2 kernels for what no delegate took: 1,526 ns (43 %), most of it in "
-        "mul."
+        "Next to 1 delegate call, the average run has 2 kernels for ops that no delegate took: 1,526 ns (43 %), most of "
+        "it in mul."
     )
     assert advice_on([with_delegate(index) for index in range(15)]) == {}
 
@@ -154,7 +153,7 @@ def test_copies_of_kernels_and_of_delegates() -> None:
     assert row["time_at_stake"] == 1008 + 206 + 308 + 108 and row["severity"] == "medium"
     assert row["share_percent"] == pytest.approx(100 * 1630 / (1522 + 5520 + 28 + 7 * 7 + 2010))
     assert row["evidence"].startswith("permute_copy 1,008 ns in 1 call (instruction 0), dequantize_per_tensor 308 ns")
-    assert "Quantize and dequantize pairs" in row["remedy"] and "layout that it computes in" in row["remedy"]
+    assert "Remaining quantize and dequantize pairs" in row["remedy"] and "layout that it computes in" in row["remedy"]
     assert "weight" not in row["remedy"], "no record tells of weights"
 
 
@@ -174,7 +173,7 @@ def test_the_first_run_warms_up() -> None:
     assert row["time_at_stake"] == (11068 - 5574) / 13
     assert row["share_percent"] == pytest.approx(100 * 5494 / (11068 + 12 * 5574))
     assert row["finding"] == (
-        "The first run takes 11,068 ns, 1.99 times the median of the 12 runs like it (5,574 ns): it warms up."
+        "The first run takes 11,068 ns, 1.99 times the median of the 12 runs after it (5,574 ns): it is a warm-up."
     )
     with etq.open() as warehouse:
         warehouse.ingest(dump(*runs), name="test")
@@ -191,7 +190,7 @@ def test_runs_that_vary() -> None:
     assert set(rows) == {"variance"} and rows["variance"]["severity"] == "low"
     assert rows["variance"]["finding"] == (
         "Runs that log the same events take from 5,548 ns (p10) to 8,306 ns (p90), a spread of 40 % around the median of "
-        "6,927 ns: to see a change of 5 % would take about 24 captures a side."
+        "6,927 ns: to detect a change of 5 %, about 24 captures per side are needed."
     )
 
 
@@ -240,7 +239,7 @@ def test_many_small_delegate_calls() -> None:
     assert row["time_at_stake"] == pytest.approx(6 * (308 + 686)) and row["severity"] == "high"
     assert row["share_percent"] == pytest.approx(100 * 994 / 2010)
     assert row["finding"] == (
-        "The average run calls delegates 6 times, 2,010 ns each, 49 % of it copies, layout and what the delegates' events "
+        "The average run calls delegates 6 times, 2,010 ns each, 49 % of it copies, layout and time that the delegates' events "
         "leave unaccounted."
     )
     assert row["evidence"].startswith("DELEGATE_CALL 4,116 ns in 6 calls (most in instructions 10, 11, 12)")
@@ -259,9 +258,7 @@ def test_unaccounted_time_of_coarse_events_is_no_overhead() -> None:
     assert rows["small delegate calls"]["time_at_stake"] is None
     coarse = rows["coarse clock"]
     assert coarse["severity"] == "medium" and coarse["evidence"] == "180 events over all runs, 90 of them 0"
-    assert coarse["finding"] == (
-        "The events within delegates are timed in steps of 1,000 ns: 50 % take no time at all."
-    )
+    assert coarse["finding"] == ("Events within delegates are timed in steps of 1,000 ns: 50 % take no time at all.")
 
 
 def test_a_coarse_clock_of_the_runtime() -> None:
@@ -284,7 +281,7 @@ def test_loading_that_takes_longer_than_all_runs() -> None:
     assert (row["severity"], row["time_at_stake"]) == ("low", None)
     assert row["share_percent"] == pytest.approx(100 * 100003 / (100003 + 66840))
     assert row["finding"] == (
-        "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of what this capture records."
+        "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of the time in this capture."
     )
     assert row["evidence"] == "1 Program::load_method, of it Method::init 90,000 ns"
 

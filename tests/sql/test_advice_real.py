@@ -73,7 +73,7 @@ def test_numbers_are_those_of_the_views(linked: Warehouse) -> None:
     assert row["share_percent"] == pytest.approx(sum(each[1] for each in coverage))
     assert coverage[0][2] in row["evidence"]
     [act] = rows(
-        "SELECT m.own, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'"
+        "SELECT m.self_time, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'"
     )
     row = said(linked, "demo_int")["dominating module"]
     assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))

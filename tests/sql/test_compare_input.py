@@ -72,7 +72,7 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
         ("nope", "side=new", "no capture matches nope; the nearest are run"),
         ("side=base", "side=old", "no capture matches side=old; the nearest are run"),
         ("side=base", "", "no capture matches ; the nearest are "),
-        ("run0", "run0", "run0 is on both sides, run0 and run0: a capture can't be compared with itself"),
+        ("run0", "run0", "run0 is on both sides, run0 and run0: a capture cannot be compared with itself"),
         ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
     ],
 )
@@ -84,12 +84,12 @@ def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, m
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"quantile": 0.3}, "quantile is 0.25, 0.5 or 0.9, not 0.3"),
-        ({"phase": "decoding"}, "no phase 'decoding'; known are load, prefill, decode, other"),
+        ({"quantile": 0.3}, "quantile must be 0.25, 0.5 or 0.9, not 0.3"),
+        ({"phase": "decoding"}, "unknown phase 'decoding'; known are load, prefill, decode, other"),
         ({"phase": "decode"}, "no capture of side=base has an execute of phase decode to compare"),
         ({"history": "nope"}, "no capture matches nope"),
-        ({"unit": "cycles"}, "the captures count ns, which can't be told in cycles"),
-        ({"unit": "hours"}, "no unit hours; known are ns, us, ms, s, cycles"),
+        ({"unit": "cycles"}, "the captures count ns, which cannot be converted to cycles"),
+        ({"unit": "hours"}, "unknown unit hours; known are ns, us, ms, s, cycles"),
     ],
 )
 def test_parameters_that_are_none(sides: Warehouse, given: dict[str, Any], message: str) -> None:
@@ -118,7 +118,7 @@ def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
     warehouse.ingest(
         CAPTURES / "mlp/mlp_0runs.etdp", name="empty", labels={"side": "base"}, captured_at=datetime(2026, 1, 1)
     )
-    assert rules(warehouse)["no times"] == "empty of base has no execute, and is left out"
+    assert rules(warehouse)["no times"] == "empty of base has no execute, and is excluded"
     assert {row["base_captures"] for row in rows_of(warehouse, "compare_ops")} == {4}
     assert len(rows_of(warehouse, "compared_captures")) == 8
 
@@ -154,12 +154,10 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
     warehouse.link("mlp", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
     parts = [(row["what"], row["method"]) for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_100runs")]
-    assert parts == [("total", "forward"), ("ops", "forward"), ("beside ops", "forward"), ("all ops alike", None)]
+    assert parts == [("total", "forward"), ("ops", "forward"), ("outside ops", "forward"), ("common shift", None)]
     ops = rows_of(warehouse, "compare_ops", "mlp_100runs", "mlp")
     assert len(ops) == 24 and {(row["matched"], row["verdict"]) for row in ops} == {("event", "too few")}
-    with pytest.raises(
-        etq.QueryError, match="^mlp_100runs has no record, so that its events have no modules; give it one"
-    ):
+    with pytest.raises(etq.QueryError, match="^mlp_100runs has no record, so its events have no modules; link one"):
         rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
 
 
@@ -190,7 +188,7 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     assert {"added", "removed"} <= {row["verdict"] for row in ops}
     told = rules(warehouse, base="side=mlp", new="side=convnet")
     assert told["different programs"].startswith("ops are matched by name: ")
-    assert told["time order unknown"].startswith("not all captures say when they were measured")
+    assert told["time order unknown"].startswith("not all captures have a time of measurement")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +219,7 @@ def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> 
     )
     assert (rows["delegate_call"]["base"], rows["delegate_call"]["unit"]) == (8_992, "ns")
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit="ns")}
-    assert (parts["total"]["base"], parts["ops"]["base"], parts["beside ops"]["base"]) == (10_002, 8_992, 1_010)
+    assert (parts["total"]["base"], parts["ops"]["base"], parts["outside ops"]["base"]) == (10_002, 8_992, 1_010)
 
 
 def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
@@ -244,7 +242,7 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     add_metric(warehouse, "clock", None, {"base": [1800, 1801], "new": [1200, 1300]})
     assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 in base, 1200 to 1300 in new x; ")
     assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
-    assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", forced=True)}
+    assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", allow_mismatch=True)}
     [told] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
     assert (told["verdict"], told["base"], told["new"], told["better"]) == ("differs", 1800.5, 1250, None)
 
@@ -315,11 +313,11 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
         model, side = ("mlp", "convnet")[place % 2], ("base", "new")[place // 2 % 2]
         content = file(10_000, 20_000, 30_000 * (1 + place % 2), 40_000, seed=place)
         warehouse.ingest(content, name=f"run{place}", labels={"side": side, "model": model})
-    told = "^(base|new) has captures of several models, convnet and mlp: compare one after the other, as with model="
+    told = "^(base|new) has captures of several models, convnet and mlp: compare them one by one, as with model="
     for view in TIMED[:1] + TIMED[2:]:
         with pytest.raises(etq.QueryError, match=told):
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
-    assert warehouse.rows("FROM compare_ops('side=base', 'side=new', forced := true)")[1]
+    assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
 
 
@@ -342,5 +340,5 @@ def test_a_baseline_without_executes_is_refused(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("view", ["trend", "op_trends", "regressions"])
 def test_a_phase_that_is_none_is_refused(sides: Warehouse, view: str) -> None:
-    with pytest.raises(etq.QueryError, match="no phase 'warm'; known are load, prefill, decode, other"):
+    with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, other"):
         sides.rows(f"FROM {view}(over := 'captured_at', phase := 'warm')")

@@ -75,7 +75,7 @@ def asked(warehouse: Warehouse, comparisons: Sequence[Sides], query: str) -> lis
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-ADJUSTED = "_adjusted((SELECT list(s) FROM samples AS s))"
+ADJUSTED = "_normalized_samples((SELECT list(s) FROM samples AS s))"
 
 
 def check_common(warehouse: Warehouse, comparisons: Sequence[Sides]) -> None:
@@ -98,7 +98,9 @@ def check(warehouse: Warehouse, comparisons: Sequence[Sides]) -> list[str]:
     """The SQL's answers are the method's; returns all verdicts."""
     check_common(warehouse, comparisons)
     told = asked(
-        warehouse, comparisons, "FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'alike'"
+        warehouse,
+        comparisons,
+        "FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'common shift'",
     )
     by_item: dict[int, dict[Any, Any]] = {number: {} for number in range(len(comparisons))}
     for row in told:
@@ -267,7 +269,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(empty: Warehouse, base
     ops = np.exp(random.normal(0, 0.005, (base + new, 1))) * 1e5
     each = Sides(["base"] * base + ["new"] * new, ops, ops[:, 0], np.zeros(1, bool))
     row = asked(
-        empty, [each], "SELECT * FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level = 'op'"
+        empty, [each], "SELECT * FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level = 'op'"
     )[0]
     ratios = np.sort((ops[base:, 0][:, None] / ops[:base, 0][None, :]).ravel()) - 1
     place = int(np.argmin(np.abs(ratios - row["change_low"])))
@@ -294,7 +296,7 @@ def test_one_round_number_makes_no_coarse_clock(empty: Warehouse) -> None:
             if row["item"] == "0" and row["capture_id"] < rounds:
                 row.update(is_coarse=True, resolution=1000)
         empty.connection.register("samples", pa.Table.from_pylist(table))
-        query = "SELECT verdict FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE item = '0'"
+        query = "SELECT verdict FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE item = '0'"
         assert empty.rows(query)[1] == [(verdict,)]
 
 
@@ -304,10 +306,10 @@ def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
     ops = np.tile([50_000.0, 60_000.0, 70_000.0, 80_000.0], (8, 1))
     ops[1::2, 3] = 160_000
     each = Sides(sides, ops, ops.sum(axis=1), np.zeros(4, bool))
-    query = "FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'alike' ORDER BY item"
+    query = "FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'common shift' ORDER BY item"
     rows = asked(empty, [each], query)
     verdicts = [(row["item"], row["verdict"], row["p"]) for row in rows]
     unmoved = [(item, "~", 1) for item in ("0", "1", "2")]
     assert verdicts == [*unmoved, ("3", "can't judge", 1), ("total", "can't judge", 1)]
     assert rows[3]["change"] == 1.0
-    assert rows[3]["note"] == "the same in all captures of a side, so that nothing tells what chance does"
+    assert rows[3]["note"] == "the same in all captures of a side: its variation is unknown"

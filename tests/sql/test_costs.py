@@ -133,7 +133,7 @@ def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
         node("aten.relu.default", tensor("y", None, 4), self=tensor("x", None, 4)),
         node("aten.linear.default", tensor("z", None, 8), input=tensor("x", None, 4), weight=tensor("w", 8, 4)),
     )
-    assert symbolic == [(None, None, None, "sizes are known at run time alone")] * 2
+    assert symbolic == [(None, None, None, "sizes are known only at run time")] * 2
     assert costs(
         lab,
         node("aten.topk.default", [tensor("y", 2), tensor("i", 2, dtype="int64")], self=tensor("x", 9), k=2),
@@ -149,14 +149,14 @@ def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
     ) == [
         (None, None, None, "no formula for aten.topk"),
         (None, None, None, "no formula for mine.own"),
-        (None, 128, 64, "what the formula needs is not in the record"),
-        (None, 24 + 16, 24, "what the formula needs is not in the record"),
-        (None, 64, 16, "what the formula needs is not in the record"),
-        (0, None, None, "bytes: it may copy, or give a view"),
+        (None, 128, 64, "a value that the formula needs is not in the record"),
+        (None, 24 + 16, 24, "a value that the formula needs is not in the record"),
+        (None, 64, 16, "a value that the formula needs is not in the record"),
+        (0, None, None, "bytes: it may copy, or return a view"),
         (None, None, None, "too many to be true"),
         (None, None, None, "too many to be true"),
-        (None, None, None, "how much of its cache is used is known at run time alone"),
-        (6144, None, None, "bytes: how much of its cache is read is not told"),
+        (None, None, None, "the used part of its cache is known only at run time"),
+        (6144, None, None, "bytes: the part of its cache that is read is unknown"),
     ]
 
 
@@ -191,7 +191,7 @@ def test_op_costs_add_up_and_tell_what_they_lack() -> None:
             """
             method,op_type,nodes,unknown,flops,bytes_read,bytes_written,flops_percent,reason
             forward,aten.relu.default,2,0,98,392,392,98.0,
-            forward,aten.mul.Tensor,2,1,,,,,sizes are known at run time alone
+            forward,aten.mul.Tensor,2,1,,,,,sizes are known only at run time
             forward,aten.topk.default,1,1,,,,,no formula for aten.topk
             """,
         )

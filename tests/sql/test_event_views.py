@@ -147,7 +147,7 @@ def test_inspector_events_keep_every_iteration_of_a_loop() -> None:
         """,
         loop,
     )
-    assert_error(query.format("first"), "repeats is 'all' or 'last', not first")
+    assert_error(query.format("first"), "repeats must be 'all' or 'last', not first")
 
 
 def test_inspector_events_have_rows_for_what_only_logged_values() -> None:
@@ -173,14 +173,14 @@ def test_units_are_asked_for_or_fit_the_capture() -> None:
     query = "SELECT p50, unit FROM inspector_events('test'{}) WHERE event_name = 'Method::execute'"
     assert_query(query.format(""), "p50,unit\n0.06,us\n", TWO_OPERATORS)
     assert_query(query.format(", unit := 's'"), "p50,unit\n6e-08,s\n", TWO_OPERATORS)
-    assert_error(query.format(", unit := 'sec'"), "no unit sec; known are ns, us, ms, s, cycles")
-    assert_error(query.format(", unit := 'cycles'"), "test counts ns, which can't be told in cycles")
+    assert_error(query.format(", unit := 'sec'"), "unknown unit sec; known are ns, us, ms, s, cycles")
+    assert_error(query.format(", unit := 'cycles'"), "test counts ns, which cannot be converted to cycles")
 
 
 def test_units_of_a_capture_in_cycles(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(TWO_OPERATORS), name="test", time_scale="cycles")
     assert warehouse.sql("SELECT max, unit FROM inspector_events('test')").fetchall()[-1] == (60.0, "cycles")
-    with pytest.raises(duckdb.Error, match="test counts cycles, which can't be told in us"):
+    with pytest.raises(duckdb.Error, match="test counts cycles, which cannot be converted to us"):
         warehouse.sql("FROM op_totals('test', unit := 'us')").fetchall()
 
 

@@ -130,7 +130,7 @@ def test_sums_beyond_64_bits_are_null_not_errors() -> None:
 def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(TWO_OPERATORS), name="test")
     warehouse.ingest(dump(run("Execute", execute(0, 81))), name="cycles", time_scale="cycles")
-    with pytest.raises(duckdb.Error, match="the baseline cycles counts cycles, which can't be taken from ns"):
+    with pytest.raises(duckdb.Error, match="the baseline cycles counts cycles, which cannot be converted to ns"):
         warehouse.sql("FROM framework_tax('test', baseline := 'cycles', unit := 'ns')").fetchall()
 
 
@@ -138,11 +138,11 @@ def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) ->
     ("query", "message"),
     [
         ("FROM op_totals(NULL)", "no capture matches NULL"),
-        ("SELECT count(*) FROM event_times('test', unit := 'x')", "no unit x"),
+        ("SELECT count(*) FROM event_times('test', unit := 'x')", "unknown unit x"),
         ("FROM op_totals('test', \"by\" := NULL)", "not NULL"),
         ("FROM inspector_events('test', repeats := NULL)", "not NULL"),
-        ("FROM percentiles('test', quantiles := [-0.5])", "quantiles is a list of numbers between 0 and 1, not"),
-        ("FROM percentiles('test', quantiles := [])", "quantiles is a list of numbers between 0 and 1, not"),
+        ("FROM percentiles('test', quantiles := [-0.5])", "quantiles must be a list of numbers between 0 and 1, not"),
+        ("FROM percentiles('test', quantiles := [])", "quantiles must be a list of numbers between 0 and 1, not"),
     ],
 )
 def test_arguments_that_mean_nothing_are_errors(query: str, message: str) -> None:

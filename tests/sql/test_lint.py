@@ -23,7 +23,7 @@ PARAMETERS = {
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "history", "alpha", "min_effect", "forced", "quantile", "what", "item", "selector", "over", "since",
+    "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins",
 }  # fmt: skip
@@ -33,12 +33,16 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
-# What judges samples takes them likewise.
-EVIDENCE["chosen"] = "(SELECT list(k) FROM _sides('x', 'y', NULL) AS k)"
-SAMPLES = f"(SELECT list(s) FROM _samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
-EVIDENCE |= {"samples": SAMPLES, "adjusted": f"(SELECT list(a) FROM _adjusted({SAMPLES}) AS a)", "counted": "['ns']"}
+# What judges samples takes them in the same way.
+EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
+SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
+EVIDENCE |= {
+    "samples": SAMPLES,
+    "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
+    "counted": "['ns']",
+}
 # The rows that metrics are counted of, as a list.
-EVIDENCE["given"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
+EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
 STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
 STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
 EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
@@ -46,7 +50,7 @@ EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p'
 PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
-EVIDENCE["sets"] = "[{'item': 1, 'is_added': true, 'graph_id': 0, 'nodes': [0]}]"
+EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
@@ -62,7 +66,7 @@ THEMES = [
     "values",
     "traces",
     "advice",
-    "pictures",
+    "overview",
     "compare",
     "trends",
 ]

@@ -255,9 +255,9 @@ def executes(warehouse: Warehouse) -> dict[str, int]:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT method, sum(own_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(self_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
         "SELECT method, sum(total_ticks)::BIGINT FROM source_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
-        "SELECT method, sum(own_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
+        "SELECT method, sum(self_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
         """SELECT method, sum(total_ticks)::BIGINT
         FROM op_totals('multimethod_100runs', by := 'instance', runs := 'all') GROUP BY 1""",
         "SELECT method, sum(total_ticks)::BIGINT FROM execute_breakdown('multimethod_100runs', runs := 'all') GROUP BY 1",
@@ -309,7 +309,7 @@ def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
         warehouse.ingest(dump(forward(), decode()), name="traced")
         warehouse.ingest(untraced, name="untraced")
         rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
-    assert rows == [(None, "the baseline does not tell methods apart")] * 2
+    assert rows == [(None, "the baseline does not distinguish methods")] * 2
 
 
 def test_a_baseline_of_another_method_tells_no_tax() -> None:

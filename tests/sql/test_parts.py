@@ -17,7 +17,7 @@ def put(warehouse: Warehouse, side: str, number: int, *events: object) -> None:
 
 
 PARTS = """
-    SELECT op, kind, base, new, base_own, new_own FROM compare_parts('side=base', 'side=new', unit := 'ns')
+    SELECT op, kind, base, new, base_self, new_self FROM compare_parts('side=base', 'side=new', unit := 'ns')
     ORDER BY kind, op
 """
 
@@ -37,7 +37,7 @@ def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
         ("conv", "delegate", 40, 50, 40, 50),
         ("DELEGATE_CALL", "delegate_call", 60, 60, 20, 10),
         ("add", "kernel", 20, 20, 20, 20),
-        ("(beside ops)", "rest", 10, 5, 10, 5),
+        ("(outside ops)", "rest", 10, 5, 10, 5),
     ]
 
 
@@ -47,7 +47,7 @@ def test_parts_add_up_to_the_totals(warehouse: Warehouse, model: str) -> None:
         file = CAPTURES / f"fleet/{model}/{number:02}.etdp"
         warehouse.ingest(file, labels={"side": ("base", "new")[number % 2]})
     [total] = warehouse.rows("SELECT base, new FROM compare_captures('side=base', 'side=new') WHERE what = 'total'")[1]
-    [parts] = warehouse.rows("SELECT sum(base_own), sum(new_own) FROM compare_parts('side=base', 'side=new')")[1]
+    [parts] = warehouse.rows("SELECT sum(base_self), sum(new_self) FROM compare_parts('side=base', 'side=new')")[1]
     assert parts == pytest.approx(total) and total[0] > 0
 
 
@@ -63,9 +63,9 @@ def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
 def test_series_in_parts(warehouse: Warehouse) -> None:
     """Every part is of neighbours, as many as any other, and tells their median and range."""
     history(warehouse, 30, 18, {"addmm": 1.2})
-    points = warehouse.rows("SELECT position, own FROM trend('op', 'addmm', unit := 'ns')")[1]
+    points = warehouse.rows("SELECT position, normalized FROM trend('op', 'addmm', unit := 'ns')")[1]
     query = """
-        SELECT position, captures, first_label, last_label, own, low, high FROM op_trends(bins := 7, unit := 'ns')
+        SELECT position, captures, first_label, last_label, normalized, low, high FROM op_trends(bins := 7, unit := 'ns')
         WHERE op = 'addmm' ORDER BY position
     """
     parts = warehouse.rows(query)[1]
@@ -75,7 +75,9 @@ def test_series_in_parts(warehouse: Warehouse) -> None:
         assert (first, last) == (str(position), str(position + captures - 1))
         middle = (mine[(captures - 1) // 2] + mine[captures // 2]) / 2
         assert (own, low, high) == (pytest.approx(middle), pytest.approx(mine[0]), pytest.approx(mine[-1]))
-    all_points = warehouse.rows("SELECT position, own FROM op_trends(unit := 'ns') WHERE op = 'addmm' ORDER BY ALL")[1]
+    all_points = warehouse.rows(
+        "SELECT position, normalized FROM op_trends(unit := 'ns') WHERE op = 'addmm' ORDER BY ALL"
+    )[1]
     assert all_points == [(at, pytest.approx(own)) for at, own in points]
     assert warehouse.rows("SELECT position, first_bad FROM regressions() WHERE op = 'addmm'")[1] == [(18, "18")]
 
@@ -90,5 +92,5 @@ def test_nothing_to_tell() -> None:
 def test_units_that_times_have_not(warehouse: Warehouse, view: str, unit: str) -> None:
     """Nanoseconds are never called hours or cycles."""
     history(warehouse, 30, 18, {"addmm": 1.2})
-    with pytest.raises(etq.QueryError, match=f"no unit {unit} that times are told in"):
+    with pytest.raises(etq.QueryError, match=f"unknown unit of time {unit}"):
         warehouse.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))

@@ -69,7 +69,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
 
 def test_an_unknown_phase_is_an_error(warehouse: Warehouse) -> None:
     warehouse.ingest(generation(), name="run")
-    with pytest.raises(duckdb.Error, match="no phase 'decoding'; known are load, prefill, decode, other"):
+    with pytest.raises(duckdb.Error, match="unknown phase 'decoding'; known are load, prefill, decode, other"):
         warehouse.op_totals("run", phase="decoding").fetchall()
 
 
@@ -148,7 +148,7 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
 def test_runs_that_there_are_not(llm: Warehouse, given: dict[str, Any], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         llm.phase("llm", "decode", **given)
-    with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
+    with pytest.raises(etq.WarehouseError, match="unknown phase 'decoding'; known are load, prefill, decode, other"):
         llm.phase("llm", "decoding", runs="1")
     assert set(phases(llm)) == {None}
 
@@ -221,7 +221,7 @@ def test_phase_totals(llm: Warehouse) -> None:
 
 def test_the_trend_of_tokens(llm: Warehouse) -> None:
     with pytest.raises(
-        duckdb.Error, match="no run of llm is of phase decode; say which are: etq phase llm decode --runs"
+        duckdb.Error, match="no run of llm is of phase decode; set the phases: etq phase llm decode --runs"
     ):
         llm.decode_trend("llm").fetchall()
     llm.phase("llm", "prefill", runs="1")

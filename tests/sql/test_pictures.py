@@ -89,11 +89,13 @@ def test_module_ops_add_up() -> None:
             folder = CAPTURES / model
             capture = warehouse.ingest(folder / f"{model}_100runs.etdp")
             warehouse.link(capture, warehouse.ingest_record(folder / f"{model}.etrecord"))
-            [(whole,)] = warehouse.sql("SELECT sum(own_ticks) FROM module_ops($c, runs := 'all')", c=capture).fetchall()
+            [(whole,)] = warehouse.sql(
+                "SELECT sum(self_ticks) FROM module_ops($c, runs := 'all')", c=capture
+            ).fetchall()
             query = "SELECT sum(duration_ticks) FROM events WHERE capture_id = $c AND name = 'Method::execute'"
             assert warehouse.sql(query, c=capture.capture_id).fetchall() == [(whole,)]
-            by_module = "SELECT (method, module_path), sum(own_ticks)::BIGINT FROM module_ops($c) GROUP BY ALL"
-            of_modules = "SELECT (method, module_path), own_ticks FROM module_totals($c) WHERE own_ticks > 0"
+            by_module = "SELECT (method, module_path), sum(self_ticks)::BIGINT FROM module_ops($c) GROUP BY ALL"
+            of_modules = "SELECT (method, module_path), self_ticks FROM module_totals($c) WHERE self_ticks > 0"
             assert (
                 dict(warehouse.sql(of_modules, c=capture).fetchall()).items()
                 <= dict(warehouse.sql(by_module, c=capture).fetchall()).items()
@@ -127,7 +129,7 @@ def test_event_histogram_of_one_value() -> None:
     query = "SELECT bin, low, high, runs, is_beyond FROM event_histogram('test', unit := 'ns')"
     runs = [run("Execute", execute(start=0, end=7))] * 3
     assert_query(query, "bin,low,high,runs,is_beyond\n0,7.0,7.0,3,False\n", *runs)
-    assert_error("FROM event_histogram('test', bins := 0)", "bins is a number from 1 to 1000, not 0")
+    assert_error("FROM event_histogram('test', bins := 0)", "bins must be a number from 1 to 1000, not 0")
 
 
 def test_event_histogram_of_real_runs_is_numpys(all_captures: Warehouse) -> None:

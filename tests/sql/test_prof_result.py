@@ -157,7 +157,7 @@ def test_other_formats_are_not_the_old_parsers(view: str) -> None:
         warehouse.ingest(dump(dumped_run("Execute")), name="test")
         with pytest.raises(
             (duckdb.Error, etq.QueryError),
-            match="test is of format etdump; this is asked of captures of format prof_result",
+            match="test is of format etdump; this view is for captures of format prof_result",
         ):
             warehouse.sql(f"FROM {view}('test')").fetchall()
 

@@ -330,5 +330,5 @@ def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
             programs.program_size(asked).fetchall()
     with pytest.raises(duckdb.Error, match="no method encod; there are decode, encode"):
         programs.planned_memory("multimethod", method="encod").fetchall()
-    with etq.open() as empty, pytest.raises(duckdb.Error, match="no program matches x; the warehouse has none"):
+    with etq.open() as empty, pytest.raises(duckdb.Error, match="no program matches x; the warehouse has no programs"):
         empty.program_size("x").fetchall()

@@ -220,7 +220,7 @@ def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
     added = all_captures.sql(
         """SELECT coalesce(sum(o.total_ticks), 0)::BIGINT, coalesce(sum(o.calls), 0)::BIGINT FROM op_times AS o
            JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
-           WHERE o.is_added AND o.op_index > 0 AND o.phase IS NULL""",
+           WHERE o.is_additive AND o.op_index > 0 AND o.phase IS NULL""",
         name=name,
     ).fetchall()
     totals = all_captures.sql(
@@ -241,7 +241,7 @@ def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
     runs = [run("Execute", *first), run("Execute", *first), run("Execute", *first[2:])]
     warehouse.ingest(dump(run("Default", framework("Program::load_method", 0, 5)), *runs), name="run")
     rows = warehouse.sql(
-        "SELECT op_index, kind, family, value_unit, is_added, runs, calls, total_ticks, p25 FROM op_times ORDER BY ALL"
+        "SELECT op_index, kind, family, value_unit, is_additive, runs, calls, total_ticks, p25 FROM op_times ORDER BY ALL"
     ).fetchall()
     assert rows == [
         (0, "framework", "Method::execute", "ticks", True, 3, 3, 300, 100),

@@ -101,7 +101,7 @@ def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse
             """
             op,kind,calls,total,flops,bytes,reason
             aten.tanh.default,delegate,1,200.0,100,800,
-            SomeBackend,delegate_call,1,100.0,,,time beside the events of the delegate
+            SomeBackend,delegate_call,1,100.0,,,time outside of the delegate's events
             aten.relu.default,delegate,1,100.0,100,800,
             """,
         )
@@ -123,7 +123,7 @@ def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) 
         SELECT r.op, r.kind, r.total, r.share_percent, r.flops, r.bytes, r.flops_per_second, r.reason
         FROM roofline('test', unit := 'ns') AS r
     """
-    reason = "its time is on another clock, or no time"
+    reason = "its time is on another clock, or not a time"
     assert warehouse.rows(query)[1] == [
         ("SomeBackend", "delegate_call", 200.0, 100.0, 200, 800, 1e9, None),
         ("aten.tanh.default", "delegate", 71.0, None, 100, 800, None, reason),
@@ -157,7 +157,7 @@ def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> 
     query = "SELECT r.instruction_id, r.flops, r.reason FROM roofline('test') AS r ORDER BY ALL"
     for kernels, expected in (
         (2, [(0, 10, None), (1, 20, None)]),
-        (3, [(number, None, "which of several nodes it runs is not told") for number in range(3)]),
+        (3, [(number, None, "unknown which of several nodes it runs") for number in range(3)]),
     ):
         content = record(*nodes, maps=Maps(handles={number: [1] for number in range(kernels)}))
         events = [kernel("mul", 10 * number, 10 * number + 10, instruction=number) for number in range(kernels)]
@@ -180,12 +180,12 @@ def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) ->
 def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
     linked(warehouse, LINKED, RUN)
     for arguments, message in (
-        ("peak_flops := 0", "peak_flops is a number above 0, in FLOP/s"),
-        ("peak_bandwidth := -1", "peak_bandwidth is a number above 0, in B/s"),
-        ("peak_bandwidth := 'inf'::DOUBLE", "peak_bandwidth is a number above 0, in B/s"),
-        ("peak_flops := 'nan'::DOUBLE", "peak_flops is a number above 0, in FLOP/s"),
-        ("\"by\" := 'module'", "by is 'op', 'instruction' or 'op_type', not module"),
-        ('"by" := NULL', "by is 'op', 'instruction' or 'op_type', not NULL"),
+        ("peak_flops := 0", "peak_flops must be a number above 0, in FLOP/s"),
+        ("peak_bandwidth := -1", "peak_bandwidth must be a number above 0, in B/s"),
+        ("peak_bandwidth := 'inf'::DOUBLE", "peak_bandwidth must be a number above 0, in B/s"),
+        ("peak_flops := 'nan'::DOUBLE", "peak_flops must be a number above 0, in FLOP/s"),
+        ("\"by\" := 'module'", "by must be 'op', 'instruction' or 'op_type', not module"),
+        ('"by" := NULL', "by must be 'op', 'instruction' or 'op_type', not NULL"),
     ):
         with pytest.raises((QueryError, duckdb.Error), match=message):
             warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
@@ -226,6 +226,6 @@ def test_by_one_peak_alone_what_has_none_of_its_kind_has_no_roof(warehouse: Ware
         warehouse, copied, run("Execute", kernel("mm", 0, 400, 0), kernel("permute_copy", 400, 500, 1), execute(0, 500))
     )
     query = "SELECT roof_percent, above_roof, reason FROM roofline('test', {}, unit := 'ns') WHERE op LIKE '%permute%'"
-    assert warehouse.rows(query.format("peak_flops := 10e9"))[1] == [(None, None, "its roof takes peak_bandwidth")]
+    assert warehouse.rows(query.format("peak_flops := 10e9"))[1] == [(None, None, "its roof needs peak_bandwidth")]
     assert warehouse.rows(query.format("peak_bandwidth := 16e9"))[1] == [(50, 50, None)]
     assert warehouse.rows(query.format("10e9, 16e9"))[1] == [(50, 50, None)]

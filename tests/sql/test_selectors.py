@@ -64,7 +64,7 @@ def test_selectors(lab: Warehouse, selector: str, expected: list[str]) -> None:
 @pytest.mark.parametrize("selector", ["@oldest", "@latest,@previous", "model=mlp,@", "@latest@"])
 def test_other_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> None:
     with pytest.raises(
-        duckdb.Error, match="is no selector: of what begins with @ it may have one of @latest and @prev"
+        duckdb.Error, match="is not a selector: of words that begin with @, it may contain one of @latest and @prev"
     ):
         matches(lab, selector)
 

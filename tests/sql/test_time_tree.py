@@ -47,8 +47,8 @@ def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
         assert node["path"] == [*parent["path"], node["name"]]
         within[node["parent_index"]] += node["total_ticks"]
     for node in nodes:
-        assert node["total_ticks"] == node["own_ticks"] + within[node["node_index"]], node["path"]
-        assert node["total_ticks"] >= 0 and node["own_ticks"] >= 0
+        assert node["total_ticks"] == node["self_ticks"] + within[node["node_index"]], node["path"]
+        assert node["total_ticks"] >= 0 and node["self_ticks"] >= 0
     for before, node in pairwise(nodes):
         # What is within a node follows it at once.
         assert node["depth"] <= before["depth"] + 1
@@ -61,10 +61,10 @@ def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
 def test_by_event_by_hand() -> None:
     # Of 80 ticks of the execute 40 are the delegate's call (20 and 5 explained), 16 the operator's (10 its kernel's).
     assert_query(
-        """SELECT node_index, parent_index, depth, array_to_string(path, '/') AS path, kind, calls, own, total,
+        """SELECT node_index, parent_index, depth, array_to_string(path, '/') AS path, kind, calls, self_time, total,
            share_percent, unit FROM time_tree('test', unit := 'ns')""",
         """
-        node_index,parent_index,depth,path,kind,calls,own,total,share_percent,unit
+        node_index,parent_index,depth,path,kind,calls,self_time,total,share_percent,unit
         0,,0,,total,0,0.0,80.0,100.0,ns
         1,0,1,Execute,run,0,0.0,80.0,100.0,ns
         2,1,2,Execute/DELEGATE_CALL @0,delegate_call,1,15.0,40.0,50.0,ns
@@ -81,10 +81,10 @@ def test_by_event_by_hand() -> None:
 def test_operators_without_kernels_and_several_runs() -> None:
     # Twice 60 ticks: 20 the kernel, 5 its OPERATOR_CALL beside it, 10 one without a kernel, 25 what nothing covers.
     assert_query(
-        """SELECT array_to_string(path, '/') AS path, kind, calls, own_ticks, total_ticks, total
+        """SELECT array_to_string(path, '/') AS path, kind, calls, self_ticks, total_ticks, total
            FROM time_tree('test', "by" := 'event', unit := 'us')""",
         """
-        path,kind,calls,own_ticks,total_ticks,total
+        path,kind,calls,self_ticks,total_ticks,total
         ,total,0,0,120,0.12
         Execute,run,0,0,120,0.12
         Execute/add,kernel,2,40,40,0.04
@@ -111,8 +111,8 @@ def test_runs_of_two_names_and_schedules() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    assert_error("FROM time_tree('test', \"by\" := 'op')", "by is 'module' or 'event', not op")
-    assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so that its events have no modules")
+    assert_error("FROM time_tree('test', \"by\" := 'op')", "by must be 'module' or 'event', not op")
+    assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so its events have no modules")
     assert_error("FROM time_tree('test', unit := 'cycles')", "test counts ns")
     assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest are test")
 
@@ -126,7 +126,7 @@ def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> N
     ours: dict[str, int] = defaultdict(int)
     for node in nodes:
         name_of_op = "DELEGATE_CALL" if node["kind"] == "delegate_call" else node["name"]
-        ours[name_of_op] += node["own_ticks"]
+        ours[name_of_op] += node["self_ticks"]
     theirs: dict[str, int] = defaultdict(int)
     for row in all_captures.op_totals(name, unit="ns", runs="all").fetchall():
         theirs[row[0]] += row[-1] if row[9] is not None else 0
@@ -144,7 +144,9 @@ def test_every_capture_with_a_record_adds_up_by_module(lab: Warehouse, name: str
     nodes = nodes_of(lab, name, unit="ns", runs="all")
     check_it_adds_up(nodes)
     assert (nodes[0]["total_ticks"] if nodes else 0) == executes(lab, name)
-    query = "SELECT m.method, m.module_path, m.total, m.own FROM module_totals($c, unit := 'ns', runs := 'all') AS m"
+    query = (
+        "SELECT m.method, m.module_path, m.total, m.self_time FROM module_totals($c, unit := 'ns', runs := 'all') AS m"
+    )
     modules = {(method, path): (total, own) for method, path, total, own in lab.rows(query, c=name)[1]}
     methods = {method for method, _ in modules}
     seen = {}

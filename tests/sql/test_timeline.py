@@ -189,7 +189,7 @@ def test_one_run_and_chosen_runs() -> None:
             f"run_index,run_start,duration\n{found}\n".replace("\n\n", "\n"),
             *runs,
         )
-    assert_error("FROM timeline('test', unit := 'hours')", "no unit hours")
+    assert_error("FROM timeline('test', unit := 'hours')", "unknown unit hours")
 
 
 def test_a_trace_has_a_track_for_each_thread(warehouse: Warehouse) -> None:

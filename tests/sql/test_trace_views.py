@@ -127,7 +127,7 @@ def test_communication(traces: Traces) -> None:
 )
 def test_unknown_categories_are_an_error(traces: Traces, view: str) -> None:
     traces.take(*two_steps())
-    with pytest.raises(duckdb.Error, match="categories is all or older, not newest"):
+    with pytest.raises(duckdb.Error, match="categories must be all or older, not newest"):
         traces.ask(view, categories="newest")
 
 
@@ -146,7 +146,7 @@ def test_operators(traces: Traces) -> None:
         ("aten::linear", 0.0, 10.0),
         ("aten::relu", 0.0, 10.0),
     ]
-    with pytest.raises(duckdb.Error, match="by is name or shape, not stack"):
+    with pytest.raises(duckdb.Error, match="by must be name or shape, not stack"):
         traces.ask("operator_table", by="stack")
 
 

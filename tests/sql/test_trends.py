@@ -43,7 +43,7 @@ def history(
 
 def test_an_op_that_changed(warehouse: Warehouse) -> None:
     history(warehouse, 30, 18, {"addmm": 1.2})
-    rows = warehouse.rows("SELECT label, p25, own, change_percent FROM trend('op', 'addmm')")[1]
+    rows = warehouse.rows("SELECT label, p25, normalized, change_percent FROM trend('op', 'addmm')")[1]
     assert [row[0] for row in rows] == [str(build) for build in range(1, 31)], "9 comes before 10"
     assert [row[0] for row in rows if row[3] is not None] == ["18"]
     [change] = [row[3] for row in rows if row[3] is not None]
@@ -127,7 +127,7 @@ def test_orders(warehouse: Warehouse) -> None:
         (QueryError, EtqError), match="no capture has a label build to be ordered by; labels are commit"
     ):
         warehouse.rows("FROM trend()")
-    with pytest.raises(QueryError, match="commits have no order of their own"):
+    with pytest.raises(QueryError, match="commits cannot be ordered"):
         warehouse.label("v0", commit_time=None)
         warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'v0'")
         warehouse.rows("FROM trend(over := 'commit')")
@@ -159,10 +159,10 @@ def test_what_is_not_there_is_said(warehouse: Warehouse) -> None:
     history(warehouse, 3, 99)
     for call, message in (
         ("trend('op', 'nothing')", "no op nothing in these captures"),
-        ("trend('op')", "name the op that the trend is asked of"),
+        ("trend('op')", "name the op of the trend"),
         ("trend('metric', 'tokens')", "no metric tokens in these captures"),
         ("trend('module', 'a.b')", "no module a.b in these captures"),
-        ("trend('speed')", "what is 'total', 'op', 'module' or 'metric', not speed"),
+        ("trend('speed')", "what must be 'total', 'op', 'module' or 'metric', not speed"),
         ("trend(selector := 'model=other')", "no capture matches model=other"),
         ("regressions(over := 'day')", "no capture has a label day"),
     ):

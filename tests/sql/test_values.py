@@ -83,7 +83,7 @@ def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
         (np.zeros((2, 0)), np.zeros((2, 0)), None),
         (np.zeros(1), 0.0, None),
         (7, 7, None),
-        (None, 7, "unknown in base: no debug buffer has it"),
+        (None, 7, "unknown in base: not in a debug buffer"),
     ],
 )
 def test_what_can_be_compared(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
@@ -152,12 +152,12 @@ def test_other_options_leave_values_as_they_are(warehouse: Warehouse) -> None:
 
 def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
     warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    with pytest.raises(duckdb.Error, match=r"mlp_debug is linked to no ETRecord, whose debug handles"):
+    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
         warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
 
 
 def test_unknown_metrics_are_told(warehouse: Warehouse) -> None:
-    with pytest.raises(EtqError, match="no metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
+    with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
         gap_of(warehouse, 1.0, 2.0, "nope")
 
 

@@ -109,7 +109,7 @@ def test_op_totals_by_instance() -> None:
         """,
         run("Execute", kernel("add", 1, 2, instruction=1), kernel("add", 3, 8, instruction=2), execute(0, 9)),
     )
-    assert_error("FROM op_totals('test', \"by\" := 'size')", "by is 'family', .* not size")
+    assert_error("FROM op_totals('test', \"by\" := 'size')", "by must be 'family', .* not size")
 
 
 def test_op_totals_of_steps_where_nothing_executes() -> None:
@@ -260,7 +260,7 @@ def test_memory_totals() -> None:
         ),
         run("Run", AllocationEvent(1, 100), allocators=["planned"]),
     )
-    assert_error("FROM memory_totals('@last')", "@last is no selector")
+    assert_error("FROM memory_totals('@last')", "@last is not a selector")
 
 
 def test_delegate_totals() -> None:
@@ -274,7 +274,7 @@ def test_delegate_totals() -> None:
         DELEGATED,
     )
     assert_query("SELECT calls FROM delegate_totals('test')", "calls\n", TWO_OPERATORS)
-    assert_error("FROM delegate_totals('test', unit := 'hours')", "no unit hours")
+    assert_error("FROM delegate_totals('test', unit := 'hours')", "unknown unit hours")
 
 
 def test_schedules_choose_runs() -> None:

@@ -91,7 +91,7 @@ SHARES = {
 PARTS = {
     "op_totals('test')": "total_ticks",
     "execute_breakdown('test')": "total_ticks",
-    "module_ops('test')": "own_ticks",
+    "module_ops('test')": "self_ticks",
     "source_totals('test')": "total_ticks",
 }
 

@@ -149,7 +149,7 @@ def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> l
         warehouse.connection.register("samples", pa.table(columns))
         query = """
             SELECT c.comparison, c.level, c.item, c.verdict, c.change
-            FROM _compared((SELECT list(s) FROM samples AS s), 0.05, NULL) AS c
+            FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) AS c
         """
         found: list[dict[str, tuple[str, float]]] = [{} for _ in draws]
         for number, level, item, verdict, change in warehouse.rows(query)[1]:

@@ -329,6 +329,6 @@ def test_wrong_words(warehouse: Warehouse) -> None:
         exported(warehouse, "test", "speedscope")
     with pytest.raises(QueryError, match="test: no executes, loading or metrics"):
         exported(warehouse, "test", "hud")
-    with pytest.raises(QueryError, match="no phase 'x'"):
+    with pytest.raises(QueryError, match="unknown phase 'x'"):
         exported(warehouse, "test", "chrome", phase="x")
     assert checked(exported(warehouse, "test", "chrome"))["traceEvents"] == []

@@ -12,7 +12,7 @@ etq.section("breakdown", (parent, tables, facts) => {
   const chosen = etq.element("div", { class: "detail" });
   const describe = (id) => [
     ["time", `${etq.quantity(nodes[id].total, unit)} (${etq.percent((100 * nodes[id].total) / whole)})`],
-    ["of its own", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
+    ["self time", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
     ["calls", nodes[id].calls ? etq.number(nodes[id].calls) : ""],
     ["module", nodes[id].path],
     ["kind", nodes[id].kind],
@@ -79,7 +79,7 @@ function tree(leaves, separator) {
   const root = node("all", "", "", 0);
   const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
   for (const row of leaves.rows()) {
-    const own = Math.max(leaves.get(row, "own") ?? 0, 0);
+    const own = Math.max(leaves.get(row, "self_time") ?? 0, 0);
     const path = leaves.get(row, "module_path") ?? "";
     const [op, kind] = [leaves.get(row, "op"), leaves.get(row, "kind")];
     const isApart = path.startsWith("(");

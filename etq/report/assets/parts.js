@@ -127,7 +127,7 @@ function tree(parts, modules, totals) {
       at = child(at, `module ${name}`, () => node(name, whole, known.get(`${method}\n${whole}`) ?? NOTHING, "module"));
     });
     const leaf = node(get("op"), path, judged(parts, row), get("kind"));
-    leaf.own = { base: Math.max(get("base_own") ?? 0, 0), new: Math.max(get("new_own") ?? 0, 0) };
+    leaf.own = { base: Math.max(get("base_self") ?? 0, 0), new: Math.max(get("new_self") ?? 0, 0) };
     leaf.isRest = get("kind") === "rest";
     leaf.instruction = get("instruction_id");
     at.children.set(`op ${row}`, leaf);

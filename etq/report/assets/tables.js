@@ -28,12 +28,12 @@ etq.section("calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "name" },
-    ...times(unit, ["self_cpu_time", "own, host"]),
+    ...times(unit, ["self_cpu_time", "self, host"]),
     share("self_cpu_percent"),
     { name: "shapes", class: "code" },
     { name: "calls", numeric: true },
-    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"], ["self_device_time", "own, device"], ["device_time_total", "total, device"]),
-    { name: "self_cpu_memory", title: "own memory", numeric: true, as: etq.bytes },
+    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"], ["self_device_time", "self, device"], ["device_time_total", "total, device"]),
+    { name: "self_cpu_memory", title: "self memory", numeric: true, as: etq.bytes },
   ], { sort: ["self_cpu_time"], name: "calls" });
 });
 
@@ -54,7 +54,7 @@ etq.section("modules", (parent, { rows }) => {
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
     ...times(unit, ["total", "with modules within"]),
     share(),
-    ...times(unit, ["own", "own"]),
+    ...times(unit, ["self_time", "self"]),
     { name: "calls", numeric: true },
     { name: "module_class", title: "class" },
     { name: "mapping" },
@@ -65,7 +65,7 @@ etq.section("module_calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "module_path", title: "module" },
-    ...times(unit, ["host_total_time", "total, host"], ["host_self_time", "own, host"], ["device_total_time", "total, device"], ["device_self_time", "own, device"], ["mean_time", "mean"]),
+    ...times(unit, ["host_total_time", "total, host"], ["host_self_time", "self, host"], ["device_total_time", "total, device"], ["device_self_time", "self, device"], ["mean_time", "mean"]),
     { name: "calls", numeric: true },
     { name: "operators", title: "ops", numeric: true },
   ], { sort: ["host_total_time"], name: "module_calls" });

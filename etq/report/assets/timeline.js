@@ -149,7 +149,7 @@ function described({ events, signatures }, id, row, unit) {
     ["start", etq.quantity(events.get(id, "start"), unit)],
     ["time", unlike ? "" : etq.quantity(events.get(id, "value"), unit)],
     ["logged", unlike ? etq.quantity(events.get(id, "value"), events.get(id, "value_unit")) : ""],
-    ["of its own", etq.quantity(events.get(id, "exclusive"), events.get(id, "value_unit"))],
+    ["self time", etq.quantity(events.get(id, "exclusive"), events.get(id, "value_unit"))],
     ["place", events.get(id, "is_estimated") ? "estimated: it is on a clock of its own" : ""],
     ["kind", get("category") ?? get("kind")],
     ["op", get("op_type") ?? get("op_types")],

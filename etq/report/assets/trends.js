@@ -82,7 +82,7 @@ etq.section("op_trends", (parent, { rows }, facts) => {
     { name: "op" },
     { name: "module_path", title: "module" },
     { name: "instruction_id", title: "instruction", numeric: true },
-    { name: "own", title: "median", unit, numeric: true },
+    { name: "normalized", title: "median", unit, numeric: true },
     { name: "low", title: "least", unit, numeric: true },
     { name: "high", title: "greatest", unit, numeric: true },
     { name: "captures", numeric: true },
@@ -231,8 +231,8 @@ function commonPlot(table, state, over) {
     {
       height: 150,
       scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
-      axes: [x.axis, etq.axis("all ops alike, %", (value) => etq.number(value))],
-      series: [x.series, { label: "all ops alike, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
+      axes: [x.axis, etq.axis("common shift, %", (value) => etq.number(value))],
+      series: [x.series, { label: "common shift, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
     },
     [x.at, state.points.map((row) => table.get(row, "common_percent"))],
   ];
@@ -251,7 +251,7 @@ function opPlot(state, over) {
   return [
     {
       height: 280,
-      scales: { x: { time: false }, y: { range: rangeOf([...list("own"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
+      scales: { x: { time: false }, y: { range: rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
       axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
@@ -262,6 +262,6 @@ function opPlot(state, over) {
       bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
       hooks: { draw: [markHook(state.marks)] },
     },
-    [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("own")],
+    [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("normalized")],
   ];
 }

@@ -1,34 +1,34 @@
--- What changed from one side's captures to the other's, several a side. The
--- sample is a capture, never a run: runs of one capture share what state the
--- device is in. Disturbed captures are left out. The test is a t-test on
--- logarithms, size factors taken off; of ops, with their variances moderated
--- towards the median op's, which counts as 3 more degrees of freedom. The
--- ratio is Hodges' and Lehmann's: the median of all ratios of a new to a base
--- capture, with the interval whose ends Mann's and Whitney's statistic gives.
+-- The change of one item between two sides of several captures each. The sample is
+-- a capture, never a run: runs of one capture share the state of the device.
+-- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
+-- times; the variances of ops are moderated towards the median op's, which counts
+-- as 3 more degrees of freedom. The ratio is that of Hodges and Lehmann: the median
+-- of all ratios of a new to a base capture, with the interval from Mann's and
+-- Whitney's statistic.
 -- Columns:
---   comparison: which of the comparisons
+--   comparison: index of the comparison
 --   level: total, op or module
---   scope: the method, as given
---   item: what was measured
---   base_captures: captures of base that have it, disturbed ones left out
---   new_captures: captures of new that have it, disturbed ones left out
---   base_ticks: its median time in captures of base
---   new_ticks: its median time in captures of new
---   change: ratio of new to base, less 1, without what all ops have in common; of the total, with it
---   change_low: lower end of its interval of 95 %; NULL where there are too few captures for one
---   change_high: upper end of its interval
---   p: the probability of a difference as large if there was none
---   q: p, as corrected for the number of ops: the share of false ones among those of that q or less (Benjamini, Hochberg)
---   share: its part of the total of base
---   resolution: what the times are multiples of, in ticks
+--   scope: scope, as in the input
+--   item: key of what was measured
+--   base_captures: number of captures of base that have it; disturbed captures are excluded
+--   new_captures: number of captures of new that have it; disturbed captures are excluded
+--   base_ticks: median time in captures of base, in ticks
+--   new_ticks: median time in captures of new, in ticks
+--   change: ratio of new to base, less 1, without the common shift; for the total, with it
+--   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures for one
+--   change_high: upper end of that interval
+--   p: probability of a difference this large by chance
+--   q: p, corrected for the number of ops: share of false positives among the ops with this q or less (Benjamini, Hochberg)
+--   share: share of base's total, between 0 and 1
+--   resolution: value that the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference less than its resolution
---   is_interleaved: whether the sides' captures alternate in time: as often as the smaller side has captures, or more
---   captures_needed: captures a side that would show a difference of this size nine times in ten; NULL where there is none
-CREATE MACRO _judged(
-    adjusted  -- rows of `_adjusted` as a list
+--   is_interleaved: whether the sides' captures alternate in time at least as often as the smaller side has captures
+--   captures_needed: captures per side that would show a difference of this size nine times in ten; NULL if there is none
+CREATE MACRO _difference_tests(
+    adjusted  -- rows of `_normalized_samples` as a list
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT
         unnest(adjusted, recursive := true)
 ),
@@ -43,7 +43,7 @@ kept AS MATERIALIZED (
         g.resolution,
         g.is_coarse,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
-    FROM given AS g
+    FROM input AS g
     WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
 ),
 orders AS (
@@ -65,7 +65,7 @@ orders AS (
                 capture_id := g.capture_id,
                 is_new := g.side = 'new'
             )))) AS captures
-        FROM given AS g
+        FROM input AS g
         WHERE g.side <> 'history'
         GROUP BY g.comparison
     ) AS c
@@ -89,7 +89,7 @@ added AS (
         list(k.value) FILTER (WHERE NOT k.is_new) AS base_values,
         list(k.value) FILTER (WHERE k.is_new) AS new_values,
         max(k.resolution) AS resolution,
-        -- One capture of few runs may be round by chance.
+        -- One capture of few runs may have round times by chance.
         2 * count(*) FILTER (WHERE k.is_coarse) >= count(*) AS is_coarse
     FROM kept AS k
     GROUP BY k.comparison, k.level, k.scope, k.item
@@ -202,7 +202,7 @@ SELECT
     c.resolution,
     c.is_below_resolution,
     o.is_interleaved,
-    -- (1.96 + 1.28) squared: 5 % of false alarms, nine of ten found.
+    -- (1.96 + 1.28) squared: 5 % false positives, power of 90 %.
     CASE
         WHEN c.used_variance > 0 AND abs(c.difference) > 0.001 THEN ceil(
             2 * 10.507 * c.used_variance / (c.difference * c.difference)

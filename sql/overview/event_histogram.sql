@@ -1,35 +1,35 @@
--- One bar of the histogram of one event of an event block, over the block's runs:
--- how many of its durations lie there. Bars of one width go from the smallest
--- duration to the largest one within the upper fence (the third quartile and
--- three times the distance between the quartiles); what lies beyond is one more
--- bar. Bars without a duration have no row.
+-- One bar of the histogram of the durations of one event of an event block, over
+-- the block's runs. Bars of equal width cover the smallest duration to the largest
+-- one within the upper fence (the third quartile plus three times the interquartile
+-- range); durations beyond it are in one more bar. Bars without durations have no
+-- row.
 -- Columns:
 --   block_index: the event block
---   method: the method that ran; where that is not known, the name of the runs, numbered where these ran several programs
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   slot: position in the block's list of distinct events
---   occurrence: which of the event's occurrences in a run, from 0
+--   occurrence: index of the event's occurrence in a run, from 0
 --   bin: number of the bar, from 0
---   low: the bar begins at that duration
---   high: it ends before that one; the last ones, with it
+--   low: lower bound of the bar
+--   high: upper bound of the bar, exclusive; for the last ones inclusive
 --   runs: number of durations
---   is_beyond: whether it holds what lies beyond the fence
---   unit: unit of low and high: the one asked for; for what is no time, its own
+--   is_beyond: whether it is the bar of durations beyond the fence
+--   unit: unit of low and high: the requested one; values that are not times keep theirs
 CREATE MACRO event_histogram(
     capture,  -- name, hash prefix, @latest or selector
     bins := 24,  -- number of bars up to the fence, from 1 to 1000
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- runs of each name to leave out at the start, as in `schedule`
+    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
     wait := 0,  -- as in `schedule`
     warmup := 0,  -- as in `schedule`
     active := 1,  -- as in `schedule`
     repeat := 0,  -- as in `schedule`
     skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- runs of that phase alone: load, prefill, decode, other; NULL: all
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'all'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 durations AS (
@@ -40,12 +40,12 @@ durations AS (
         e.occurrence,
         e.value_unit,
         e.duration_ticks::DOUBLE AS ticks
-    FROM asked AS a
+    FROM target AS a
     JOIN events AS e ON e.capture_id = a.capture_id
     JOIN runs AS r
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.duration_ticks IS NOT NULL
-        AND _is_chosen(
+        AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,
             skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
             method, runs
@@ -66,22 +66,22 @@ fenced AS (
         d.*,
         f.smallest,
         d.ticks > f.fence AS is_beyond,
-        (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER alike - f.smallest)
+        (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
             ELSE error(
-                'bins is a number from 1 to 1000, not '
+                'bins must be a number from 1 to 1000, not '
                 || coalesce(bins::VARCHAR, 'NULL')
             )
         END AS width,
-        min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER alike AS first_beyond,
-        max(d.ticks) OVER alike AS largest
+        min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER in_event AS first_beyond,
+        max(d.ticks) OVER in_event AS largest
     FROM durations AS d
     JOIN fences AS f
         ON f.block_index = d.block_index
         AND f.slot = d.slot
         AND f.occurrence = d.occurrence
-    WINDOW alike AS (PARTITION BY d.block_index, d.slot, d.occurrence)
+    WINDOW in_event AS (PARTITION BY d.block_index, d.slot, d.occurrence)
 ),
 binned AS (
     SELECT
@@ -101,20 +101,20 @@ SELECT
     b.bin,
     any_value(
         CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END
-        * _multiplier(_written_unit(b.value_unit, a.time_scale), a.unit)
-        / _divisor(_written_unit(b.value_unit, a.time_scale), a.unit)
+        * _multiplier(_stored_unit(b.value_unit, a.time_scale), a.unit)
+        / _divisor(_stored_unit(b.value_unit, a.time_scale), a.unit)
     ) AS low,
     any_value(
         CASE
             WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width
         END
-        * _multiplier(_written_unit(b.value_unit, a.time_scale), a.unit)
-        / _divisor(_written_unit(b.value_unit, a.time_scale), a.unit)
+        * _multiplier(_stored_unit(b.value_unit, a.time_scale), a.unit)
+        / _divisor(_stored_unit(b.value_unit, a.time_scale), a.unit)
     ) AS high,
     count(*) AS runs,
     any_value(b.is_beyond) AS is_beyond,
-    any_value(_shown_unit(_written_unit(b.value_unit, a.time_scale), a.unit)) AS unit
+    any_value(_display_unit(_stored_unit(b.value_unit, a.time_scale), a.unit)) AS unit
 FROM binned AS b
-CROSS JOIN asked AS a
+CROSS JOIN target AS a
 GROUP BY b.block_index, b.slot, b.occurrence, b.bin
 ORDER BY b.block_index, b.slot, b.occurrence, b.bin;

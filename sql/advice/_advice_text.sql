@@ -1,6 +1,6 @@
--- A number for a sentence, with two or three digits that mean something.
+-- A number as text for a sentence, with two or three significant digits.
 CREATE MACRO _advice_number(
-    value  -- any number
+    value  -- a number
 ) AS (
     CASE
         WHEN abs(value) >= 100 THEN format('{:,.0f}', value::DOUBLE)
@@ -10,7 +10,7 @@ CREATE MACRO _advice_number(
     END
 );
 
--- A time for a sentence: 12.3 us.
+-- A time as text for a sentence: 12.3 us.
 CREATE MACRO _advice_time(
     value,  -- a number
     unit  -- its unit
@@ -18,7 +18,7 @@ CREATE MACRO _advice_time(
     _advice_number(value) || ' ' || unit
 );
 
--- A share for a sentence: 12 %, 3.4 %; what is not all is never 100 %.
+-- A share as text for a sentence: 12 %, 3.4 %; 100 % only if it is all.
 CREATE MACRO _advice_percent(
     share_percent  -- a share in percent
 ) AS (
@@ -29,10 +29,10 @@ CREATE MACRO _advice_percent(
     END
 );
 
--- A number of things, which may be an average: 1 run, 2 runs, 2.50 runs.
+-- A count as text, which may be an average: 1 run, 2 runs, 2.50 runs.
 CREATE MACRO _advice_count(
-    number,  -- how many
-    word  -- what, in the singular
+    number,  -- the number
+    word  -- the noun in the singular
 ) AS (
     CASE
         WHEN number = round(number) THEN format('{:,}', number::BIGINT)
@@ -40,9 +40,9 @@ CREATE MACRO _advice_count(
     END || ' ' || word || CASE WHEN number = 1 THEN '' ELSE 's' END
 );
 
--- How much a finding weighs by its share of the executes: a fifth of the time
--- is worth a change of the model or its lowering (high), a twentieth is what a
--- comparison of two builds finds with five captures a side (medium).
+-- The severity of a finding by its share of the executes: high from a fifth, which
+-- justifies a change of the model or its lowering; medium from a twentieth, which a
+-- comparison of two builds detects with five captures per side.
 CREATE MACRO _advice_severity(
     share_percent  -- share of the executes in percent
 ) AS (

@@ -1,26 +1,26 @@
--- The captures that are compared: all of a side's, and where one is compared
--- with one, what can tell how much single captures differ: up to 30 others, with
--- all the labels that both have in common, of the same format, time scale
--- and level, and of the same ops as base. It is an error if a side is empty or several where one
--- is meant, and if a capture is on both.
+-- One capture of a comparison: all of both sides, and, if each side is one capture,
+-- a history that shows how much single captures differ: up to 30 others with all
+-- the labels that both have in common, of the same format, time scale and level,
+-- and with the same ops as base. It is an error if a side is empty, if it matches
+-- several captures without a selector, or if a capture is on both sides.
 -- Columns:
 --   capture_id: the capture
 --   side: base, new or history
---   position: place of its captured_at among all captures of both sides, from 1; of history, in the order of captured_at or else of ingest; NULL where any of base and new have none
---   selector: what was asked for; NULL of history
+--   position: position of its captured_at among all captures of both sides, from 1; for history, in the order of captured_at or else of ingest; NULL if any of base and new have none
+--   selector: the argument that chose it; NULL for history
 --   name: its name
---   time_scale: what one of its ticks is
+--   time_scale: unit of one tick
 --   profiling_level: all, method_only, debug, or NULL
---   record_id: its record; NULL without
---   only_scope: where every capture of both sides ran one method, and no two that records tell apart, what to call it; NULL otherwise: without a record, runs tell only their own names
---   ops: what is the same in captures of the same ops; NULL where it has none
-CREATE MACRO _sides(
+--   record_id: its record; NULL if it has none
+--   only_scope: scope that all captures share: if every capture of both sides ran one method, and no two that records distinguish; NULL otherwise, as without a record, runs have only their own names
+--   ops: hash of its ops, equal in captures of the same ops; NULL where it has none
+CREATE MACRO _comparison_captures(
     base,  -- as in `compare_ops`
     new,  -- as in `compare_ops`
     history  -- as in `compare_ops`
 ) AS TABLE
 WITH
-asked AS (
+target AS (
     SELECT m.capture_id, 'base' AS side, base::VARCHAR AS selector
     FROM _several_captures(base) AS m
     UNION ALL
@@ -32,7 +32,7 @@ checked AS MATERIALIZED (
         CASE
             WHEN count(*) OVER (PARTITION BY c.capture_id) > 1 THEN error(
                 c.name || ' is on both sides, ' || base::VARCHAR || ' and '
-                || new::VARCHAR || ': a capture can''t be compared with itself'
+                || new::VARCHAR || ': a capture cannot be compared with itself'
             )
             ELSE a.side
         END AS side,
@@ -47,11 +47,11 @@ checked AS MATERIALIZED (
         o.scope,
         o.is_method,
         o.ops_hash
-    FROM asked AS a
+    FROM target AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     LEFT JOIN capture_ops AS o ON o.capture_id = a.capture_id
 ),
--- The capture of base, where one is compared with one.
+-- The capture of base, if each side is one capture.
 single AS (
     FROM checked AS k WHERE k.side = 'base' AND k.captures = 2
 ),
@@ -70,7 +70,7 @@ labelled AS (
     GROUP BY l.capture_id
     HAVING count(*) = any_value(s.labels)
 ),
-remembered AS (
+requested_history AS (
     SELECT m.capture_id FROM _several_captures(history) AS m
     WHERE history IS NOT NULL
 ),
@@ -87,7 +87,7 @@ recent AS (
     FROM captures AS c
     JOIN capture_ops AS o ON o.capture_id = c.capture_id
     CROSS JOIN single AS k
-    -- A join by the hashes would take longer: they are those of most captures.
+    -- A join by the hashes would take longer: most captures have the same.
     WHERE o.ops_hash IN (SELECT e.ops_hash FROM single AS e)
         AND c.capture_id NOT IN (SELECT n.capture_id FROM checked AS n)
         AND CASE
@@ -99,7 +99,7 @@ recent AS (
                     c.capture_id IN (SELECT l.capture_id FROM labelled AS l)
                     OR NOT EXISTS (FROM shared_labels AS s)
                 )
-            ELSE c.capture_id IN (SELECT m.capture_id FROM remembered AS m)
+            ELSE c.capture_id IN (SELECT m.capture_id FROM requested_history AS m)
         END
     ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
     LIMIT 30
@@ -136,7 +136,7 @@ placed AS (
         r.ops_hash
     FROM recent AS r
 ),
-alone AS (
+single_scope AS (
     SELECT
         CASE
             WHEN count(k.scope) = count(k.ops_hash)
@@ -167,15 +167,14 @@ SELECT
         ELSE p.ops_hash
     END AS ops
 FROM placed AS p
-CROSS JOIN alone AS a;
+CROSS JOIN single_scope AS a;
 
--- All captures that an argument means; none where it is NULL. It is an error,
--- which names the nearest, if there are none; or several, where it isn't a
--- selector.
+-- All captures that an argument matches; none if it is NULL. It is an error if none
+-- match, which lists the nearest; or if several match without a selector.
 -- Columns:
 --   capture_id: the capture
 CREATE MACRO _several_captures(
-    capture  -- a name, hash prefix, @latest or a selector, which may mean many
+    capture  -- name, hash prefix, @latest, or a selector of one or several captures
 ) AS TABLE
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []
@@ -187,4 +186,4 @@ SELECT unnest(CASE
     )
     ELSE error(_meant.missing)
 END) AS capture_id
-FROM _meant_captures(capture) AS _meant;
+FROM _resolved_captures(capture) AS _meant;

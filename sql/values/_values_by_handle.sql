@@ -1,32 +1,32 @@
--- The value that stands for each debug handle of a capture: of the first run
--- that has one, what the last instruction of that handle gave. An op's value is
--- that of the last of its handles; the outputs of a delegate's call are those of
--- its last handles, in order. In a reference, a value is that of its node.
+-- The value of one debug handle of a capture, from the first run that has one: the
+-- value that the last instruction of that handle produced. An op's value is that of
+-- the last of its handles; the outputs of a delegate's call are those of its last
+-- handles, in order. In a reference, a value is that of its node.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle
 --   debug_handles: all handles of the event
---   output_index: which of the op's outputs, from 0
---   op_name: label of the event, or name of the node, that gave it
+--   output_index: index of the op's output, from 0
+--   op_name: label of the event, or name of the node, that produced it
 --   scalar_type: element type of a tensor; NULL for a number
 --   sizes: sizes of a tensor; NULL for a number
---   elements: the elements in row-major order, or the number; NULL where they are unknown or weren't kept
---   is_known: whether the debug buffer had them
---   module_path: the module of the node of that handle; NULL where none is told
---   source_file: file of the user's line; NULL where none is told
---   source_line: that line; NULL where none is told
-CREATE MACRO _handled_values(
+--   elements: the elements in row-major order, or the number; NULL if they are unknown or weren't kept
+--   is_known: whether the debug buffer contains them
+--   module_path: module of the node of that handle; NULL where unknown
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
+CREATE MACRO _values_by_handle(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-asked AS MATERIALIZED (
+target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, k.format
     FROM captures AS k
     WHERE k.capture_id = capture_key
 ),
 nodes AS (
     SELECT g.stage, g.method, h.debug_handle, n.*
-    FROM asked AS k
+    FROM target AS k
     JOIN graphs AS g ON g.record_id = k.record_id
     JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id
     JOIN node_debug_handles AS h
@@ -51,7 +51,7 @@ handled AS (
         p.value_index,
         p.instruction_id,
         p.owner_kind = 'delegate' AS is_within
-    FROM _placed_values(capture_key) AS p
+    FROM _values_with_events(capture_key) AS p
     WHERE p.role = 'output' AND p.debug_handles IS NOT NULL
     UNION ALL
     SELECT
@@ -65,7 +65,7 @@ handled AS (
         v.value_index,
         NULL,
         false
-    FROM asked AS k
+    FROM target AS k
     JOIN runs AS r ON r.capture_id = k.capture_id
     JOIN debug_values AS v
         ON v.capture_id = r.capture_id AND v.run_index = r.run_index
@@ -109,7 +109,7 @@ SELECT
     s.source_file,
     s.source_line
 FROM latest AS l
-CROSS JOIN asked AS k
+CROSS JOIN target AS k
 JOIN debug_values AS v
     ON v.capture_id = k.capture_id
     AND v.run_index = l.run_index
@@ -118,15 +118,15 @@ JOIN debug_values AS v
 LEFT JOIN places AS s
     ON s.method = l.method AND s.debug_handle = l.debug_handle;
 
--- The key of a capture whose values can be compared by debug handle. It is an
--- error if it is linked to no record, which alone has them.
-CREATE MACRO _handled_capture(
-    capture  -- as everywhere
+-- Key of a capture whose values can be compared by debug handle. It is an error if
+-- it is linked to no record.
+CREATE MACRO _capture_with_handles(
+    capture  -- name, hash prefix, @latest or selector
 ) AS (
     SELECT CASE
         WHEN _handled.record_id IS NULL THEN error(
-            _handled.name || ' is linked to no ETRecord, whose debug handles tell '
-            || 'what to compare: link it (etq link, or etq ingest --etrecord)'
+            _handled.name || ' is not linked to an ETRecord, whose debug handles '
+            || 'identify values: link it (etq link, or etq ingest --etrecord)'
         )
         ELSE _handled.capture_id
     END

@@ -1,35 +1,35 @@
--- What changed from one capture to another, against what changes from one
--- capture to the next among others of the same program, its history. The
--- difference is counted in the op's own spread there: the greater of the
--- median deviation's and the successive differences' standard deviation,
--- shrunk towards the median op's, and at least 0.3 %.
+-- The change of one item from one capture to another, compared with the changes
+-- between successive captures of the same program, the history. The difference is
+-- in units of the op's usual variation there: the greater of the standard
+-- deviations by median deviation and by successive differences, shrunk towards the
+-- median op's, and at least 0.3 %.
 -- Columns:
---   comparison: which of the comparisons
+--   comparison: index of the comparison
 --   level: total, op or module
---   scope: the method, as given
---   item: what was measured
---   base_ticks: its time in the capture of base
---   new_ticks: its time in the capture of new
---   change: ratio of new to base, less 1, without what all ops have in common; of the total, with it
---   score: how many of its standard deviations the captures are apart
---   worst_score: the greatest score of two successive captures of the history
---   history_captures: captures of the history that have it, disturbed ones left out
---   share: its part of the total of base
---   resolution: what the times are multiples of, in ticks
---   is_coarse: whether that is coarse
+--   scope: scope, as in the input
+--   item: key of what was measured
+--   base_ticks: time in the capture of base, in ticks
+--   new_ticks: time in the capture of new, in ticks
+--   change: ratio of new to base, less 1, without the common shift; for the total, with it
+--   score: difference in standard deviations
+--   worst_score: greatest score of two successive captures of the history
+--   history_captures: number of captures of the history that have it; disturbed captures are excluded
+--   share: share of base's total, between 0 and 1
+--   resolution: value that the times are multiples of, in ticks
+--   is_coarse: whether that resolution is coarse for the time
 --   is_disturbed: whether the capture of base or that of new is disturbed
-CREATE MACRO _judged_singles(
-    adjusted  -- rows of `_adjusted` as a list
+CREATE MACRO _single_capture_tests(
+    adjusted  -- rows of `_normalized_samples` as a list
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(adjusted, recursive := true)
 ),
 valued AS MATERIALIZED (
     SELECT
         g.*,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
-    FROM given AS g
+    FROM input AS g
 ),
 spread AS MATERIALIZED (
     SELECT

@@ -1,40 +1,40 @@
--- Samples of captures that are compared, with what all ops of a capture have in
--- common taken off: its size factor, the median over ops of how much more than
--- over all captures they took. Ops of a coarse clock and ops that some capture
--- lacks have no say in it, nor, at the second time, have ops that moved by more
--- than 2 % beside it, unless they are over two thirds. With fewer than three
--- ops that have a say, no factor is known, and none is taken off.
--- A capture is disturbed if its factor is far from its side's: by 3 % and by 5
--- standard deviations, as told by the median deviation; of captures that are
--- compared one by one, by 5 % from that of all. Where no factor is known, the
--- total stands for it.
+-- Samples of captures that are compared, normalized: without the common shift of
+-- their capture. This is the capture's size factor, the median over ops of the
+-- ratio of the op's time to its median over all captures. Ops with a coarse clock
+-- and ops that some capture lacks are not used for it, nor, in a second pass, ops
+-- that moved by more than 2 % against it, unless these are more than two thirds.
+-- With fewer than three such ops the factor is unknown, and nothing is normalized.
+-- A capture is disturbed if its factor differs from its side's by 3 % and by 5
+-- standard deviations, estimated by the median deviation; for single captures, if
+-- it differs from that of all by 5 %. If the factor is unknown, the total is used
+-- instead.
 -- Columns:
---   comparison: which of the comparisons
+--   comparison: index of the comparison
 --   capture_id: the capture
 --   side: base, new or history
---   position: the capture's place in time, as given
---   level: total, op or module, as given
---   scope: method, as given
---   item: what was measured, as given
---   ticks: the time, as given
---   resolution: what the times are multiples of, as given
---   is_coarse: whether that is coarse, as given
---   log_ticks: natural logarithm of ticks; NULL where they are 0
---   factor: logarithm of the capture's size factor; 0 where none is known
---   has_factor: whether one is known
---   off: by how much the capture is off its side, as a logarithm
+--   position: position of the capture in time, as in the input
+--   level: total, op or module, as in the input
+--   scope: scope, as in the input
+--   item: key of what was measured, as in the input
+--   ticks: the time, as in the input
+--   resolution: value that the times are multiples of, as in the input
+--   is_coarse: whether that resolution is coarse for the time, as in the input
+--   log_ticks: natural logarithm of ticks; NULL if they are 0
+--   factor: logarithm of the capture's size factor; 0 if unknown
+--   has_factor: whether the size factor is known
+--   off: deviation of the capture from its side, as a logarithm
 --   is_disturbed: whether the capture is disturbed
---   is_single: whether captures are compared one by one: there is a history
-CREATE MACRO _adjusted(
-    samples  -- rows as those of `_samples`, as a list
+--   is_single: whether each side is a single capture, compared with a history
+CREATE MACRO _normalized_samples(
+    samples  -- rows of `_comparison_samples` or `_module_samples` as a list
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(samples, recursive := true)
 ),
 logs AS MATERIALIZED (
     SELECT g.*, CASE WHEN g.ticks > 0 THEN ln(g.ticks) END AS log_ticks
-    FROM given AS g
+    FROM input AS g
 ),
 sides AS MATERIALIZED (
     SELECT
@@ -83,7 +83,7 @@ first_factors AS MATERIALIZED (
         ON d.comparison = s.comparison AND d.capture_id = s.capture_id
     GROUP BY s.comparison, s.capture_id, s.side, s.is_single
 ),
-offs AS (
+capture_offsets AS (
     SELECT
         f.*,
         CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END
@@ -95,13 +95,13 @@ offs AS (
 disturbed AS MATERIALIZED (
     SELECT
         o.*,
-        -- Of a capture without a precise time, nobody knows.
+        -- Without a precise time it is unknown whether a capture is disturbed.
         coalesce(abs(o.off) > greatest(
             CASE WHEN o.is_single THEN 0.05 ELSE 0.03 END,
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
         ), false) AS is_disturbed
-    FROM offs AS o
+    FROM capture_offsets AS o
 ),
 moved AS (
     SELECT
@@ -117,7 +117,7 @@ moved AS (
     WHERE d.level = 'op' AND NOT c.is_disturbed AND NOT c.is_single
     GROUP BY d.comparison, d.item
 ),
-staying AS (
+unmoved AS (
     SELECT m.comparison, m.item
     FROM moved AS m
     WINDOW in_all AS (PARTITION BY m.comparison)
@@ -128,7 +128,7 @@ staying AS (
 second_factors AS (
     SELECT d.comparison, d.capture_id, median(d.deviation) AS factor
     FROM deviations AS d
-    JOIN staying AS t ON t.comparison = d.comparison AND t.item = d.item
+    JOIN unmoved AS t ON t.comparison = d.comparison AND t.item = d.item
     WHERE d.level = 'op'
     GROUP BY d.comparison, d.capture_id
 )

@@ -1,35 +1,36 @@
--- What a comparison says of each item, and of what all ops have in common (level
--- alike, where that is known): several captures a side are judged by
--- their spread, one a side by the history's. A difference counts if it is not
--- by chance (q below alpha), of at least the smallest effect that is asked for (2 %;
--- of totals 3 % where the sides were not measured in turn, one by one 10 %), worth at
--- least 0.05 % of the total (one by one 0.1 %), and above the clock's resolution.
+-- The verdict on one item of a comparison, and, as level common shift, the change
+-- that all ops share, if known. Several captures per side are judged by their
+-- spread, single ones by that of the history. A difference counts if it is not by
+-- chance (q below alpha), if it reaches the smallest effect (2 %; for totals 3 % if
+-- the sides were not measured in turn; 10 % for single captures), if it is at least
+-- 0.05 % of the total (0.1 % for single captures), and if it is above the clock's
+-- resolution.
 -- Columns:
---   comparison: which of the comparisons
---   level: total, op, module or alike
+--   comparison: index of the comparison
+--   level: total, op, module or common shift
 --   scope: method
---   item: what was measured
+--   item: key of what was measured
 --   verdict: slower, faster, ~ (no difference that counts), too few, can't judge, added, removed
---   change: ratio of new to base, less 1; of ops and modules without what all ops have in common
---   change_low: lower end of its interval of 95 %; NULL where there are too few captures
---   change_high: upper end of its interval
---   base_ticks: its median time in captures of base
---   new_ticks: its median time in captures of new
---   share: its part of the total of base
---   p: probability of a difference as large if there was none; NULL where captures are compared one by one
---   q: p, corrected for the number of ops
---   score: of captures compared one by one, how many standard deviations they are apart
---   base_captures: captures of base that have it, disturbed ones left out
---   new_captures: captures of new that have it, disturbed ones left out
---   note: why it can't be judged, or what would be needed
-CREATE MACRO _compared(
-    samples,  -- rows of `_samples` as a list
+--   change: ratio of new to base, less 1; for ops and modules without the common shift
+--   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures
+--   change_high: upper end of that interval
+--   base_ticks: median time in captures of base, in ticks
+--   new_ticks: median time in captures of new, in ticks
+--   share: share of base's total, between 0 and 1
+--   p: probability of a difference this large by chance; NULL for single captures
+--   q: p, corrected for the number of ops; NULL for single captures
+--   score: for single captures, the difference in standard deviations; NULL otherwise
+--   base_captures: number of captures of base that have it; disturbed captures are excluded
+--   new_captures: number of captures of new that have it; disturbed captures are excluded
+--   note: why no verdict is possible, or what is needed for one; NULL if there is nothing to note
+CREATE MACRO _verdicts(
+    samples,  -- rows of `_comparison_samples` as a list
     alpha,  -- as in `compare_ops`
     min_effect  -- as in `compare_ops`
 ) AS TABLE
 WITH
 adjusted AS MATERIALIZED (
-    FROM _adjusted(samples)
+    FROM _normalized_samples(samples)
 ),
 counted AS (
     SELECT
@@ -39,7 +40,7 @@ counted AS (
         a.item,
         count(*) FILTER (WHERE a.side = 'base') AS bases,
         count(*) FILTER (WHERE a.side = 'new') AS news,
-        bool_or(a.side = 'history') AS is_remembered,
+        bool_or(a.side = 'history') AS has_history,
         bool_or(a.log_ticks IS NULL) AS is_zero,
         median(a.ticks) FILTER (WHERE a.side = 'base') AS base_ticks,
         median(a.ticks) FILTER (WHERE a.side = 'new') AS new_ticks
@@ -47,16 +48,16 @@ counted AS (
     GROUP BY a.comparison, a.level, a.item
 ),
 several AS (
-    FROM _judged((SELECT list(a) FROM adjusted AS a))
+    FROM _difference_tests((SELECT list(a) FROM adjusted AS a))
 ),
 single AS (
-    FROM _judged_singles((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
+    FROM _single_capture_tests((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
 ),
-both_ways AS (
+both_tests AS (
     SELECT
         c.*,
         c.bases > 0 AND c.news > 0 AS is_matched,
-        c.is_remembered AND c.bases = 1 AND c.news = 1 AS is_single,
+        c.has_history AND c.bases = 1 AND c.news = 1 AS is_single,
         s.base_captures,
         s.new_captures,
         s.base_ticks AS base_median,
@@ -115,7 +116,7 @@ judged AS (
                 THEN 'can''t judge'
             ELSE '~'
         END AS verdict
-    FROM both_ways AS b
+    FROM both_tests AS b
 )
 SELECT
     j.comparison,
@@ -140,37 +141,37 @@ SELECT
     coalesce(j.new_captures, 0) AS new_captures,
     CASE
         WHEN j.verdict = 'too few' AND j.is_single THEN
-            'one capture a side, and ' || j.history_captures || ' others to judge '
-            || 'by, of 10: take at least 3 captures a side, better 5'
+            'one capture per side, and ' || j.history_captures || ' of 10 others '
+            || 'needed to judge by: take at least 3 captures per side, better 5'
         WHEN j.verdict = 'too few' THEN
-            'take at least 3 captures a side, better 5: the runs of one capture '
-            || 'share what state the device is in'
+            'take at least 3 captures per side, better 5: the runs of one capture '
+            || 'share the state of the device'
         WHEN j.verdict = 'can''t judge' AND j.is_zero THEN
-            'takes less than the clock can tell'
+            'shorter than one step of the clock'
         WHEN j.verdict = 'can''t judge' AND j.is_disturbed THEN
             'a capture is disturbed: measure again'
         WHEN j.verdict = 'can''t judge'
             AND NOT j.is_single
             AND NOT j.is_below_resolution THEN
-            'the same in all captures of a side, so that nothing tells what chance does'
+            'the same in all captures of a side: its variation is unknown'
         WHEN j.verdict = 'can''t judge' THEN
-            'the clock counts in steps of ' || _length(j.resolution) || ', and this '
-            || 'takes ' || _length(j.base_ticks) || ': changes under '
+            'the clock counts in steps of ' || _length(j.resolution) || ', and '
+            || 'this takes ' || _length(j.base_ticks) || ': changes under '
             || ceil(100 * j.resolution / j.base_ticks)::BIGINT
-            || ' % can''t be told'
+            || ' % cannot be measured'
         WHEN j.verdict <> '~' THEN NULL
         WHEN j.is_single AND abs(j.single_change) >= 0.02 THEN
-            'within what single captures do; take at least 5 a side'
+            'within the usual variation of single captures; take at least 5 per side'
         WHEN j.is_single THEN NULL
         WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < alpha
             AND abs(j.change) >= j.smallest THEN
-            'moved, but worth ' || printf('%.2g', 100 * abs(j.change) * j.share)
+            'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)
             || ' % of the total'
         WHEN abs(j.change) >= j.smallest
             AND abs(j.change) * coalesce(j.share, 1) >= 0.0005 THEN
             'within the noise' || coalesce(
                 '; ' || greatest(j.captures_needed, 3)
-                || ' captures a side would show a difference of this size', ''
+                || ' captures per side would show a difference of this size', ''
             )
     END AS note
 FROM judged AS j
@@ -178,7 +179,7 @@ WHERE j.verdict IS NOT NULL
 UNION ALL
 SELECT
     f.comparison,
-    'alike',
+    'common shift',
     NULL,
     '',
     NULL,
@@ -204,7 +205,7 @@ FROM (
 ) AS f
 GROUP BY f.comparison;
 
--- A length of time in words, for notes: in the greatest unit that it is one of.
+-- A duration as text, for notes: in the greatest unit that fits into it.
 CREATE MACRO _length(
     ticks  -- nanoseconds
 ) AS (

@@ -1,21 +1,21 @@
--- One number that says what a capture is about. What it doesn't tell has no row:
--- unknown is never zero. Times and the tax are medians over typical runs, see
--- `typical_runs`, with the tenth and ninetieth percentile where there are several;
--- the first run's excess is that of the first run.
+-- One key figure of a capture. A figure that is unknown has no row, and is never
+-- zero. Times and the framework tax are medians over typical runs, see
+-- `typical_runs`, with the 10th and 90th percentile if there are several; first run
+-- excess is that of the first run.
 -- Columns:
---   number: execute; load; first run excess; framework tax; delegated time
---   part: the method, or the name of the runs where that is not known
---   value: the number
---   low: its tenth percentile over runs; NULL for a single value
---   high: its ninetieth percentile over runs; NULL for a single value
---   runs: number of runs it is taken from
+--   number: name of the figure: execute; load; first run excess; framework tax; delegated time
+--   part: the method, or the name of the runs if it is unknown
+--   value: value of the figure
+--   low: 10th percentile over runs; NULL for a single value
+--   high: 90th percentile over runs; NULL for a single value
+--   runs: number of runs it is computed from
 --   unit: unit of value, low and high; percent
---   note: what is to be known of it; NULL where there is nothing
+--   note: remark about the value; NULL if there is none
 CREATE MACRO headline(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    method := NULL,  -- runs of that method alone, as the column `method` has it; NULL: all
-    runs := 'typical'  -- typical: only runs that took about as long as most of their event block, see `typical_runs`; all
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 executes AS (
@@ -41,7 +41,7 @@ loads AS (
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
     WHERE l.component IN ('Program::load_method', 'first run excess')
         AND (method IS NULL OR r.scope = method)
-    -- What is first in a later block may log other events, but is warm already.
+    -- The first run of a later block may log other events, but is not a warm-up.
     QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
         PARTITION BY l.component, r.scope ORDER BY l.run_index
     ) = 1

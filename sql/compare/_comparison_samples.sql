@@ -1,36 +1,35 @@
--- What a comparison of ops rests on: a quantile of the runs of each op of each
--- capture, and of the executes. What is the same op in all captures is one item:
--- by its event, where all captures ran the same program; else by method, module
--- and op type, and order among those alike, where all have a complete record;
--- else by name and order. A resolution of 1 us (or 1000 cycles) and more is
--- coarse for what takes less than 500 times as long.
+-- One sample of a comparison: a quantile of the runs of one op, or of the executes,
+-- of one capture. An item is the same op in all captures: the same event, if all
+-- captures ran the same program; else by method, module, op type and order among
+-- equal ones, if all have a complete record; else by name and order. A resolution
+-- of 1 us (or 1000 cycles) and more is coarse for times below 500 times that.
 -- Columns:
---   comparison: which of the comparisons: 0, the only one
+--   comparison: index of the comparison: always 0
 --   capture_id: the capture
 --   side: base, new or history
---   position: as in `_sides`
+--   position: as in `_comparison_captures`
 --   level: total or op
---   scope: the method that ran, or else the name of its runs
---   item: what is the same in all captures; of a total, its scope
---   ticks: the quantile, in ns, or cycles where ticks are cycles
---   resolution: what its times are multiples of, likewise
---   is_coarse: whether that is coarse
---   matched: event, module or name
---   op: op type where matched by module, else family
---   module_path: its module; NULL where none is told
+--   scope: scope: the method that ran; if unknown, the name of its runs
+--   item: key of the item, equal in all captures; of a total, its scope
+--   ticks: the quantile, in ns, or cycles if ticks are cycles
+--   resolution: value that its times are multiples of, in the unit of ticks
+--   is_coarse: whether that resolution is coarse for the time
+--   matched: how ops are matched: event, module or name
+--   op: op type if matched by module, else family
+--   module_path: its module; NULL where unknown
 --   kind: kernel, delegate, delegate_call, operator_call, user, framework
 --   instruction_id: the instruction; NULL where none is named
 --   place: position among the ops of its capture
---   is_added: whether it adds up to the total
---   counted: what ticks are: ns or cycles; of what a backend counts itself, as it does
-CREATE MACRO _samples(
-    chosen,  -- rows of `_sides` as a list
+--   is_additive: whether it is part of the total
+--   counted: unit of ticks: ns or cycles; for values that a backend counts, its unit
+CREATE MACRO _comparison_samples(
+    chosen,  -- rows of `_comparison_captures` as a list
     quantile,  -- as in `compare_ops`
     phase,  -- as in `compare_ops`
-    forced  -- as in `compare_ops`
+    allow_mismatch  -- as in `compare_ops`
 ) AS TABLE
 WITH
-given AS MATERIALIZED (
+input AS MATERIALIZED (
     SELECT unnest(chosen, recursive := true)
 ),
 found AS MATERIALIZED (
@@ -44,9 +43,9 @@ found AS MATERIALIZED (
                 WHERE phase IS NOT NULL AND o.phase = _known_phase(phase)
             )
         END AS has_times
-    FROM given AS g
+    FROM input AS g
 ),
--- A side without any: what is said of it.
+-- The error message for a side without times.
 empty AS (
     SELECT min(e.message) AS message
     FROM (
@@ -56,8 +55,8 @@ empty AS (
                     WHEN 1 THEN any_value(f.name) || ' has no'
                     ELSE 'no capture of ' || any_value(f.selector) || ' has an'
                 END || ' execute' || coalesce(' of phase ' || phase, '')
-                || ' to compare: of an ETDump or prof_result, the times of '
-                || 'Method::execute are, and of what is in it'
+                || ' to compare: only ETDumps and prof_results with '
+                || 'Method::execute events can be compared'
             END AS message
         FROM found AS f
         WHERE f.side <> 'history'
@@ -79,17 +78,18 @@ sides AS MATERIALIZED (
         END AS matched,
         CASE
             WHEN e.message IS NOT NULL THEN error(e.message)
-            WHEN NOT forced
+            WHEN NOT allow_mismatch
                 AND s.side <> 'history'
                 AND min(m.value) OVER in_side < max(m.value) OVER in_side
                 THEN error(
                     s.side || ' has captures of several models, '
                     || min(m.value) OVER in_side || ' and ' || max(m.value) OVER in_side
-                    || ': compare one after the other, as with model='
-                    || min(m.value) OVER in_side || ',...; forced := true does it all '
-                    || 'the same'
+                    || ': compare them one by one, as with model='
+                    || min(m.value) OVER in_side || ',...; to compare them '
+                    || 'nevertheless: --allow-mismatch, or in SQL '
+                    || 'allow_mismatch := true'
                 )
-            WHEN forced
+            WHEN allow_mismatch
                 OR min(coalesce(s.profiling_level, 'none')) OVER ()
                     = max(coalesce(s.profiling_level, 'none')) OVER ()
                 THEN true
@@ -97,10 +97,10 @@ sides AS MATERIALIZED (
                 'captures of different profiling levels ('
                 || string_agg(DISTINCT coalesce(s.profiling_level, 'none'), ', ')
                     OVER ()
-                || ') are compared: tracing takes time itself; forced := true does it '
-                || 'all the same'
+                || ') cannot be compared, as tracing takes time; to compare them '
+                || 'nevertheless: --allow-mismatch, or allow_mismatch := true in SQL'
             )
-        END AS is_alike
+        END AS is_comparable
     FROM found AS s
     CROSS JOIN empty AS e
     LEFT JOIN records AS r ON r.record_id = s.record_id
@@ -131,7 +131,7 @@ SELECT
     END AS item,
     t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
     t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
-    _counts_coarsely(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
+    _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
         AS is_coarse,
     d.matched,
     CASE d.matched WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family END
@@ -140,7 +140,7 @@ SELECT
     t.kind,
     t.instruction_id,
     t.op_index AS place,
-    t.is_added,
+    t.is_additive,
     CASE t.value_unit
         WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
     END AS counted
@@ -153,7 +153,7 @@ JOIN (
             WHEN 0.5 THEN o.p50
             WHEN 0.9 THEN o.p90
             ELSE error(
-                'quantile is 0.25, 0.5 or 0.9, not '
+                'quantile must be 0.25, 0.5 or 0.9, not '
                 || coalesce(quantile::VARCHAR, 'NULL')
             )
         END AS ticks
@@ -161,33 +161,33 @@ JOIN (
     WHERE o.phase IS NOT DISTINCT FROM phase
 ) AS t
     ON t.capture_id = d.capture_id
-WHERE d.is_alike;
+WHERE d.is_comparable;
 
--- How many nanoseconds, or cycles, one of an op's ticks is.
+-- Nanoseconds, or cycles, in one tick of an op's times.
 CREATE MACRO _op_scale(
     value_unit,  -- of `op_times`
-    scale  -- what one of the capture's ticks is
+    scale  -- unit of one tick of the capture
 ) AS (
     CASE value_unit
         WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1)
     END
 );
 
--- The same of the modules of captures that are compared.
+-- One sample of a comparison of modules, like those of ops.
 -- Columns:
---   comparison: which of the comparisons: 0, the only one
+--   comparison: index of the comparison: always 0
 --   capture_id: the capture
 --   side: base, new or history
---   position: as in `_sides`
+--   position: as in `_comparison_captures`
 --   level: always module
---   scope: the method that ran, or else the name of its runs
---   item: scope and module
---   ticks: the quantile, in ns, or cycles where ticks are cycles
---   resolution: what its times are multiples of, as the sum of all its runs is, likewise
---   is_coarse: whether that is coarse
+--   scope: the method that ran; if unknown, the name of its runs
+--   item: key of the item: scope and module
+--   ticks: the quantile, in ns, or cycles if ticks are cycles
+--   resolution: value that its times are multiples of, as the sum of all its runs is, in the unit of ticks
+--   is_coarse: whether that resolution is coarse for the time
 --   module_path: the module; empty for the model itself
 CREATE MACRO _module_samples(
-    chosen,  -- rows of `_sides` as a list
+    chosen,  -- rows of `_comparison_captures` as a list
     quantile,  -- as in `compare_ops`
     phase  -- as in `compare_ops`
 ) AS TABLE
@@ -201,7 +201,7 @@ SELECT
     m.scope || '|' || m.module_path AS item,
     m.ticks * m.scale AS ticks,
     m.resolution * m.scale AS resolution,
-    _counts_coarsely(m.ticks, m.resolution, m.scale) AS is_coarse,
+    _is_clock_coarse(m.ticks, m.resolution, m.scale) AS is_coarse,
     m.module_path
 FROM (
     SELECT
@@ -222,8 +222,8 @@ FROM (
             f.*,
             CASE
                 WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
-                    k.name || ' has no record, so that its events have no modules; '
-                    || 'give it one: etq link ' || k.name || ' RECORD, or of '
+                    k.name || ' has no record, so its events have no modules; '
+                    || 'link one: etq link ' || k.name || ' RECORD, or for '
                     || 'files --etrecord'
                 )
                 ELSE true
