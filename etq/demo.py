@@ -8,7 +8,7 @@ from typing import Final
 
 import etq.datasets
 from etq.render.table import table
-from etq.render.terminal import look_of
+from etq.render.terminal import style_of
 from etq.warehouse.warehouse import open
 
 QUESTIONS: Final = (
@@ -57,7 +57,7 @@ def run(db: str | None) -> None:
             warehouse.ingest(folder / file, name=name, labels=labels)
         for question, query in QUESTIONS:
             relation = warehouse.sql(query)
-            answer = table(relation.columns, relation.fetchall(), look_of(sys.stdout))
+            answer = table(relation.columns, relation.fetchall(), style_of(sys.stdout))
             sys.stdout.write(f"\n{question}\n\n    {query}\n\n{answer}")
     if db is None:
         sys.stdout.write("\nKeep such a warehouse with: etq demo --db demo.duckdb\n")

@@ -18,7 +18,7 @@ import pyarrow as pa
 LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
-class Later:
+class LazyBatch:
     """Rows that are made when somebody reads them, for what reads any Arrow stream; their schema is known before."""
 
     def __init__(self, schema: pa.Schema, make: Callable[[], pa.RecordBatch]) -> None:
@@ -38,7 +38,7 @@ class Later:
 
 
 # The rows of a table.
-Rows: TypeAlias = "pa.RecordBatch | Later"
+Rows: TypeAlias = "pa.RecordBatch | LazyBatch"
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:

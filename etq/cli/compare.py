@@ -16,10 +16,10 @@ from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, output_options, percentage, tell_warnings, warehouse_option
+from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, format_of, table, write_rows, write_text
-from etq.render.terminal import PLAIN, Look, look_of
+from etq.render.terminal import PLAIN, TerminalStyle, style_of
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -163,7 +163,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
                 known[capture.capture_id] = file
                 if record is not None:
                     warehouse.link(capture, record)
-                    tell_warnings(warehouse, capture)
+                    report_warnings(warehouse, capture)
         yield warehouse, "side=base", "side=new"
 
 
@@ -197,12 +197,12 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    look = look_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [headline(comparison, form, look)]
+    style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
+    parts = [headline(comparison, form, style)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
         texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
-        parts.append("\n".join(look.styled(text, "yellow") for text in texts) + "\n")
+        parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
             continue
@@ -211,16 +211,16 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
             heading = f"### {title}\n" if form == "markdown" else f"{title}:"
             kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
             shown = [[row[at] for at in kept] for row in rows]
-            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, look)}")
+            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, style)}")
     return "\n".join(parts)
 
 
-def headline(comparison: Comparison, form: str, look: Look = PLAIN) -> str:
+def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     texts = []
     for line, verdict in comparison.said_of_totals():
         colour = VERDICT_STYLES.get(verdict or "")
-        texts.append(look.styled(printable(line), "bold", *([colour] if colour else [])))
+        texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
     return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
 
 

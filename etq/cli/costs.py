@@ -11,16 +11,16 @@ import click
 
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
     is_file,
     is_record,
+    note_excluded_runs,
+    open_target,
     output_options,
+    pop_file_options,
+    report_record_findings,
     run_options,
-    taken_file_options,
-    tell_record,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -99,10 +99,10 @@ def roofline(
     etq roofline run --peak-flops 20G --peak-bandwidth 15GB/s --db lab.duckdb
     etq roofline run.etdp --etrecord net.etrecord --by op_type
     """
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     given = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
     given = {name: value for name, value in given.items() if value is not None}
-    with asked(capture, db, views_for("roofline"), said) as (warehouse, selector):
+    with open_target(capture, db, views_for("roofline"), read_options) as (warehouse, selector):
         check_runs(warehouse, selector, given)
         arguments = "".join(f', "{name}" := ${name}' for name in given)
         query = f"""
@@ -115,7 +115,7 @@ def roofline(
         if (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, "roofline", query)
         write(warehouse, query, format, output, force=force, capture=selector, **given)
-        tell_runs(warehouse, selector, "roofline", given)
+        note_excluded_runs(warehouse, selector, "roofline", given)
 
 
 @main.command()
@@ -180,11 +180,11 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
     from etq.warehouse.warehouse import open
 
     if is_record(argument):
-        from etq.warehouse.ephemeral import look_at_record
+        from etq.warehouse.ephemeral import open_ephemeral_record
 
-        warehouse, found = look_at_record(argument, ["node_costs", "op_costs"])
+        warehouse, found = open_ephemeral_record(argument, ["node_costs", "op_costs"])
         with warehouse:
-            tell_record(warehouse, found)
+            report_record_findings(warehouse, found)
             yield warehouse, found.sha256
         return
     if is_file(argument, db):

@@ -10,11 +10,11 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_phase,
     file_options,
+    open_target,
+    pop_file_options,
     schedule_options,
-    taken_file_options,
     unit_option,
     warehouse_option,
 )
@@ -54,12 +54,12 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @file_options
 def export(capture: str, to: str, output: str | None, force: bool, db: str, **options: Any) -> None:
     """Write a capture as a file of another tool."""
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     path = None if output == "-" else output
     if output is None and sys.stdout.isatty():
         raise EtqError(f"{to} is no text for a terminal; name a file with -o")
     refuse_existing(path, force)
-    with asked(capture, db, list(FORMATS[to].needs), said) as (warehouse, selector):
+    with open_target(capture, db, list(FORMATS[to].needs), read_options) as (warehouse, selector):
         check_phase(warehouse, selector, options.get("phase"))
         runs = list(options.pop("runs")) or None
         to_file(parts(warehouse, selector, to, runs=runs, **options), path)

@@ -17,12 +17,12 @@ from etq.cli.labels import found_options, parsed_labels
 from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
 from etq.cli.options import (
     file_options,
-    opened,
+    open_file,
     output_options,
+    pop_file_options,
+    report_findings,
+    report_record_findings,
     step_options,
-    taken_file_options,
-    tell_findings,
-    tell_record,
     unit_option,
     warehouse_option,
     written,
@@ -77,18 +77,18 @@ def inspect(
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    said = taken_file_options(options)
-    unit = "cycles" if said.time_scale == "cycles" else unit
+    read_options = pop_file_options(options)
+    unit = "cycles" if read_options.time_scale == "cycles" else unit
     given = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in given)
     symbols, joined = ("", "")
-    if said.etrecord is not None:
+    if read_options.etrecord is not None:
         # A delegate's call may stand for a whole model: on a screen, its first ops and how many more there are.
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
     views = ["inspector_events", *(["event_ops"] if joined else [])]
-    warehouse, capture = opened(file, views, said)
+    warehouse, capture = open_file(file, views, read_options)
     with warehouse:
         query = f"""
         SELECT
@@ -176,7 +176,7 @@ def ingest(
         program = None if pte is None else warehouse.ingest_program(pte)
         links = [each for each in (program, record) if each is not None]
         if record is not None:
-            tell_record(warehouse, record)
+            report_record_findings(warehouse, record)
         if len(files) > 1:
             failed = _ingest_many(warehouse, files, links, given)
         else:
@@ -223,7 +223,7 @@ def _tell_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_aga
     what = "ingested" if result.is_new else "known already, options applied"
     click.echo(f"{printable(result.name)}: {what}", err=True)
     if result.is_new or is_read_again:
-        tell_findings(warehouse, result.capture_id)
+        report_findings(warehouse, result.capture_id)
 
 
 @contextmanager
@@ -265,7 +265,7 @@ def link(capture: str, record: str, db: str) -> None:
         found = warehouse.capture(capture)
         linked = _record_or_program(warehouse, record)
         warehouse.link(found, linked)
-        tell_findings(warehouse, found.capture_id)
+        report_findings(warehouse, found.capture_id)
         click.echo(f"{printable(found.name)}: linked to {printable(linked.name)}", err=True)
 
 
@@ -276,5 +276,5 @@ def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
         if b"ET12" in file.read(12):
             return warehouse.ingest_program(named)
     record = warehouse.ingest_record(named)
-    tell_record(warehouse, record)
+    report_record_findings(warehouse, record)
     return record

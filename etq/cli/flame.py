@@ -9,24 +9,24 @@ import click
 
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
+    note_excluded_runs,
+    open_target,
     output_options,
     percentage,
+    pop_file_options,
     run_options,
-    taken_file_options,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
 )
 from etq.errors import EtqError, printable
 from etq.render.table import format_of, write, write_text
-from etq.render.terminal import PLAIN, look_of
+from etq.render.terminal import PLAIN, style_of
 
 if TYPE_CHECKING:
-    from etq.render.terminal import Look
+    from etq.render.terminal import TerminalStyle
     from etq.warehouse.warehouse import Warehouse
 
 # The nodes asked for: how deep they are below the one that is the first row, and whether they are large enough.
@@ -124,27 +124,27 @@ def flame(
     etq flame run --module layers.0 --min-share 1%
     etq flame run.etdp --etrecord net.etrecord --depth 3 --unit ms
     """
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     if module is not None:
         if by == "event":
             raise click.UsageError("--module goes with --by module")
         by = "module"
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with asked(capture, db, [*views_for("time_tree"), "module_totals"], said) as (warehouse, selector):
+    with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
         check_runs(warehouse, selector, given)
         _tell_grouping(warehouse, selector, by)
         chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
         if (format or format_of(output)) == "table":
-            look = look_of(sys.stdout) if output is None else PLAIN
-            drawn = _drawn(warehouse, chosen + _ROWS, parameters, look)
+            style = style_of(sys.stdout) if output is None else PLAIN
+            drawn = _drawn(warehouse, chosen + _ROWS, parameters, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
             write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
-        tell_runs(warehouse, selector, "time_tree", given)
+        note_excluded_runs(warehouse, selector, "time_tree", given)
 
 
-def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: Look) -> str:
+def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: TerminalStyle) -> str:
     from etq.render.flame import Row, flame
 
     _, found = warehouse.rows(query, **parameters)
@@ -162,7 +162,7 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: L
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
         rows.append(Row(level, shown, kind, own or 0.0, total, share, start))
-    return flame(rows, found[0][-1], look)
+    return flame(rows, found[0][-1], style)
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:

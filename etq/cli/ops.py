@@ -9,13 +9,13 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
+    note_excluded_runs,
+    open_target,
     output_options,
+    pop_file_options,
     run_options,
-    taken_file_options,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -81,10 +81,10 @@ def ops(
     etq ops run --by instance --unit us --db lab.duckdb
     etq ops worker.pt.trace.json.gz --sort-by self_cpu_time --limit 10
     """
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     views = ["key_averages", "device_events", *views_for("op_totals")]
-    with asked(capture, db, views, said) as (warehouse, selector):
+    with open_target(capture, db, views, read_options) as (warehouse, selector):
         is_trace = _format(warehouse, selector) == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
@@ -101,7 +101,7 @@ def ops(
         if limit is not None:
             query += f" LIMIT {limit:d}"
         write(warehouse, query, format, output, force=force, capture=selector, **given)
-        tell_runs(warehouse, selector, view, given)
+        note_excluded_runs(warehouse, selector, view, given)
 
 
 def _format(warehouse: Warehouse, selector: str) -> str:

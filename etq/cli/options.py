@@ -138,25 +138,25 @@ def file_options(command: Command) -> Command:
     return command
 
 
-def taken_file_options(options: dict[str, Any]) -> FileOptions:
+def pop_file_options(options: dict[str, Any]) -> FileOptions:
     """The options of `file_options`, taken out of a command's."""
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
-def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
+def open_file(file: str, views: list[str], read_options: FileOptions) -> tuple[Warehouse, Capture]:
     """A file in a warehouse in memory that has these views."""
-    from etq.warehouse.ephemeral import look_at
+    from etq.warehouse.ephemeral import open_ephemeral
 
-    warehouse, capture = look_at(
+    warehouse, capture = open_ephemeral(
         file,
         views,
-        time_scale=said.time_scale,  # type: ignore[arg-type]  # click has checked it
-        clock_bits=None if said.clock_bits is None else int(said.clock_bits),  # type: ignore[arg-type]
-        etrecord=said.etrecord,
-        debug_buffer=said.debug_buffer,
-        program=said.pte,
+        time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
+        clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
+        etrecord=read_options.etrecord,
+        debug_buffer=read_options.debug_buffer,
+        program=read_options.pte,
     )
-    tell_findings(warehouse, capture.capture_id)
+    report_findings(warehouse, capture.capture_id)
     return warehouse, capture
 
 
@@ -187,18 +187,18 @@ def is_record(argument: str) -> bool:
 
 
 @contextmanager
-def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
+def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
     from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
-        warehouse, found = opened(capture, views, said)
+        warehouse, found = open_file(capture, views, read_options)
         with warehouse:
             yield warehouse, found.sha256
     elif not os.path.exists(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
         raise EtqError(f"{capture}: no such file")
     else:
-        if said != FileOptions():
+        if read_options != FileOptions():
             raise EtqError(f"{capture} is no file: what is to be said of one is said when it is ingested")
         with open(db, read_only=True) as warehouse:
             yield warehouse, capture
@@ -216,7 +216,7 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
         click.echo(f"Note: no run of {printable(selector)} is of phase {phase}; etq phase says which are", err=True)
 
 
-def tell_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
+def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
     """Tell how many runs a view leaves out as not typical, and what they would change."""
     takes_typical = given.get("runs") != "all" and _takes_typical(view)
     others = left_out(warehouse, selector, given) if takes_typical else None
@@ -225,35 +225,35 @@ def tell_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str
         click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
 
 
-def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
+def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
     """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
     if warehouse.path is not None:
         raise EtqError(f"{baseline} is a file and {capture} is not: ingest the baseline, too")
-    return warehouse.attach_second(baseline, time_scale=said.time_scale).sha256
+    return warehouse.attach_second(baseline, time_scale=read_options.time_scale).sha256
 
 
-def tell_findings(warehouse: Warehouse, capture_id: int) -> None:
+def report_findings(warehouse: Warehouse, capture_id: int) -> None:
     """Tell what there is to know about a capture; that its record is another program's, as a warning."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
     for rule, detail in warehouse.connection.execute(query, [capture_id]).fetchall():
-        _tell(rule, detail)
+        _report(rule, detail)
 
 
-def tell_warnings(warehouse: Warehouse, capture: Capture) -> None:
+def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
     """Tell that a capture's record or program is another's, if it is."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
     for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
-        _tell(rule, detail, capture.name)
+        _report(rule, detail, capture.name)
 
 
-def tell_record(warehouse: Warehouse, record: Record) -> None:
+def report_record_findings(warehouse: Warehouse, record: Record) -> None:
     """Tell what there is to know about a record."""
     query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
     for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
-        _tell(rule, detail, record.name)
+        _report(rule, detail, record.name)
 
 
-def _tell(rule: str, detail: str, of: str | None = None) -> None:
+def _report(rule: str, detail: str, of: str | None = None) -> None:
     word = "Warning" if rule.startswith("foreign ") else "Note"
     text = f"{word}: {rule}: {detail}" if of is None else f"{word}: {of}: {rule}: {detail}"
     click.secho(printable(text), err=True, bold=word == "Warning")
@@ -264,7 +264,7 @@ def show_view(
     capture: str,
     db: str,
     output: tuple[str | None, str | None, bool],
-    said: FileOptions,
+    read_options: FileOptions,
     *,
     query: str = "FROM {view}",
     read: str | None = None,
@@ -274,26 +274,26 @@ def show_view(
     """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}, and `read`
     what people read of it, where machines get all. For columns of `long` texts see `write`."""
     baseline = given.get("baseline")
-    with asked(capture, db, views_for(view), said) as (warehouse, selector):
+    with open_target(capture, db, views_for(view), read_options) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
-            given["baseline"] = _beside(warehouse, baseline, capture, said)
+            given["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
         check_runs(warehouse, selector, given)
         parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        is_read = (output[0] or format_of(output[1])) in TO_READ
-        asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
-        if is_read:
-            asked_for = without_method(warehouse, selector, view, asked_for)
-        if not write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters):
-            _tell_nothing(warehouse, view, capture, selector)
-        tell_runs(warehouse, selector, view, given)
+        is_for_people = (output[0] or format_of(output[1])) in TO_READ
+        statement = (read if read is not None and is_for_people else query).format(view=f"{view}({arguments})")
+        if is_for_people:
+            statement = without_method(warehouse, selector, view, statement)
+        if not write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters):
+            _note_no_rows(warehouse, view, capture, selector)
+        note_excluded_runs(warehouse, selector, view, given)
 
 
 def views_for(view: str) -> list[str]:
     """A view, with what `tell_runs` and `without_method` ask about a capture."""
     parameters = _defaults(view)
-    asked_of = [] if "method" not in parameters else ["runs", "signatures"]
-    return [view, *asked_of, *(["typical_runs"] if _takes_typical(view) else [])]
+    about_method = [] if "method" not in parameters else ["runs", "signatures"]
+    return [view, *about_method, *(["typical_runs"] if _takes_typical(view) else [])]
 
 
 def _defaults(view: str) -> dict[str, str | None]:
@@ -322,7 +322,7 @@ def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -
     return f"SELECT * EXCLUDE (method) FROM ({query})"
 
 
-def _tell_nothing(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
+def _note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
     """Tell why a view has no rows of a capture: as it must be, or by its format, as others may have some."""
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
     [(format,)] = warehouse.rows(query, capture=selector)[1]

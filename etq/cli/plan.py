@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import parsed_labels
-from etq.cli.options import Command, output_options, tell_findings, warehouse_option
+from etq.cli.options import Command, output_options, report_findings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import write_rows
 
@@ -148,7 +148,7 @@ def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
         number, side = measured.step.number, measured.step.side
         text = f"{number}/{2 * plan.captures} {side}: {measured.capture.name} ingested, {measured.seconds:.1f} s"
         click.echo(printable(text), err=True)
-        tell_findings(warehouse, measured.capture.capture_id)
+        report_findings(warehouse, measured.capture.capture_id)
 
     both, *each = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
     records = {side: own or both for side, own in zip((plan.base, plan.new), each, strict=True) if own or both}

@@ -45,11 +45,11 @@ def program(
 @contextmanager
 def _asked(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
-    from etq.warehouse.ephemeral import look_at_program
+    from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 
     if os.path.exists(program):
-        warehouse, found = look_at_program(program, [view])
+        warehouse, found = open_ephemeral_program(program, [view])
         with warehouse:
             yield warehouse, found.sha256
     elif not os.path.exists(db) and (os.sep in program or program.endswith(".pte")):

@@ -14,11 +14,11 @@ from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import (
     FileOptions,
-    asked,
     file_options,
     method_option,
+    open_target,
+    pop_file_options,
     runs_option,
-    taken_file_options,
     unit_option,
     warehouse_option,
 )
@@ -107,7 +107,7 @@ def _made(
     from etq.report.single import VIEWS
 
     if kind == "one capture":
-        with asked(captures[0], db, list(VIEWS), taken_file_options(given)) as (warehouse, selector):
+        with open_target(captures[0], db, list(VIEWS), pop_file_options(given)) as (warehouse, selector):
             capture = warehouse.capture(selector)
             yield page_of(warehouse, [capture], unit=unit, **given), capture.name
     elif kind == "two sides":

@@ -13,7 +13,7 @@ from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
 from etq.render.table import table, write, write_text
-from etq.render.terminal import look_of, sparkline
+from etq.render.terminal import sparkline, style_of
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -71,8 +71,8 @@ def trend(
     """
     from etq.warehouse.warehouse import open
 
-    asked = {"op": op, "module": module, "metric": metric}
-    items = [(what, item) for what, item in asked.items() if item is not None]
+    open_target = {"op": op, "module": module, "metric": metric}
+    items = [(what, item) for what, item in open_target.items() if item is not None]
     if len(items) > 1:
         raise click.UsageError("one of --op, --module and --metric, or none for the total")
     what, item = items[0] if items else ("total", None)
@@ -121,7 +121,7 @@ def _arguments(given: dict[str, Any]) -> str:
 def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
     """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
     _, rows = warehouse.rows(f"SELECT series, label, own, unit, change_percent, p, capture, runs {query}", **given)
-    look = look_of(sys.stdout)
+    style = style_of(sys.stdout)
     parts = []
     for series, group in groupby(rows, key=lambda row: row[0]):
         captures = list(group)
@@ -130,16 +130,16 @@ def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
         head = f"{series}: " if series else ""
         span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
         title = f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}"
-        lines = [look.styled(printable(title), "bold"), sparkline(values, look)]
+        lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
         for _, label, _, _, change, p, capture, _ in captures:
             if change is not None:
                 line = f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}"
                 # More time is worse; of a metric, that depends on it.
                 colours = [] if given["what"] == "metric" else ["red" if change > 0 else "green"]
-                lines.append(look.styled(printable(line), *colours))
+                lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             shown = [(label, own, unit, runs, capture) for _, label, own, unit, _, _, capture, runs in captures]
-            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, look))
+            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
     return "\n".join(parts)

@@ -222,7 +222,7 @@ def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False, wi
         _execute_all(connection, (comment for each in made for comment in each.comments()))
 
 
-def bring_forward(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool) -> None:
+def update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool) -> None:
     """Check an existing warehouse's version and give it this etq's tables and definitions.
 
     Raises `WarehouseError` for a database that is no warehouse, one that a newer etq wrote, and an older one that

@@ -16,7 +16,7 @@ from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from etq.storage.sources import source_of
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 
 if TYPE_CHECKING:
     import pandas
@@ -356,7 +356,7 @@ def _asked(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.Asked:
     views = [*rows.VIEWS, *values.VIEWS, *(symbols.VIEWS if record is not None else ())]
-    warehouse, capture = look_at(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
+    warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
     return rows.Asked(warehouse, capture, units[1], compat, converter)
 
 

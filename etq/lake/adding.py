@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 
 from etq.lake import log
-from etq.lake.log import Segment, State, TakenError
+from etq.lake.log import ConflictError, Segment, State
 from etq.lake.reading import connect
-from etq.lake.segments import KINDS, parts, rewrite, take_back, write
+from etq.lake.segments import KINDS, discard, parts, rewrite, write
 from etq.maintenance.merge import longer_names
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -67,10 +67,10 @@ def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) ->
                 if written:
                     log.commit(lake, state, written, removed)
                 return told
-            except TakenError:
-                take_back(lake, written)
+            except ConflictError:
+                discard(lake, written)
             except BaseException:
-                take_back(lake, written)
+                discard(lake, written)
                 raise
 
 

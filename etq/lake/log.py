@@ -55,7 +55,7 @@ class State:
         return [each for each in self.segments.values() if each.rows.get(table)]
 
 
-class TakenError(Exception):
+class ConflictError(Exception):
     """Another writer was first: what was to be written must be looked at again."""
 
 
@@ -110,22 +110,22 @@ def commit(lake: Path, state: State, added: Iterable[Segment], removed: Iterable
     is_whole = number % WHOLE_EVERY == 0
     entry = Entry(SCHEMA_VERSION, [*segments.values()] if is_whole else new, gone, is_whole)
     target = _path(lake, number)
-    aside = target.with_name(f".{number}.{secrets.token_hex(8)}")
+    temporary = target.with_name(f".{number}.{secrets.token_hex(8)}")
     try:
-        with aside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(msgspec.json.encode(entry))
             file.flush()
             os.fsync(file.fileno())
-        os.link(aside, target)  # Unlike a rename, it fails where there is one.
+        os.link(temporary, target)  # Unlike a rename, it fails where there is one.
     except FileExistsError as error:
-        raise TakenError from error
+        raise ConflictError from error
     finally:
-        aside.unlink(missing_ok=True)
-    settle(target.parent)
+        temporary.unlink(missing_ok=True)
+    fsync_folder(target.parent)
     return State(number, segments)
 
 
-def settle(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """Have the file system write down which files a folder has."""
     opened = os.open(folder, os.O_RDONLY)
     try:

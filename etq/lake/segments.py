@@ -14,7 +14,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.errors import WarehouseError, message_of
 from etq.lake import log
-from etq.lake.log import Segment, settle
+from etq.lake.log import Segment, fsync_folder
 
 # What has keys of its own, those that others refer to first.
 KINDS: Final = ("program", "record", "capture")
@@ -126,7 +126,7 @@ def _segment(
 def rename(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment, names: Mapping[str, str]) -> None:
     """Give captures of a segment that the log doesn't name yet other names, by their SHA-256."""
     target = segment.file(lake, "captures")
-    aside = target.with_name(f"{segment.name}{secrets.token_hex(4)}.parquet")
+    temporary = target.with_name(f"{segment.name}{secrets.token_hex(4)}.parquet")
     connection.execute("CREATE OR REPLACE TEMP TABLE _names (sha256 VARCHAR, name VARCHAR)")
     connection.execute("INSERT INTO _names SELECT unnest(?), unnest(?)", [[*names], [*names.values()]])
     query = f"""
@@ -136,12 +136,12 @@ def rename(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment, 
         ORDER BY t.capture_id
     """
     try:
-        _write(connection, query, aside)
-        aside.replace(target)
+        _write(connection, query, temporary)
+        temporary.replace(target)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         connection.execute("DROP TABLE _names")
-    settle(target.parent)
+    fsync_folder(target.parent)
 
 
 def remove(lake: Path, segment: Segment) -> None:
@@ -159,7 +159,7 @@ def remove_of_prefix(lake: Path, prefix: str) -> None:
                 file.unlink(missing_ok=True)
 
 
-def take_back(lake: Path, written: Sequence[Segment]) -> None:
+def discard(lake: Path, written: Sequence[Segment]) -> None:
     """Delete the files of segments, but of those that the log names: what failed may have failed behind that."""
     named = log.read(lake).segments
     for segment in written:
@@ -181,5 +181,5 @@ def _write(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> i
         return 0
     with target.open("rb") as file:
         os.fsync(file.fileno())
-    settle(target.parent)
+    fsync_folder(target.parent)
     return int(number)

@@ -9,7 +9,7 @@ from typing import Final
 
 from etq.errors import printable
 from etq.render.table import fitted
-from etq.render.terminal import Look, bar
+from etq.render.terminal import TerminalStyle, bar
 
 # Where there is no terminal.
 WIDTH: Final = 100
@@ -42,9 +42,9 @@ class Row:
     start: float
 
 
-def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
+def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
     """The rows as text, as wide as the terminal, or `WIDTH` where there is none."""
-    room = look.width or shutil.get_terminal_size((WIDTH, 24)).columns
+    room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     names = ["  " * row.depth + printable(row.name) for row in rows]
     decimals = _decimals([row.total for row in rows])
     columns = {
@@ -68,14 +68,14 @@ def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:
         name_width = max(min(max(len(name) for name in names), name_width + left() + 2), len("name"))
-    head = [fitted("name", name_width, False, look), *(title.rjust(width) for title, width in widths.items())]
-    lines = [look.styled("  ".join(head), "bold")]
+    head = [fitted("name", name_width, False, style), *(title.rjust(width) for title, width in widths.items())]
+    lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].total
     for at, row in enumerate(rows):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
-        name = look.styled(fitted(names[at], name_width, False, look), *_STYLES.get(row.kind, ()))
-        drawn = bar(row.start / whole, row.total / whole, bar_width, look) if bar_width and whole > 0 else ""
-        lines.append("  ".join([name, *cells, look.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
+        name = style.styled(fitted(names[at], name_width, False, style), *_STYLES.get(row.kind, ()))
+        drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
+        lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError, printable, printable_lines
-from etq.render.terminal import PLAIN, Look, bar, look_of, width_of
+from etq.render.terminal import PLAIN, TerminalStyle, bar, style_of, width_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -135,20 +135,20 @@ def refuse_existing(path: str | None, force: bool) -> None:
 
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None, long: Collection[str]) -> None:
-    look = look_of(sys.stdout) if path is None else PLAIN
-    if long and format == "table" and not _has_room(columns, rows, look):
+    style = style_of(sys.stdout) if path is None else PLAIN
+    if long and format == "table" and not _has_room(columns, rows, style):
         from etq.render.records import paragraphs
 
-        text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, look)
+        text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, style)
     else:
-        text = _WRITERS[format](columns, rows, look)
+        text = _WRITERS[format](columns, rows, style)
     # What is in a table is printable, and may have colours.
     _put(text, path, is_printable=format == "table")
 
 
-def _has_room(columns: Sequence[str], rows: Rows, look: Look) -> bool:
+def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
     """Whether the table fits without anything in it shortened."""
-    return look.width is None or max(map(width_of, table(columns, rows).splitlines())) <= look.width
+    return style.width is None or max(map(width_of, table(columns, rows).splitlines())) <= style.width
 
 
 def _put(text: str, path: str | None, *, is_printable: bool) -> None:
@@ -162,7 +162,7 @@ def _put(text: str, path: str | None, *, is_printable: bool) -> None:
         raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
+def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
     """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
     stand beside shares where there is room; verdicts are coloured where colours are shown."""
     columns = [printable(name) for name in columns]
@@ -172,20 +172,20 @@ def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
         for index in range(len(columns))
     ]
     widths = [max(width_of(name), *(width_of(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
-    if look.width is not None:
-        _narrow(widths, is_number, columns, look.width)
+    if style.width is not None:
+        _narrow(widths, is_number, columns, style.width)
     barred = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
-    room = (look.width or 0) - sum(widths) - 2 * len(widths)
+    room = (style.width or 0) - sum(widths) - 2 * len(widths)
     bar_width = 0 if barred is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
 
     def line(row: Sequence[str], value: object, styles: Sequence[Sequence[str]]) -> str:
         parts = []
         for index, cell in enumerate(row):
-            padded = fitted(cell, widths[index], is_number[index], look)
-            parts.append(_styled(padded, look, styles[index]))
+            padded = fitted(cell, widths[index], is_number[index], style)
+            parts.append(_styled(padded, style, styles[index]))
             if bar_width and index == barred:
-                filled = bar(0, value / 100, bar_width, look) if isinstance(value, int | float) else ""
-                parts.append(look.styled(filled, "cyan") + " " * (bar_width - len(filled)))
+                filled = bar(0, value / 100, bar_width, style) if isinstance(value, int | float) else ""
+                parts.append(style.styled(filled, "cyan") + " " * (bar_width - len(filled)))
         return "  ".join(parts).rstrip()
 
     lines = [
@@ -206,10 +206,10 @@ def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
     return styles
 
 
-def _styled(padded: str, look: Look, styles: Sequence[str]) -> str:
+def _styled(padded: str, style: TerminalStyle, styles: Sequence[str]) -> str:
     """A cell whose text is in these styles, and the blanks around it are not."""
     text = padded.strip(" ")
-    return padded.replace(text, look.styled(text, *styles), 1) if text and styles else padded
+    return padded.replace(text, style.styled(text, *styles), 1) if text and styles else padded
 
 
 def _all_flags(rows: Rows, index: int) -> bool:
@@ -226,13 +226,13 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
         widths[widest] -= 1
 
 
-def fitted(cell: str, width: int, right: bool, look: Look) -> str:
+def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
     """A cell of just that width: filled up with blanks, or shortened."""
     if width_of(cell) > width:
         cell = cell[: width - 1]
         while width_of(cell) >= width:
             cell = cell[:-1]
-        cell += "…" if look.has_blocks else "~"
+        cell += "…" if style.has_blocks else "~"
     blanks = " " * (width - width_of(cell))
     return blanks + cell if right else cell + blanks
 
@@ -332,7 +332,7 @@ def markdown(columns: Sequence[str], rows: Rows, _: object = None) -> str:
     )
 
 
-_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {
+_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, TerminalStyle], str]]] = {
     "table": table,
     "csv": _csv,
     "tsv": _tsv,

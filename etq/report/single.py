@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from etq.report.asked import Asked, asked_of, basis_of
 from etq.report.page import Report, Section
+from etq.report.target import Target, basis_of, target_of
 from etq.report.timeline import timeline_section
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def report_of(
 
     Raises `QueryError` where there is no such capture or unit, and `EtqError` for a method that no run is of.
     """
-    asked = asked_of(warehouse, capture, unit, method, runs)
+    asked = target_of(warehouse, capture, unit, method, runs)
     sections = [section for make in SECTIONS if (section := make(asked)) is not None]
     return Report("capture", asked.name, sections)
 
 
-def _headline(asked: Asked) -> Section:
+def _headline(asked: Target) -> Section:
     of_capture = "capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture)"
     tables = {
         "numbers": asked.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
@@ -70,7 +70,7 @@ def _headline(asked: Asked) -> Section:
     return Section("headline", "Overview", tables, facts, basis_of(asked))
 
 
-def _advice(asked: Asked) -> Section:
+def _advice(asked: Target) -> Section:
     query = (
         "FROM trace_recommendations($capture)"
         if asked.is_trace
@@ -82,7 +82,7 @@ def _advice(asked: Asked) -> Section:
     )
 
 
-def _breakdown(asked: Asked) -> Section | None:
+def _breakdown(asked: Target) -> Section | None:
     """Where the time goes, by module and op."""
     if asked.is_trace:
         leaves = asked.table(
@@ -123,7 +123,7 @@ def _breakdown(asked: Asked) -> Section | None:
     return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
 
 
-def _runs(asked: Asked) -> Section | None:
+def _runs(asked: Target) -> Section | None:
     if asked.is_trace:
         steps = asked.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
         return Section("steps", "Steps", {"steps": steps}) if steps.length else None
@@ -153,7 +153,7 @@ RUNS: Final = """
 """
 
 
-def _ops(asked: Asked) -> Section | None:
+def _ops(asked: Target) -> Section | None:
     if asked.is_trace:
         ops = asked.table(
             """
@@ -179,14 +179,14 @@ def _ops(asked: Asked) -> Section | None:
     return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
 
 
-def _kernels(asked: Asked) -> Section | None:
+def _kernels(asked: Target) -> Section | None:
     if not asked.has_devices:
         return None
     kernels = asked.table("FROM kernel_table($capture, unit := $unit)")
     return Section("kernels", "Kernels of devices", {"rows": kernels}) if kernels.length else None
 
 
-def _modules(asked: Asked) -> Section | None:
+def _modules(asked: Target) -> Section | None:
     if asked.is_trace:
         modules = asked.table("FROM module_tree($capture, unit := $unit)")
         missing = "The trace tells no modules: profile with with_modules=True, or with_stack=True."
@@ -202,7 +202,7 @@ def _modules(asked: Asked) -> Section | None:
     )
 
 
-def _sources(asked: Asked) -> Section | None:
+def _sources(asked: Target) -> Section | None:
     if asked.is_trace or not asked.has_executes:
         return None
     if not asked.has_record:
@@ -214,7 +214,7 @@ def _sources(asked: Asked) -> Section | None:
     )
 
 
-def _events(asked: Asked) -> Section | None:
+def _events(asked: Target) -> Section | None:
     """Percentiles and histogram of each event, where there are runs to compare."""
     if asked.is_trace:
         return None
@@ -274,7 +274,7 @@ DELEGATE_CALLS: Final = """
 """
 
 
-def _coverage(asked: Asked) -> Section | None:
+def _coverage(asked: Target) -> Section | None:
     if asked.is_trace or not asked.has_executes:
         return None
     calls = asked.table(DELEGATE_CALLS)
@@ -286,7 +286,7 @@ def _coverage(asked: Asked) -> Section | None:
     return Section("coverage", "Delegate coverage", tables)
 
 
-def _memory(asked: Asked) -> Section | None:
+def _memory(asked: Target) -> Section | None:
     if asked.is_trace:
         timeline = asked.table("FROM memory_timeline($capture, unit := $unit)")
         return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
@@ -316,7 +316,7 @@ def _memory(asked: Asked) -> Section | None:
     return Section("memory", "Planned memory", tables, missing=missing)
 
 
-def _without_record(asked: Asked, what: str) -> str:
+def _without_record(asked: Target, what: str) -> str:
     if asked.record is not None:
         return f"The capture doesn't tell {what}, as its ETRecord {asked.record} is half-written."
     return (
@@ -324,11 +324,11 @@ def _without_record(asked: Asked, what: str) -> str:
     )
 
 
-def _timeline(asked: Asked) -> Section | None:
+def _timeline(asked: Target) -> Section | None:
     return timeline_section(asked.table, asked.is_trace)
 
 
-SECTIONS: Final[tuple[Callable[[Asked], Section | None], ...]] = (
+SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     _headline,
     _advice,
     _breakdown,

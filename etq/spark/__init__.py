@@ -9,7 +9,7 @@
 Questions are in DuckDB's SQL. `etq views NAME` says which engines answer a view. Needs `pip install 'etq[spark]'`.
 """
 
-from etq.spark.ingesting import Ingested, ingest
+from etq.spark.ingestion import Ingested, ingest
 from etq.spark.session import register, sql
 from etq.spark.transpiling import engines, spark_sql
 

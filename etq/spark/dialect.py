@@ -1,6 +1,6 @@
 """The words of DuckDB's SQL that Spark has by another name, or not at all: how sqlglot is to read and to write them.
 
-What takes more than another word is mended in the tree before: see `etq.spark.mending`.
+What takes more than another word is mended in the tree before: see `etq.spark.rewrites`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from etq import catalog
 from etq.errors import QueryError
 from etq.spark.dialect import EtqSpark
 from etq.spark.inlining import inlined, used
-from etq.spark.mending import mended
+from etq.spark.rewrites import rewritten
 
 
 def engines(name: str) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def portable(query: str) -> exp.Query:
         each = catalog.objects()[name]
         if each.is_public and "spark" not in each.engines:
             raise QueryError(f"{name} is for DuckDB alone: {each.engines_reason}")
-    return mended(tree)
+    return rewritten(tree)
 
 
 def written(tree: exp.Expr, *, pretty: bool = False) -> str:

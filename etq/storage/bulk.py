@@ -19,7 +19,7 @@ from etq.database.schema import in_transaction
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.arrow import Rows, batch, numbers, texts
 from etq.ingest.registry import GZIP, read_capture
-from etq.storage.capture import Options, described_tables, keep_order, store
+from etq.storage.capture import Options, described_tables, ensure_ingest_order, store
 from etq.storage.linking import link, link_many
 from etq.storage.naming import check_name, names_for
 from etq.storage.sources import Source, source_of
@@ -216,7 +216,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         add_metrics_of_new(connection, metrics)
     for column, record in links:
         link_many(connection, keys, column, record)
-    keep_order(connection, keys[0])
+    ensure_ingest_order(connection, keys[0])
     fill_rollups(connection, keys[0], keys[-1])
     return keys
 

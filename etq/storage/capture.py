@@ -17,7 +17,7 @@ from etq import catalog
 from etq.annotations.discovery import Found
 from etq.annotations.labels import add_labels, set_labels
 from etq.database.rollups import describe_runs, fill_rollups, is_pruned
-from etq.ingest.arrow import Later, Rows, batch, integers, texts
+from etq.ingest.arrow import LazyBatch, Rows, batch, integers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.registry import read_capture
 from etq.storage.linking import link
@@ -28,9 +28,9 @@ from etq.version import VERSION
 # What DuckDB may hold while a file is inserted: without a limit it keeps all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
 # The tables that may have millions of rows of one capture.
-LAID: Final = ("event_ticks", "trace_events", "op_arguments")
+ZERO_COPY_TABLES: Final = ("event_ticks", "trace_events", "op_arguments")
 # Tables that most files have no rows of. Where it is known before a question is planned, their part in it is left out.
-SELDOM: Final = ("device_events", "trace_memory")
+RARE_TABLES: Final = ("device_events", "trace_memory")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
         name = free_name(connection, "captures", source) if options.name is None else options.name
         check_name_is_free(connection, "captures", name, capture_id)
         _insert_rows(connection, capture_id, name, source, options)
-        keep_order(connection, capture_id)
+        ensure_ingest_order(connection, capture_id)
     else:
         [(capture_id, name, clock_bits)] = known
         if options.name is not None:
@@ -80,7 +80,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
     return capture_id, not known
 
 
-def keep_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
+def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
     """See to it that captures from this key on were read behind those before, also where the clock went back."""
     query = """
         SELECT
@@ -176,7 +176,7 @@ def load_ephemeral(
         connection.register(f"_{table}_1", rows)
         connection.execute(f"DROP TABLE {table}")
         connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
-    for table in SELDOM:
+    for table in RARE_TABLES:
         if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
             connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
             connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
@@ -190,8 +190,8 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
-    laid = views & set(LAID)
-    for table in views & set(SELDOM):
+    laid = views & set(ZERO_COPY_TABLES)
+    for table in views & set(RARE_TABLES):
         connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
@@ -219,13 +219,13 @@ def _lay(
     reading: Iterable[tuple[str, Rows]],
     source: Source,
     options: Options,
-) -> dict[str, pa.Table | Later]:
+) -> dict[str, pa.Table | LazyBatch]:
     """Insert the rows of these tables but those of `LAID`, and return these."""
     laid: dict[str, list[pa.RecordBatch]] = {}
-    later: dict[str, Later] = {}
+    later: dict[str, LazyBatch] = {}
     for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
-        if table in LAID and table in tables:
-            if isinstance(rows, Later):
+        if table in ZERO_COPY_TABLES and table in tables:
+            if isinstance(rows, LazyBatch):
                 later[table] = rows
             else:
                 laid.setdefault(table, []).append(rows)

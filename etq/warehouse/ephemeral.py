@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def look_at(
+def open_ephemeral(
     source: str | os.PathLike[str] | bytes,
     views: Iterable[str],
     *,
@@ -125,7 +125,7 @@ class Beside(Thread, Generic[Result]):
         return self._result
 
 
-def look_at_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:
+def open_ephemeral_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:
     """One ETRecord in a warehouse in memory, to be asked and thrown away: has only the named views.
 
     Errors are those of `Warehouse.ingest_record`.
@@ -136,7 +136,7 @@ def look_at_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[
     return warehouse, warehouse.ingest_record(path)
 
 
-def look_at_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
+def open_ephemeral_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
     """One program in a warehouse in memory, to be asked and thrown away: has only the named views.
 
     Errors are those of `Warehouse.ingest_program`.

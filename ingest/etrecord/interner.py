@@ -24,7 +24,7 @@ def packed(numbers: list[int]) -> bytes:
     return struct.pack(f"{len(numbers)}i", *numbers)
 
 
-class Repeated(defaultdict[str | None, int]):
+class StringInterner(defaultdict[str | None, int]):
     """A column of texts: their numbers, and row by row the number of one of them."""
 
     def __init__(self) -> None:

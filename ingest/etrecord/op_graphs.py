@@ -28,7 +28,7 @@ from etq.ingest.etrecord.export_json import (
     Size,
 )
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
-from etq.ingest.etrecord.interner import Origins, Repeated, packed
+from etq.ingest.etrecord.interner import Origins, StringInterner, packed
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
 
@@ -73,18 +73,18 @@ class GraphRows:
         self._counts: list[int] = []
         # By node.
         self._names: list[str | None] = []
-        self._subgraphs, self._targets, self._traces, self._stacks = (Repeated() for _ in range(4))
+        self._subgraphs, self._targets, self._traces, self._stacks = (StringInterner() for _ in range(4))
         # By value: the node (NO_NODE for inputs) and position; number of the tensor; name.
         self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
         # By input: the kind. The first is of what is no input.
-        self._kinds = Repeated()
+        self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()
         # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
         # that the node takes it is. By literal: the node, number and name of the argument, the literal.
         self._uses, self._literals = array("i"), array("i")
-        self._argument_names = Repeated()
+        self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
         # By node: the handle, 0 for none.
         self._handles = array("i")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import Later, batch, encoded, flags, integers, numbers, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.details import BEYOND, device_events, memory_events, nanoseconds
@@ -104,7 +104,7 @@ class Slices:
         return parent
 
 
-def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
+def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
     columns.finish()
     slices = Slices(columns)

@@ -18,7 +18,7 @@ from etq.database import schema
 from etq.database.rollups import ROLLUPS
 from etq.errors import FormatError, QueryError, WarehouseError
 from etq.storage import capture as storing
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
@@ -342,7 +342,7 @@ def test_queries_that_are_wrong_are_told_in_one_line(warehouse: Warehouse) -> No
 def test_looking_at_a_file_answers_as_a_warehouse_does(warehouse: Warehouse) -> None:
     for path in sorted(CAPTURES.glob("mlp/*.etdp")):
         capture = warehouse.ingest(path)
-        looking, seen = look_at(path, ["inspector_events", "op_totals", "memory_totals", "capture_summary"])
+        looking, seen = open_ephemeral(path, ["inspector_events", "op_totals", "memory_totals", "capture_summary"])
         with looking:
             for view in ("inspector_events", "op_totals", "memory_totals"):
                 assert repr(getattr(looking, view)(seen).fetchall()) == repr(

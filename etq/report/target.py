@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Target:
     """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
 
     warehouse: Warehouse
@@ -42,7 +42,7 @@ class Asked:
         return ask(self.warehouse, query, **given)
 
 
-def asked_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Asked:
+def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
     """A capture, of which a report is asked. Errors are those of `report_of`."""
     found = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """
@@ -62,10 +62,10 @@ def asked_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, met
     """
     [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
     check_method(warehouse, found.sha256, method)
-    return Asked(warehouse, found.sha256, unit, method, runs, *row)
+    return Target(warehouse, found.sha256, unit, method, runs, *row)
 
 
-def basis_of(asked: Asked) -> str | None:
+def basis_of(asked: Target) -> str | None:
     """Which runs the page is of."""
     texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
     if asked.runs == "typical":

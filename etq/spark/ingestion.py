@@ -19,11 +19,11 @@ import msgspec
 from etq.annotations.discovery import labels_of_git
 from etq.annotations.labels import check_labels
 from etq.errors import EtqError, WarehouseError
-from etq.lake import adding, aside, log
-from etq.lake.aside import Known, Order, Refused, Result, Written
+from etq.lake import adding, log, staging
 from etq.lake.log import Segment
+from etq.lake.publishing import publish
 from etq.lake.segments import remove_of_prefix
-from etq.lake.taking import take
+from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob
 from etq.spark.session import failures, message
 from etq.storage.capture import Options
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
@@ -95,7 +95,7 @@ def ingest(
     of_git = {} if label_git is None else labels_of_git(label_git)
     log.make(folder)
     _add_linked(folder, etrecord, pte)
-    order = Order(
+    job = StagingJob(
         lake=str(folder),
         prefix=secrets.token_hex(8),
         options=Options(None, dict(labels or {}), moment, scale, checked_clock_bits(clock_bits)),
@@ -107,14 +107,14 @@ def ingest(
     )
     try:
         with _settings(spark):
-            return _ingest(spark, files, files_at_once, order)
+            return _ingest(spark, files, files_at_once, job)
     except failures() as error:
         raise EtqError(f"Spark: {message(error)}") from error
     finally:
-        remove_of_prefix(folder, order.prefix)
+        remove_of_prefix(folder, job.prefix)
 
 
-def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, order: Order) -> Ingested:
+def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
     frame = _read(spark, files)
     # By this column Spark leaves files out before it reads them.
     place_of = frame["_metadata.file_path"]
@@ -122,15 +122,15 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
     new = known = 0
     # Files without a byte Spark leaves out by itself.
     empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
-    refused = [(each.path, each.error) for each in aside.write_aside(order, empty) if isinstance(each, Refused)]
+    refused = [(each.path, each.error) for each in staging.stage(job, empty) if isinstance(each, Rejected)]
     for start in range(0, len(places), files_at_once):
         among = places[start : start + files_at_once]
-        results = _written(frame.where(place_of.between(among[0], among[-1])), order)
-        written = [each for each in results if isinstance(each, Written)]
-        taken = take(order.lake, [each for each in results if isinstance(each, Segment)], written)
+        results = _written(frame.where(place_of.between(among[0], among[-1])), job)
+        written = [each for each in results if isinstance(each, Staged)]
+        taken = publish(job.lake, [each for each in results if isinstance(each, Segment)], written)
         new += taken
         known += sum(isinstance(each, Known) for each in results) + len(written) - taken
-        refused += [(each.path, each.error) for each in results if isinstance(each, Refused)]
+        refused += [(each.path, each.error) for each in results if isinstance(each, Rejected)]
     return Ingested(new, known, spark.createDataFrame(refused, "path STRING, error STRING"))
 
 
@@ -184,9 +184,9 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
     return frame
 
 
-def _written(frame: DataFrame, order: Order) -> list[Result]:
+def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
     """What became of files, in the order of their paths, and the segments that were written."""
-    written = frame.select("path", "content").mapInArrow(partial(_work, order), _ROW)
+    written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
 
@@ -196,11 +196,11 @@ def _path(place: str) -> str:
     return _LOCAL.sub("", unquote(place))
 
 
-def _work(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What an executor does with the files of a task."""
     import pyarrow as pa
 
-    results = aside.write_aside(order, _files(batches))
+    results = staging.stage(job, _files(batches))
     schema = pa.schema([(name, pa.string()) for name in _COLUMNS])
     for each in results:
         row = {"segment": msgspec.json.encode(each).decode()} if isinstance(each, Segment) else asdict(each)
@@ -219,5 +219,5 @@ def _result(row: Any) -> Result:
     if path is None:
         return msgspec.json.decode(segment, type=Segment)
     if error is not None:
-        return Refused(path, error)
-    return Known(path) if segment is None else Written(path, sha256, name, segment)
+        return Rejected(path, error)
+    return Known(path) if segment is None else Staged(path, sha256, name, segment)

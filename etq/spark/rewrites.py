@@ -15,12 +15,12 @@ from etq.errors import QueryError
 Node = TypeVar("Node", bound=exp.Expr)
 
 
-def mended(query: exp.Query) -> exp.Query:
+def rewritten(query: exp.Query) -> exp.Query:
     """The query, changed in place, so that Spark answers it as DuckDB does.
 
     Raises QueryError for what has no form in Spark.
     """
-    for mend in (
+    for rewrite in (
         _rows_of_lists,
         _hints,
         _named_windows,
@@ -35,7 +35,7 @@ def mended(query: exp.Query) -> exp.Query:
         _any_values,
         _silently_wrong,
     ):
-        mend(query)
+        rewrite(query)
     return query
 
 
