@@ -147,8 +147,10 @@ def _entry(lake: Path, number: int) -> Entry:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WarehouseError(f"{path}: damaged: {error}") from error
     if entry.schema_version != SCHEMA_VERSION:
-        told = "upgrade etq" if entry.schema_version > SCHEMA_VERSION else "export its captures again"
-        raise WarehouseError(f"{lake}: of schema {entry.schema_version}, this etq knows {SCHEMA_VERSION}: {told}")
+        raise WarehouseError(
+            f"{lake}: made by another version of etq (schema {entry.schema_version}; this is {SCHEMA_VERSION}); add "
+            "the files again to a new lake"
+        )
     for segment in entry.added:
         if not segment.name.isalnum() or not all(table.isidentifier() for table in segment.rows):
             raise WarehouseError(f"{path}: damaged: a segment is called {segment.name!r}")

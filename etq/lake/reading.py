@@ -31,7 +31,7 @@ def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection
     with _closed_at_errors(connection, lake):
         _note_bytes(connection, lake, state)
         schema.define(connection, without={"_table_bytes"})
-        schema.note_version(connection)
+        schema.write_version(connection)
     return connection
 
 

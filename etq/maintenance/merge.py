@@ -74,7 +74,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
 def _check(path: str) -> None:
     """Raise `WarehouseError` for what is no warehouse of this schema."""
     with connect(path, True) as connection:
-        schema.update(connection, path, read_only=True)
+        schema.update_definitions(connection, path, read_only=True)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:

@@ -68,10 +68,10 @@ def main() -> None:
 
 def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
     from etq.database.connection import connect
-    from etq.database.schema import update
+    from etq.database.schema import update_definitions
 
     connection = connect(path, True, wait, {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK})
-    update(connection, path, read_only=True)
+    update_definitions(connection, path, read_only=True)
     return connection
 
 

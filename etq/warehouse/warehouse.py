@@ -66,7 +66,7 @@ def open(
             if not read_only and schema.is_empty(connection):
                 schema.in_transaction(connection, lambda: schema.create(connection))
             else:
-                schema.update(connection, path, read_only=read_only)
+                schema.update_definitions(connection, path, read_only=read_only)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error

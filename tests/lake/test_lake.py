@@ -314,7 +314,7 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     whole = second.read_bytes()
     for content, told in (
         (b"{", "damaged"),
-        (whole.replace(b'"schema_version":', b'"schema_version":9'), "upgrade etq"),
+        (whole.replace(b'"schema_version":', b'"schema_version":9'), "made by another version of etq"),
         (whole.replace(b'"name":"', b'"name":"../../'), "damaged: a segment is called"),
         (whole.replace(b'"event_ticks"', b'"../x"'), "damaged"),
     ):
