@@ -26,7 +26,7 @@ QUESTIONS: Final = (
         "SELECT component, calls, per_execute, share_percent, unit FROM execute_breakdown('convnet_xnn')",
     ),
     (
-        "What does the framework cost beside the kernels, once the first run is over?",
+        "What does the framework cost in addition to the kernels, after the first run?",
         "SELECT run_index, execute, kernels, tax, tax_percent, note, unit "
         "FROM framework_tax('mlp', skip_first := 1) ORDER BY run_index LIMIT 4",
     ),

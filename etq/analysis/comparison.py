@@ -1,4 +1,4 @@
-"""A comparison of two sides: which views say what of it, and what of the options each of them takes."""
+"""A comparison of two sides: the views that answer it, and which options each of them takes."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Comparison:
         """
         return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
-    def said_of_totals(self) -> list[tuple[str, str | None]]:
-        """What is said of each total, with its verdict, and of its slow tail where that has another."""
+    def total_lines(self) -> list[tuple[str, str | None]]:
+        """A line with the verdict for each total, and for its slow tail if that has another verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
-            told = "no difference that counts" if verdict == "~" else verdict
-            text = f"{told}" if len(totals) == 1 else f"{method}: {told}"
+            finding = "no difference that counts" if verdict == "~" else verdict
+            text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
                 text += f", {base:.6g} to {new:.6g} {unit}"

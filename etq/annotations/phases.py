@@ -1,4 +1,4 @@
-"""Phases of runs: said by the user by number or rule, or by the tokens that a runner counted."""
+"""Phases of runs: set by the user by number or rule, or from the tokens that a runner counted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def ranges_of(text: str) -> list[tuple[int, int | None]]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise WarehouseError(f"{text!r} are no runs: they are numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
+            raise WarehouseError(f"{text!r} are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
         first = int(match[1])
         last = None if match[2] and not match[3] else int(match[3] or match[1])
         if last is not None and last < first:
-            raise WarehouseError(f"{text!r} are no runs: {part.strip()} ends before it begins")
+            raise WarehouseError(f"{text!r} are not runs: {part.strip()} ends before it begins")
         ranges.append((first, last))
     return ranges
 
@@ -38,11 +38,11 @@ def set_phase(
     name: str | None,
     method: str | None,
 ) -> int:
-    """Say the phase of the runs that all rules choose; returns their number. Errors are those of `Warehouse.phase`."""
+    """Set the phase of the runs that fit all rules; returns their number. Errors are those of `Warehouse.phase`."""
     if phase not in (None, *PHASES):
         raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
     if runs is None and name is None and method is None:
-        raise WarehouseError("a phase is said of runs: give their numbers, their name or their method")
+        raise WarehouseError("a phase applies to runs: give their numbers, their name or their method")
     chosen = ["r.capture_id = $capture"]
     given: dict[str, Any] = {"capture": capture_id}
     for column, value in (("name", name), ("method", method)):
@@ -64,7 +64,7 @@ def set_phase(
 
 
 def set_phases_from_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, int]:
-    """Say the phases that `_runner_phases` tells, whose errors come as DuckDB's; returns the number of runs of each."""
+    """Set the phases that `_runner_phases` finds, which raises DuckDB's errors; returns the number of runs of each."""
     [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
     connection.execute("CREATE OR REPLACE TEMP TABLE _said AS FROM _runner_phases($capture)", {"capture": sha256})
     connection.execute(
@@ -89,7 +89,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
         numbers = list(runs)
         beyond = [each for each in numbers if not 0 <= each < number]
     if beyond:
-        raise WarehouseError(f"there is no run {beyond[0]}: the capture has {number} runs, counted from 0")
+        raise WarehouseError(f"no run {beyond[0]}: the capture has {number} runs, counted from 0")
     return numbers
 
 
@@ -99,6 +99,6 @@ def _none_chosen(connection: duckdb.DuckDBPyConnection, capture_id: int, name: s
         query = f"SELECT DISTINCT {column} FROM runs WHERE capture_id = ? AND {column} IS NOT NULL ORDER BY 1"
         known = [each for (each,) in connection.execute(query, [capture_id]).fetchall()]
         if value is not None and value not in known:
-            link = "; methods are told by a linked record or program" if column == "method" and not known else ""
+            link = "; link a record or program, which name methods" if column == "method" and not known else ""
             return f"no run has the {column} {value!r}; there are {', '.join(known) or 'none'}{link}"
     return "no run is chosen by all of this together"

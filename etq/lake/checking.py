@@ -1,4 +1,4 @@
-"""Checking that a lake holds what its log says."""
+"""Checking that a lake holds what its log lists."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Fault:
 
 
 def check(path: str | os.PathLike[str]) -> list[Fault]:
-    """All that is wrong with a lake: files that are missing, damaged or others than the log says; contents twice.
+    """All faults of a lake: files that are missing, damaged or not as the log lists them; content that is there twice.
 
-    Raises `WarehouseError` for what is no lake, and for a damaged log.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log.
     """
     lake = Path(path)
     state = log.read(lake)
@@ -49,7 +49,7 @@ def _faults(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment)
             yield Fault(str(file), "missing")
             continue
         try:
-            # Every value is read, so that damaged pages are told.
+            # Every value is read, so that damaged pages are found.
             [(number, *_)] = connection.execute(
                 "SELECT count(*), max(hash(COLUMNS(*))) FROM read_parquet(?)", [str(file)]
             ).fetchall()

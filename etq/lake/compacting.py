@@ -25,7 +25,7 @@ def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECOND
     Readers go on with what they have: files that no segment names any more are deleted a day (or `leave_seconds`)
     after they were written or taken out.
 
-    Raises `WarehouseError` for what is no lake, or is damaged.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     lake = Path(path)
     while True:

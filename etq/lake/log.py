@@ -35,7 +35,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct):
-    """A change. `is_whole` says that `added` lists all segments there are then."""
+    """A change. `is_whole` is true if `added` lists all segments of the lake."""
 
     schema_version: int
     added: list[Segment]
@@ -45,7 +45,7 @@ class Entry(msgspec.Struct):
 
 @dataclass(frozen=True)
 class State:
-    """What a lake holds behind an entry of its log; of an empty log, entry 0."""
+    """What a lake holds after an entry of its log; of an empty log, entry 0."""
 
     number: int
     segments: dict[str, Segment]
@@ -74,9 +74,9 @@ def make(lake: Path) -> None:
 
 
 def read(lake: Path) -> State:
-    """What a lake holds. Raises `WarehouseError` for a folder that is no lake, and for a log that is damaged."""
+    """What a lake holds. Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log."""
     if not is_lake(lake):
-        raise WarehouseError(f"{lake}: no lake; make one with: etq lake add {lake} FILE...")
+        raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
     numbers = sorted(int(each.stem) for each in (lake / LOG).glob("[0-9]*.json") if each.stem.isdigit())
     if not numbers:
         return State(0, {})

@@ -22,19 +22,19 @@ from etq.storage.naming import names_for
 
 @dataclass(frozen=True)
 class _StagedSegment:
-    """A segment that was written aside, and the names of its captures as they stand in it, by SHA-256."""
+    """A staged segment, and the names that it has for its captures, by SHA-256."""
 
     segment: Segment
     names: dict[str, str]
 
 
 def publish(path: str | os.PathLike[str], segments: Sequence[Segment], written: Sequence[Staged]) -> int:
-    """Make segments of captures, which were written aside, part of a lake; how many captures are new.
+    """Make staged segments part of a lake; returns how many captures are new.
 
-    `written` tells of their files. What several segments have, or the lake, is taken out of them; of files that hold
-    the same, the first one stays. Names are given as `etq lake add` gives them to files in this order.
+    `written` lists their files. Captures that several segments have, or the lake, are removed from them; of files with
+    the same content, the first one stays. Names are those that `etq lake add` gives to files in this order.
 
-    Raises `WarehouseError` for what is no lake, and for files that aren't there: who wrote them has another folder.
+    Raises `WarehouseError` for a folder that isn't a lake, and for missing files: their writer has another folder.
     """
     lake = Path(path)
     for segment in segments:
@@ -91,7 +91,7 @@ def _publishable(
     chosen: Mapping[str, Staged],
     names: Mapping[str, str],
 ) -> Iterator[tuple[str, _StagedSegment]]:
-    """The segments with what is chosen of them alone, under its names; `chosen` tells the segments' names of before."""
+    """The segments, with only the chosen captures, renamed; `chosen` has the names that they have in the segments."""
     for origin, each in staged.items():
         segment = each.segment
         kept = {sha256 for sha256 in each.names if sha256 in chosen and chosen[sha256].segment == origin}

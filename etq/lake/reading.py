@@ -24,7 +24,7 @@ def files(lake: Path, state: State, table: str) -> list[str]:
 def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables, views and macros, as the lake is now, or was at `state`.
 
-    Raises `WarehouseError` for what is no lake, or is damaged.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     state = state or log.read(lake)
     connection = connect_tables(lake, state)

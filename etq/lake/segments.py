@@ -109,7 +109,7 @@ def _segment(
     query: Callable[[str], str | None],
     prefix: str = "",
 ) -> Segment:
-    """Write the rows that `query` tells of each table of a kind."""
+    """Write the rows that `query` selects from each table of a kind."""
     name = prefix + secrets.token_hex(16)
     tables = [table.name for table in catalog.tables() if table.columns[0].name == f"{kind}_id"]
     rows = {}
@@ -160,7 +160,7 @@ def remove_of_prefix(lake: Path, prefix: str) -> None:
 
 
 def discard(lake: Path, written: Sequence[Segment]) -> None:
-    """Delete the files of segments, but of those that the log names: what failed may have failed behind that."""
+    """Delete the files of segments, except those that the log names: a write may fail after its commit."""
     named = log.read(lake).segments
     for segment in written:
         if segment.name not in named:

@@ -1,6 +1,6 @@
-"""Reading files into segments that are of no lake yet, in any process that sees its folder: one of many, perhaps.
+"""Staging: reads files into segments that don't belong to a lake yet, in one or many processes that share its folder.
 
-A process that is killed leaves files that no log names. What is of the lake in the end, `etq.lake.publishing` says.
+A process that is killed leaves files that no log names. `etq.lake.publishing` makes the segments part of the lake.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class StagingJob:
-    """What is to be done with files: into which lake, under which beginning of segments' names, and what is said."""
+    """What to do with files: the lake, the prefix of segments' names, and the options for each file."""
 
     lake: str
     prefix: str
@@ -77,8 +77,8 @@ def stage(job: StagingJob, given: Iterable[tuple[str, bytes]]) -> Iterator[Resul
     lake = _Lake(Path(job.lake))
     rest = iter(given)
     for first in rest:
-        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "aside.duckdb") as warehouse:
-            # Of a machine's cores, whoever starts this process gives it one.
+        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
+            # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
             yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
 

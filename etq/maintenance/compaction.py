@@ -22,9 +22,7 @@ _FRESH: Final = ".compact"
 def compact(database: Database) -> tuple[int, int]:
     """Write the file of a database anew; returns its bytes before and after. Raises as `Warehouse.compact` does."""
     if database.path is None or database.read_only:
-        raise WarehouseError(
-            f"{database.path or 'a warehouse in memory'} can't be compacted: it is no file to write to"
-        )
+        raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):

@@ -51,7 +51,7 @@ def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence
 
 
 def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
-    """Delete the events of these captures, and tell so in their findings. The caller holds a transaction."""
+    """Delete the events of these captures, and add a finding about it. The caller holds a transaction."""
     for table in EVENT_TABLES:
         _delete(connection, table, capture_ids)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -38,7 +38,7 @@ def ask(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of a query's columns, and all its rows.
 
-    Raises `QueryError` for a query that is wrong, is no one SELECT, or takes more than `seconds` or `megabytes`.
+    Raises `QueryError` for a query that is wrong, isn't one SELECT, or takes more than `seconds` or `megabytes`.
     """
     if not 0 < seconds <= 86400 or not 16 <= megabytes <= 2**20:
         raise QueryError(f"limits of {seconds:g} s and {megabytes} MB; from 0 to 86400 s, and from 16 MB, they may be")
@@ -56,8 +56,8 @@ def ask(
         raise QueryError(f"the query took longer than {seconds:g} s")
     if done.returncode != 0:
         raise QueryError(f"the query ended the process that was to answer it (status {done.returncode})")
-    kind, told = _Unpickler(io.BytesIO(done.stdout)).load()
+    kind, result = _Unpickler(io.BytesIO(done.stdout)).load()
     if kind == "rows":
-        columns, rows = told
+        columns, rows = result
         return columns, rows
-    raise (WarehouseError if kind == "WarehouseError" else QueryError)(told)
+    raise (WarehouseError if kind == "WarehouseError" else QueryError)(result)

@@ -1,4 +1,4 @@
-"""The files that are read: their bytes, where they were, their hash, and what may be said of them."""
+"""The files that are read: their bytes, paths and hashes, and checks of the options about them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Source:
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Compute the hash on another thread, beside what follows; once."""
+        """Compute the hash on another thread; once."""
         if self._hashing is None:
             self._hashing = Thread(target=self._hash)
             self._hashing.start()
@@ -69,7 +69,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from another one, and from itself once it was written to."""
+    """What distinguishes a file from another one, and from itself after a change."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -80,7 +80,7 @@ def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
-            raise FormatError(path, "can't be read: it is no regular file")
+            raise FormatError(path, "can't be read: not a regular file")
         with Path(path).open("rb") as file:
             found = os.fstat(file.fileno())
             # To touch what another process cuts off of a file that is mapped ends this one: small ones are read.

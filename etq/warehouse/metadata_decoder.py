@@ -1,4 +1,4 @@
-"""What delegates log beside times, decoded by a function of the user's: for backends that `delegate_metadata` lacks."""
+"""Metadata that delegates log with times, decoded by a user's function: for backends that `delegate_metadata` lacks."""
 
 from __future__ import annotations
 
