@@ -184,9 +184,9 @@ def run(
         captured_at, started = datetime.now(UTC), time.monotonic()
         _execute(step, words)
         seconds = time.monotonic() - started
-        given = {**(labels or {}), "side": step.side, "plan": plan.name, "plan_position": str(step.number)}
+        step_labels = {**(labels or {}), "side": step.side, "plan": plan.name, "plan_position": str(step.number)}
         with open(db) as warehouse:
-            capture = _ingested(warehouse, step.path, given, captured_at, time_scale, records.get(step.side))
+            capture = _ingested(warehouse, step.path, step_labels, captured_at, time_scale, records.get(step.side))
             if on_capture is not None:
                 on_capture(warehouse, Measured(step, capture, captured_at, seconds))
 

@@ -34,14 +34,14 @@ class Comparison:
     warehouse: Warehouse
     base: str
     new: str
-    given: dict[str, Any]
+    options: dict[str, Any]
 
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any
     ) -> tuple[list[str], list[Any]]:
         """The columns and rows of one part of the comparison: see `VIEWS`."""
-        taken = {name: (self.given | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
-        arguments = {name: value for name, value in taken.items() if value is not None}
+        passed = {name: (self.options | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
+        arguments = {name: value for name, value in passed.items() if value is not None}
         call = "".join(f', "{name}" := ${name}' for name in arguments)
         query = f"SELECT {columns} FROM {VIEWS[part]}($base, $new{call})"
         if limit is not None:
@@ -71,10 +71,10 @@ class Comparison:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
                 text += f", {base:.6g} to {new:.6g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
-        return lines + [(text, None) for text in self._said_of_tails(totals)]
+        return lines + [(text, None) for text in self._tail_findings(totals)]
 
-    def _said_of_tails(self, totals: Sequence[Any]) -> list[str]:
-        if self.given["quantile"] is not None:
+    def _tail_findings(self, totals: Sequence[Any]) -> list[str]:
+        if self.options["quantile"] is not None:
             return []
         _, rows = self.rows("captures", "what, method, verdict, change_percent", quantile=0.9)
         tails = [row for row in rows if row[0] == "total"]

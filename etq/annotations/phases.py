@@ -43,39 +43,41 @@ def set_phase(
         raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
     if runs is None and name is None and method is None:
         raise WarehouseError("a phase applies to runs: give their numbers, their name or their method")
-    chosen = ["r.capture_id = $capture"]
-    given: dict[str, Any] = {"capture": capture_id}
+    conditions = ["r.capture_id = $capture"]
+    parameters: dict[str, Any] = {"capture": capture_id}
     for column, value in (("name", name), ("method", method)):
         if value is not None:
-            chosen.append(f"r.{column} = ${column}")
-            given[column] = value
+            conditions.append(f"r.{column} = ${column}")
+            parameters[column] = value
     if runs is not None:
-        chosen.append("list_contains($runs, r.run_index)")
-        given["runs"] = _numbers(connection, capture_id, runs)
-    found = connection.execute(f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(chosen)}", given).fetchall()
-    if not found:
+        conditions.append("list_contains($runs, r.run_index)")
+        parameters["runs"] = _numbers(connection, capture_id, runs)
+    matching = connection.execute(
+        f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(conditions)}", parameters
+    ).fetchall()
+    if not matching:
         raise WarehouseError(_none_chosen(connection, capture_id, name, method))
     connection.execute(
         "UPDATE runs SET phase = ? WHERE capture_id = ? AND list_contains(?, run_index)",
-        [phase, capture_id, [run for (run,) in found]],
+        [phase, capture_id, [run for (run,) in matching]],
     )
     fill_rollups(connection, capture_id)
-    return len(found)
+    return len(matching)
 
 
 def set_phases_from_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, int]:
     """Set the phases that `_runner_phases` finds, which raises DuckDB's errors; returns the number of runs of each."""
     [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
-    connection.execute("CREATE OR REPLACE TEMP TABLE _said AS FROM _runner_phases($capture)", {"capture": sha256})
+    connection.execute("CREATE OR REPLACE TEMP TABLE _phases AS FROM _runner_phases($capture)", {"capture": sha256})
     connection.execute(
-        "UPDATE runs SET phase = s.phase FROM _said AS s WHERE runs.capture_id = ? AND runs.run_index = s.run_index",
+        "UPDATE runs SET phase = s.phase FROM _phases AS s WHERE runs.capture_id = ? AND runs.run_index = s.run_index",
         [capture_id],
     )
     fill_rollups(connection, capture_id)
     counts = connection.execute(
-        "SELECT s.phase, count(*) FROM _said AS s GROUP BY 1 ORDER BY min(s.run_index)"
+        "SELECT s.phase, count(*) FROM _phases AS s GROUP BY 1 ORDER BY min(s.run_index)"
     ).fetchall()
-    connection.execute("DROP TABLE _said")
+    connection.execute("DROP TABLE _phases")
     return dict(counts)
 
 

@@ -1,4 +1,4 @@
-"""The command line: `etq COMMAND`. It asks the warehouse's views and prints what they say."""
+"""The command line: `etq COMMAND`. It queries the warehouse's views and prints the results."""
 
 from __future__ import annotations
 
@@ -63,10 +63,12 @@ class _Group(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, _MODULE_OF))
         for topic, names in COMMANDS.items():
-            found = [(name.ljust(longest), self.get_command(context, name)) for name in names]
+            commands = [(name.ljust(longest), self.get_command(context, name)) for name in names]
             room = formatter.width - 6 - longest
             with formatter.section(topic):
-                formatter.write_dl([(name, each.get_short_help_str(room)) for name, each in found if each is not None])
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
+                )
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -152,7 +154,7 @@ def run() -> NoReturn:
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
     # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A name that the terminal's encoding has no letters for is no reason to fail.
+    # A name with letters that the terminal's encoding lacks must not make a command fail.
     if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

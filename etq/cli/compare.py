@@ -85,7 +85,7 @@ def judging_options(command: Command) -> Command:
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; if the total is; if that can't be told.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
@@ -108,10 +108,10 @@ def compare(
     force: bool,
     **options: Any,
 ) -> None:
-    """Tell whether NEW is slower than BASE, where, and whether that is noise.
+    """Compare NEW with BASE: is it slower, where, and is the difference noise?
 
-    Each side is a name, a selector (key=value,...) that may mean many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures a side, measured in turn (etq plan), tell most.
+    Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
+    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -119,20 +119,20 @@ def compare(
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
     """
     if metrics and not fail_on:
-        raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
-    given = {**options, "quantile": None if quantile is None else float(quantile)}
+        raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+    arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(warehouse, base_selector, new_selector, given)
+        comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
             text = _whole(comparison, form, limit, output is not None)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
-            _tell_findings(comparison)
+            _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            worse, unclear = tell_worse(comparison, "slower" in fail_on, metrics)
+            worse, unclear = report_worse(comparison, "slower" in fail_on, metrics)
             if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
@@ -149,14 +149,14 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         with open(db, read_only=True) as warehouse:
             yield warehouse, base, new
         return
-    for side, found in zip((base, new), files, strict=True):
-        if not found:
-            raise EtqError(f"{side} is no file, and the other side is: ingest both, or name files on both sides")
+    for side, sources in zip((base, new), files, strict=True):
+        if not sources:
+            raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         known: dict[int, str] = {}
-        for side, found in zip(("base", "new"), files, strict=True):
-            for file in found:
+        for side, sources in zip(("base", "new"), files, strict=True):
+            for file in sources:
                 capture = warehouse.ingest(file, labels={"side": side})
                 if capture.capture_id in known:
                     raise EtqError(f"{file}: has the same content as {known[capture.capture_id]}: not compared twice")
@@ -172,9 +172,9 @@ def _files(side: str, db: str) -> list[str]:
     if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
     if glob.has_magic(side):
-        found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
-        if found:
-            return found
+        paths = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        if paths:
+            return paths
         # Labels and names of captures may hold what patterns are made of.
         if "=" not in side and (os.sep in side or not os.path.exists(db)):
             raise EtqError(f"{side}: no such files")
@@ -218,35 +218,37 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     texts = []
-    for line, verdict in comparison.said_of_totals():
+    for line, verdict in comparison.total_lines():
         colour = VERDICT_STYLES.get(verdict or "")
         texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
     return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
 
 
-def _tell_findings(comparison: Comparison) -> None:
+def _print_findings(comparison: Comparison) -> None:
     for rule, detail in comparison.rows("findings")[1]:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def tell_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Say what has become worse, and where that can't be told: of metrics, or else of the total and of ops."""
+def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Print what is worse, and what is unclear: of metrics, or else of the total and of ops."""
     if metrics:
-        found = dict(comparison.verdicts("metrics", "name"))
+        verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
-            if name not in found:
-                raise EtqError(f"no metric {name} on either side; there are {', '.join(sorted(found)) or 'none'}")
-        judged = [(name, found[name]) for name in metrics]
+            if name not in verdicts_by_name:
+                raise EtqError(
+                    f"no metric {name} on either side; there are {', '.join(sorted(verdicts_by_name)) or 'none'}"
+                )
+        results = [(name, verdicts_by_name[name]) for name in metrics]
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
-        judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
-            judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
-    worse = [what for what, verdict in judged if verdict in WORSE]
-    unclear = [f"{what}: {verdict}" for what, verdict in judged if verdict in UNCLEAR]
+            results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
+    worse = [what for what, verdict in results if verdict in WORSE]
+    unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
     for what in worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
-        click.secho(printable(f"Can't tell: {text}"), err=True)
+        click.secho(printable(f"Unclear: {text}"), err=True)
     return worse, unclear

@@ -26,8 +26,8 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
 
 
 _HELP = """\
-CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. What ends in .gz is compressed.
-Delegates' events on a clock of their own are laid into their calls, and say so: "estimated".
+CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. An output that ends in
+.gz is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated".
 
 \b
 etq export run --to chrome -o run.trace.json.gz --db lab.duckdb

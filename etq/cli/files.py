@@ -14,9 +14,10 @@ import click
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
-from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
+from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import (
     file_options,
+    open_existing,
     open_file,
     output_options,
     pop_file_options,
@@ -25,7 +26,6 @@ from etq.cli.options import (
     step_options,
     unit_option,
     warehouse_option,
-    written,
 )
 from etq.errors import EtqError, printable
 from etq.render.table import write
@@ -69,21 +69,21 @@ def inspect(
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
     etq inspect --etdump_path run.etdp --etrecord_path model.etrecord
 
-    With the flags of executorch's inspector_cli, as in the last line, it prints what that does, faults and all.
+    With the flags of executorch's inspector_cli, as in the last line, it prints what that prints, including its errors.
     """
     context = click.get_current_context()
-    if (given_before := taken_old_flags(context, options)) is not None:
-        inspect_as_before(given_before)
+    if (old_flags := pop_old_flags(context, options)) is not None:
+        inspect_as_before(old_flags)
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
     read_options = pop_file_options(options)
     unit = "cycles" if read_options.time_scale == "cycles" else unit
-    given = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
-    arguments = "".join(f", {name} := ${name}" for name in given)
+    schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
+    arguments = "".join(f", {name} := ${name}" for name in schedule)
     symbols, joined = ("", "")
     if read_options.etrecord is not None:
-        # A delegate's call may stand for a whole model: on a screen, its first ops and how many more there are.
+        # A delegate's call may be a whole model: a screen shows its first ops and the number of others.
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
@@ -99,8 +99,8 @@ def inspect(
         WHERE $everything OR i.kind <> 'operator_call'
         ORDER BY i.block_index, i.slot, i.occurrence
         """
-        asked_for = {"capture": capture, "unit": unit, "everything": everything, **given}
-        write(warehouse, query, format, output, force=force, **asked_for)
+        parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
+        write(warehouse, query, format, output, force=force, **parameters)
 
 
 @main.command()
@@ -137,15 +137,15 @@ def ingest(
     debug_buffer: str | None,
     values: bool,
     db: str,
-    **found: Any,
+    **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
+    """Read profiling files into a warehouse. A known file adds nothing but the options.
 
-    A file that can't be read is told, and the others go on; the exit status is then 1. Of a folder, all profiling files
-    in it and below are read: the traces of several ranks and workers, each a label.
+    A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
+    files in it and below are read: the traces of several ranks and workers, each a label.
 
-    Labels of --label win over those of a sidecar (run.etdp.json or run.etdp.toml beside run.etdp), these over
-    --label-from, these over --label-git. Of a capture that is there already, only --label replaces labels.
+    Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
+    over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
@@ -164,12 +164,12 @@ def ingest(
     files = tuple(each for file in files for each in files_of(file))
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
-    given: dict[str, Any] = {
+    ingest_options: dict[str, Any] = {
         "labels": labels,
         "captured_at": captured_at,
         "time_scale": time_scale,
         "clock_bits": None if clock_bits is None else int(clock_bits),
-        **found,
+        **label_options,
     }
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
@@ -178,45 +178,45 @@ def ingest(
         if record is not None:
             report_record_findings(warehouse, record)
         if len(files) > 1:
-            failed = _ingest_many(warehouse, files, links, given)
+            failed = _ingest_many(warehouse, files, links, ingest_options)
         else:
             of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **given})
+            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **ingest_options})
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
         sys.exit(1)
 
 
 def _ingest_one(
-    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, given: dict[str, Any]
+    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, ingest_options: dict[str, Any]
 ) -> int:
-    """Ingest one file, and tell so; returns the number of those that could not be."""
+    """Ingest one file, and print the result; returns 1 if it fails, else 0."""
     try:
-        capture = warehouse.ingest(file, **given)
+        capture = warehouse.ingest(file, **ingest_options)
         for each in links:
             warehouse.link(capture, each)
     except EtqError as error:
-        _tell_ingested(warehouse, error, False)
+        _print_ingested(warehouse, error, False)
         return 1
-    _tell_ingested(warehouse, capture, bool(links) or is_read_again)
+    _print_ingested(warehouse, capture, bool(links) or is_read_again)
     return 0
 
 
 def _ingest_many(
-    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], given: dict[str, Any]
+    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], ingest_options: dict[str, Any]
 ) -> int:
-    """Ingest files, and tell what became of each; returns the number of those that could not be."""
+    """Ingest files, and print the result of each; returns the number that failed."""
     with _progress_bar(len(files)) as advance:
 
-        def told(_: object, result: Capture | EtqError) -> None:
-            _tell_ingested(warehouse, result, bool(links))
+        def report(_: object, result: Capture | EtqError) -> None:
+            _print_ingested(warehouse, result, bool(links))
             advance(1)
 
-        results = warehouse.ingest_many(files, link_to=links, progress=told, **given)
+        results = warehouse.ingest_many(files, link_to=links, progress=report, **ingest_options)
     return sum(isinstance(each, EtqError) for each in results)
 
 
-def _tell_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
+def _print_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
     if isinstance(result, EtqError):
         click.echo(f"Error: {printable(str(result))}", err=True)
         return
@@ -243,10 +243,10 @@ def files_of(argument: str) -> list[str]:
     from etq.ingest.registry import FORMATS
 
     patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
-    found = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
-    if not found:
+    paths = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
+    if not paths:
         raise EtqError(f"{argument}: a folder without profiling files ({', '.join(patterns)})")
-    return found
+    return paths
 
 
 @main.command()
@@ -254,19 +254,19 @@ def files_of(argument: str) -> list[str]:
 @click.argument("record")
 @warehouse_option
 def link(capture: str, record: str, db: str) -> None:
-    """Say that a capture is of a record's program. RECORD is a record's name or hash prefix, or a file.
+    """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
 
-    A file is an ETRecord, or the program itself (.pte), which tells the methods of runs; it is ingested.
+    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested.
 
     \b
     etq link run model.etrecord --db lab.duckdb
     """
-    with written(db) as warehouse:
-        found = warehouse.capture(capture)
+    with open_existing(db) as warehouse:
+        target = warehouse.capture(capture)
         linked = _record_or_program(warehouse, record)
-        warehouse.link(found, linked)
-        report_findings(warehouse, found.capture_id)
-        click.echo(f"{printable(found.name)}: linked to {printable(linked.name)}", err=True)
+        warehouse.link(target, linked)
+        report_findings(warehouse, target.capture_id)
+        click.echo(f"{printable(target.name)}: linked to {printable(linked.name)}", err=True)
 
 
 def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:

@@ -55,7 +55,7 @@ _NODES: Final = """
         t.share_percent, t.unit, t.own_ticks, t.total_ticks
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
-# In place of nodes that are too small, one row behind their siblings with their sum; one that is alone stays itself.
+# Small nodes become one row after their siblings, with their sum; a single small node stays.
 _ROWS: Final = """
     , drawn AS (
         SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.own, t.total, t.share_percent, t.unit,
@@ -115,9 +115,9 @@ def flame(
     """Draw where the time of the executes went as a flame chart: what is within what.
 
     By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
-    methods (or runs), their kernels and delegates' calls, and what delegates did. What the framework took stands apart.
-    Of a PyTorch trace, its events within each other, by name. Each row's total is its own time and the totals of the
-    rows directly within it; shares are of all.
+    methods (or runs), their kernels and delegates' calls, and what delegates did. Framework time has a row of its own.
+    For a PyTorch trace, its events nested in each other, by name. Each row's total is its self time and the totals of
+    its children; shares are of all.
 
     \b
     etq flame run --db lab.duckdb
@@ -129,40 +129,40 @@ def flame(
         if by == "event":
             raise click.UsageError("--module goes with --by module")
         by = "module"
-    given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
+    arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
-        check_runs(warehouse, selector, given)
-        _tell_grouping(warehouse, selector, by)
-        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
-        parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
+        check_runs(warehouse, selector, arguments)
+        _note_grouping(warehouse, selector, by)
+        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in arguments))
+        parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **arguments}
         if (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
             drawn = _drawn(warehouse, chosen + _ROWS, parameters, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
             write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
-        note_excluded_runs(warehouse, selector, "time_tree", given)
+        note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 
 def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: TerminalStyle) -> str:
     from etq.render.flame import Row, flame
 
-    _, found = warehouse.rows(query, **parameters)
-    if not found:
+    _, rows_found = warehouse.rows(query, **parameters)
+    if not rows_found:
         if parameters["module"] is None:
             raise EtqError("there is no time to draw: no run that is asked for has an execute")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings lie side by side, from the begin of what they are within.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, own, total, share, _ in found:
+    for node, parent, level, name, kind, own, total, share, _ in rows_found:
         start = free.get(parent, 0.0)
         free[parent] = start + total
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
         rows.append(Row(level, shown, kind, own or 0.0, total, share, start))
-    return flame(rows, found[0][-1], style)
+    return flame(rows, rows_found[0][-1], style)
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
@@ -176,14 +176,14 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
-def _tell_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
-    """Say why modules are not shown where nobody asked for anything else."""
+def _note_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
+    """Print why modules are not shown, unless the user chose the grouping."""
     query = """
         SELECT c.name FROM captures AS c
         LEFT JOIN records AS r ON r.record_id = c.record_id
         WHERE c.capture_id = _capture_id($capture) AND r.is_complete IS NOT true AND c.format <> 'torch_trace'
     """
-    found = [] if by is not None else warehouse.rows(query, capture=selector)[1]
-    for (name,) in found:
-        text = f"Note: no ETRecord tells the modules of {name}: by method and event (etq link gives it one)"
+    rows = [] if by is not None else warehouse.rows(query, capture=selector)[1]
+    for (name,) in rows:
+        text = f"Note: {name} has no ETRecord with modules: grouped by method and event; link one with etq link"
         click.echo(printable(text), err=True)

@@ -55,10 +55,10 @@ def _options_of_running(command: Command) -> Command:
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Of each side; 5 or more tell.",
+    help="Captures of each side; use 5 or more for a clear result.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another order.")
-@click.option("--plan", "name", metavar="NAME", help="Its name.  [default: the time, as in 20261120-140500]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the order.")
+@click.option("--plan", "name", metavar="NAME", help="Name of the plan.  [default: the time, as in 20261120-140500]")
 @click.option("--out-dir", metavar="FOLDER", help="Where the files are written.  [default: plan-NAME]")
 @click.option("--suffix", default=".etdp", show_default=True, help="What the files end in.")
 @click.option("--run", "command", metavar="CMD", help="Run it for each; {side}, {out}, {number} stand for the row's.")
@@ -129,21 +129,21 @@ def _check_usage(command: str | None, name: str | None, running: dict[str, Any])
         raise click.UsageError(f"--label {taken[0]}=… is the plan's own")
 
 
-def _plan(name: str | None, **given: Any) -> Plan:
+def _plan(name: str | None, **options: Any) -> Plan:
     from datetime import UTC, datetime
 
     from etq.analysis.ab_plan import Plan
 
-    return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **given)
+    return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **options)
 
 
 def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
-    """Take the captures of a plan, and tell of each; of a command that failed, what it said."""
+    """Take the captures of a plan, and print each; if a command fails, print its output."""
     from etq.analysis.ab_plan import CommandError, run
 
     taken: list[str] = []
 
-    def tell(warehouse: Warehouse, measured: Measured) -> None:
+    def report(warehouse: Warehouse, measured: Measured) -> None:
         taken.append(measured.capture.name)
         number, side = measured.step.number, measured.step.side
         text = f"{number}/{2 * plan.captures} {side}: {measured.capture.name} ingested, {measured.seconds:.1f} s"
@@ -153,7 +153,7 @@ def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
     both, *each = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
     records = {side: own or both for side, own in zip((plan.base, plan.new), each, strict=True) if own or both}
     try:
-        run(plan, command, db, etrecords=records, told=tell, **running)
+        run(plan, command, db, etrecords=records, on_capture=report, **running)
     except (EtqError, KeyboardInterrupt) as error:
         for line in error.output if isinstance(error, CommandError) else ():
             click.echo(f"| {printable(line)}", err=True)

@@ -81,14 +81,14 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
         rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
         write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
         return
-    found = catalog.public_object(name)
+    target = catalog.public_object(name)
     if format in (None, "table") and output is None:
-        click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}\n")
-        why = "" if found.engines_reason is None else f" alone: {found.engines_reason}"
-        click.echo(click.wrap_text(f"Engines: {', '.join(found.engines)}{why}", 100) + "\n")
-    listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
+        click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, 100)}\n")
+        why = "" if target.engines_reason is None else f" alone: {target.engines_reason}"
+        click.echo(click.wrap_text(f"Engines: {', '.join(target.engines)}{why}", 100) + "\n")
+    listed = [("parameter", each) for each in target.parameters] + [("column", each) for each in target.columns]
     rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
-    columns = ["", "name", "type" if found.kind == "table" else "default", "meaning"]
+    columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]
     write_rows(columns, rows, format, output, force=force, long=["meaning"])
 
 

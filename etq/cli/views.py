@@ -36,14 +36,13 @@ def _view_command(
     text: str,
     query: str = "FROM {view}",
     choosing: Callable[[Any], Any] | None = None,
-    read: str | None = None,
+    people_query: str | None = None,
     example: str | None = "run.etdp --format json",
     long: Collection[str] = (),
 ) -> None:
-    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`; for
-    columns of `long` texts see `write`.
+    """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    The example is of a file; None where no file tells what the view asks for.
+    The example names a file; None if the view needs what no file has.
     """
 
     def command(
@@ -57,7 +56,7 @@ def _view_command(
             (format, output, force),
             read_options,
             query=query,
-            read=read,
+            people_query=people_query,
             long=long,
             unit=unit,
             **options,
@@ -88,10 +87,10 @@ _view_command(
     "breakdown",
     "execute_breakdown",
     "Show what the time of the executes is made of.",
-    read="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
+    people_query="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
     choosing=run_options("typical"),
 )
-_view_command("tax", "framework_tax", "Show what each run costs beside its work.", choosing=run_options("all"))
+_view_command("tax", "framework_tax", "Show what each run costs besides its work.", choosing=run_options("all"))
 _view_command("load", "load_breakdown", "Show what loading and the first run cost.")
 _view_command(
     "modules",
@@ -126,7 +125,7 @@ _view_command(
 _view_command(
     "decode",
     "decode_trend",
-    "Show how long each token of a language model took, by its position; needs phases, as said with etq phase.",
+    "Show how long each token of a language model took, by its position; needs phases, as set with etq phase.",
     example=None,
 )
 _view_command(
@@ -138,7 +137,7 @@ _view_command(
 _view_command(
     "advice",
     "advice",
-    "Tell what to do about a capture: findings with evidence, cost and remedy, the worst first.",
+    "Show advice about a capture: findings with evidence, cost and remedy, the worst first.",
     """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
     FROM {view} AS a""",
     long=("finding", "evidence", "remedy"),
@@ -166,14 +165,14 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 @warehouse_option
 @unit_option(None)
 @file_options
-@click.option("--pte", metavar="FILE", help="Of a file: its program, which tells what kernels run.")
+@click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
 @output_options
 def coverage(
     capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
     """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
 
-    Where a delegate took some of the nodes that an op became, the program of a record tells which.
+    Where a delegate took some of the nodes that an op became, the program of a record shows which.
 
     \b
     etq coverage model.etrecord --pte model.pte
@@ -192,7 +191,7 @@ def coverage(
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord delegates run; its program tells where debug handles do not."""
+    """Print how many nodes of each op of an ETRecord delegates run, by its program if debug handles are missing."""
     from etq.storage.programs import program_tables
     from etq.warehouse.ephemeral import open_ephemeral_record
 
@@ -210,10 +209,10 @@ def _show_record_coverage(
             click.echo(f"{count} calls of {printable(backend)}", err=True)
         program = None if pte is None else warehouse.ingest_program(pte).sha256
         query = "FROM delegation($record, program := $program) AS d WHERE d.method = coalesce($method, d.method)"
-        given: dict[str, Any] = {"record": record, "program": program, "method": method}
-        if warehouse.sql(f"{query} AND d.basis = 'handles'", **given).fetchall():
+        parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
+        if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, query, output[0], output[1], force=output[2], **given)
+        write(warehouse, query, output[0], output[1], force=output[2], **parameters)
 
 
 @main.command()
@@ -298,5 +297,5 @@ def percentiles(
         ORDER BY p.block_index, p.slot, p.occurrence
     """
     read_options = pop_file_options(options)
-    given = {"quantiles": list(quantiles) or None, "unit": unit, **options}
-    show_view("percentiles", capture, db, (format, output, force), read_options, query=query, **given)
+    parameters = {"quantiles": list(quantiles) or None, "unit": unit, **options}
+    show_view("percentiles", capture, db, (format, output, force), read_options, query=query, **parameters)

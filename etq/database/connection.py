@@ -48,11 +48,11 @@ def connect(
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if there is nothing to read."""
     while True:
-        found = identity(path)
-        if found is None and read_only:
+        file = identity(path)
+        if file is None and read_only:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
         try:
-            connection = _connected(path, read_only, found is None, config)
+            connection = _connected(path, read_only, file is None, config)
         except duckdb.Error as error:
             if not _is_unfinished(path, str(error), remove=not read_only):
                 raise
@@ -60,7 +60,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
                 raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
             continue
         # Compacting puts another file in its place: who opened the old one just before would write to what is gone.
-        if found in (None, identity(path)) and os.path.exists(path):
+        if file in (None, identity(path)) and os.path.exists(path):
             return connection
         is_gone = not os.path.exists(path)
         connection.close()
@@ -83,10 +83,10 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
 def identity(path: str) -> tuple[int, int] | None:
     """Which file lies there; None where there is none."""
     try:
-        found = Path(path).stat()
+        file = Path(path).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return file.st_dev, file.st_ino
 
 
 def explained(path: str, error: duckdb.Error) -> str:

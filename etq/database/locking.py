@@ -80,11 +80,11 @@ def seconds_to_wait(wait: float | None = None) -> float:
 
 def _holder(text: str) -> str:
     """The process that holds a file, from DuckDB's message and /proc: its command and number."""
-    found = _HOLDER.search(text)
-    if found is None:
+    match = _HOLDER.search(text)
+    if match is None:
         return "another process"
-    command = _command(found[1])
-    return f"another process{f', {command},' if command else ''} with PID {found[1]}"
+    command = _command(match[1])
+    return f"another process{f', {command},' if command else ''} with PID {match[1]}"
 
 
 def _command(process: str) -> str:

@@ -43,7 +43,7 @@ def _asked(comparison: Comparison, part: str, most: int | None = None) -> Table:
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     tables = {"totals": _asked(comparison, "captures"), "findings": _asked(comparison, "findings")}
     # A half-sentence each, the totals' first: those of slow tails have no row of their own.
-    said = [text for text, _ in comparison.said_of_totals()]
+    said = [text for text, _ in comparison.total_lines()]
     totals = tables["totals"].columns[0]
     count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
@@ -53,7 +53,7 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
 
 
 def _asked_for(comparison: Comparison) -> dict[str, Any]:
-    return {name: value for name, value in comparison.given.items() if value not in (None, False) and name != "unit"}
+    return {name: value for name, value in comparison.options.items() if value not in (None, False) and name != "unit"}
 
 
 def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
@@ -69,7 +69,7 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
-    facts = {"base": names[0], "new": names[1], "quantile": comparison.given["quantile"] or 0.25}
+    facts = {"base": names[0], "new": names[1], "quantile": comparison.options["quantile"] or 0.25}
     tables = {"rows": table(columns, kept), "totals": _asked(comparison, "captures")}
     return Section("captures", "Captures", tables, facts, " ".join(notes) or None)
 
