@@ -96,13 +96,13 @@ def _sources() -> dict[str, str]:
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
     """The file of each object, and whether it is a macro: all that is known of those that nobody asks for."""
-    found: dict[str, tuple[str, bool]] = {}
+    places: dict[str, tuple[str, bool]] = {}
     for file, source in _sources().items():
         for word, name in _CREATE.findall(source):
-            if name in found:
-                raise ValueError(f"{file}: {name} is defined in {found[name][0]} too")
-            found[name] = file, word == "MACRO"
-    return found
+            if name in places:
+                raise ValueError(f"{file}: {name} is defined in {places[name][0]} too")
+            places[name] = file, word == "MACRO"
+    return places
 
 
 @cache
@@ -131,9 +131,9 @@ def public_objects() -> Iterator[SqlObject]:
 
 def public_object(name: str) -> SqlObject:
     """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
-    found = objects().get(name)
-    if found is not None and found.is_public:
-        return found
+    target = objects().get(name)
+    if target is not None and target.is_public:
+        return target
     import difflib
 
     near = difflib.get_close_matches(name, [each.name for each in public_objects()])

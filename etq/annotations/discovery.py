@@ -19,14 +19,14 @@ _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovered:
     """What was found about a file: labels by key, and the metrics of its sidecar."""
 
     labels: dict[str, str] = field(default_factory=dict)
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 
-def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Found:
+def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Discovered:
     """Everything that is found about a file. The sidecar has precedence over the pattern, and the pattern over git.
 
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
@@ -45,7 +45,7 @@ def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str]
                 labels |= {row["key"]: row["value"] for row in rows.to_pylist()}
             else:
                 metrics.append(rows)
-    return Found(labels, tuple(metrics))
+    return Discovered(labels, tuple(metrics))
 
 
 def _bytes(path: str) -> bytes:

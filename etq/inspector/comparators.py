@@ -1,6 +1,6 @@
 """Distances between a program's values and their references: the base to derive one's own from, and three ready ones.
 
-They work on numpy arrays and on what numpy makes arrays of, in doubles; what is no number counts as 0.
+They work on numpy arrays and on what numpy makes arrays of, in doubles; NaN counts as 0.
 """
 
 from __future__ import annotations

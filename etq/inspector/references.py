@@ -18,7 +18,7 @@ _FORWARD: Final = "forward"
 
 
 def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
-    """The outputs that a record says a method should have, one list for each bundled input, as numpy arrays.
+    """The outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
 
     None where the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
     values is unpickled. Raises `EtqError` for outputs that hold anything else.
@@ -61,8 +61,8 @@ def exported_program(record: Any, graph: str | None) -> Any:
             from executorch.devtools.etrecord import parse_etrecord
         except ImportError:
             raise EtqError(
-                "an ExportedProgram is an object of torch: pip install torch executorch; what is in its graph, the "
-                "tables graphs, op_nodes and op_edges of the record tell without them"
+                "an ExportedProgram is an object of torch: pip install torch executorch; the tables graphs, op_nodes "
+                "and op_edges of the record show its graph without them"
             ) from None
         record = parse_etrecord(etrecord_path=record)
     return record.edge_dialect_program if graph is None else record.graph_map.get(graph)

@@ -53,13 +53,13 @@ def _faults(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment)
             [(number, *_)] = connection.execute(
                 "SELECT count(*), max(hash(COLUMNS(*))) FROM read_parquet(?)", [str(file)]
             ).fetchall()
-            found = [name for name, *_ in connection.execute("DESCRIBE FROM read_parquet(?)", [str(file)]).fetchall()]
+            columns = [name for name, *_ in connection.execute("DESCRIBE FROM read_parquet(?)", [str(file)]).fetchall()]
         except duckdb.Error as error:
             yield Fault(str(file), f"damaged: {message_of(error)}")
             continue
         expected = [column.name for column in catalog.objects()[table].columns]
-        if found != expected:
-            yield Fault(str(file), f"has the columns {', '.join(found)}; expected {', '.join(expected)}")
+        if columns != expected:
+            yield Fault(str(file), f"has the columns {', '.join(columns)}; expected {', '.join(expected)}")
         elif number != rows:
             yield Fault(str(file), f"has {number} rows; expected {rows}")
 
@@ -74,5 +74,5 @@ def _twice(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> I
             ("is the name of several", "SELECT name FROM read_parquet(?) GROUP BY name HAVING count(*) > 1"),
             ("has another's key", f"SELECT sha256 FROM read_parquet(?) AS k WHERE k.{kind}_id <> {KEY.format('k')}"),
         ):
-            for (found,) in connection.execute(query, [paths]).fetchall():
-                yield Fault(f"{lake / f'{kind}s'}", f"{found} {what}")
+            for (value,) in connection.execute(query, [paths]).fetchall():
+                yield Fault(f"{lake / f'{kind}s'}", f"{value} {what}")

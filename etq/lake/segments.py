@@ -115,7 +115,9 @@ def _segment(
     rows = {}
     try:
         for table in tables:
-            if (asked := query(table)) and (number := _write(connection, asked, lake / table / f"{name}.parquet")):
+            if (selection := query(table)) and (
+                number := _write(connection, selection, lake / table / f"{name}.parquet")
+            ):
                 rows[table] = number
     except BaseException:
         remove(lake, Segment(name, kind, 0, dict.fromkeys(tables, 0)))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from etq.annotations.discovery import found_about
+from etq.annotations.discovery import discover
 from etq.errors import EtqError
 from etq.lake import log
 from etq.lake.log import Segment
@@ -68,14 +68,14 @@ class Rejected:
 Result = Staged | Known | Rejected | Segment
 
 
-def stage(job: StagingJob, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
     """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
 
     Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` where the lake can't be written.
     """
     lake = _Lake(Path(job.lake))
-    rest = iter(given)
+    rest = iter(files_given)
     for first in rest:
         with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
             # The process that starts this one gives it one core.
@@ -97,22 +97,24 @@ class _Lake:
         return bool(self.connection.execute("SELECT 1 FROM known WHERE sha256 = ?", [sha256]).fetchall())
 
 
-def _write(job: StagingJob, warehouse: Warehouse, lake: _Lake, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+def _write(
+    job: StagingJob, warehouse: Warehouse, lake: _Lake, files_given: Iterable[tuple[str, bytes]]
+) -> Iterator[Result]:
     """What becomes of the files that an empty warehouse takes, and their segments."""
     links = _links(warehouse, job)
-    find = partial(found_about, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
+    find = partial(discover, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
     known: list[str] = []
     paths: list[str] = []
 
     def files_to_store() -> Iterator[File | EtqError]:
-        for path, content in given:
+        for path, content in files_given:
             source = Source(content, path)
             if lake.has(source.sha256):
                 known.append(path)
                 continue
             paths.append(path)
             try:
-                file: File | EtqError = File(source, replace(job.options, found=find(path)))
+                file: File | EtqError = File(source, replace(job.options, discovered=find(path)))
             except EtqError as error:
                 file = error
             yield file

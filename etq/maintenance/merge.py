@@ -280,7 +280,7 @@ _CONFLICTS: Final = " UNION ALL ".join(
         WHERE h.source IS NULL AND s.source IS NULL AND h.value <> s.value
         """,
         f"""
-        SELECT c.name, 'phases: those said before stay, and differ for ' || count(*) || ' runs'
+        SELECT c.name, 'phases: those of the first stay, and differ for ' || count(*) || ' runs'
         FROM _source.runs AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
         JOIN runs AS r ON r.capture_id = m.new_key AND r.run_index = s.run_index
         WHERE r.phase <> s.phase

@@ -38,9 +38,9 @@ def outdated_captures(
         WHERE NOT (o.is_pruned AND $keep_rollups)
         ORDER BY o.group_values, o.age DESC
     """
-    given = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
+    parameters = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
     chosen = None if selectors is None else list(selectors)
-    return [Capture(*row) for row in database.fetch(query, {**given, "selectors": chosen})]
+    return [Capture(*row) for row in database.fetch(query, {**parameters, "selectors": chosen})]
 
 
 def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10
 _LONGEST_BAR: Final = 60
-# Without these a row still tells its name, time and share: the first to go where there is no room.
+# A row without these has its name still, time and share: the first to leave out if there is no room.
 _STYLES: Final = {
     "total": ("bold",),
     "method": ("bold",),
@@ -30,8 +30,8 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a node of `time_tree`, or several small ones together. Times are of one unit; `share` is in percent of
-    all, NULL where that is nothing; `start` says where the node begins, as time from the begin of the first row."""
+    """One row: a node of `time_tree`, or several small ones together. Times have one unit; `share` is in percent of
+    all, NULL if the total is 0; `start` is the time from the begin of the first row to the begin of the node."""
 
     depth: int
     name: str
@@ -60,7 +60,7 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
 
     own = f"own {unit}"
     if left() < _SHORTEST_BAR:
-        # A bar says more than the last letters of the longest name.
+        # A bar is worth more than the last letters of the longest name.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[own]

@@ -31,7 +31,7 @@ BINARY: Final = frozenset({"parquet", "arrow"})
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _SHORTEST_TEXT: Final = 12
-# Beside these a terminal that has room shows bars; of several the first.
+# Columns that a wide terminal shows with bars: the first of those that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
@@ -109,7 +109,7 @@ def write_rows(
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set.
 
-    A terminal gets it as it is only where all names in it `is_printable` already, beside which it may have colours.
+    A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
     refuse_existing(path, force)
     _put(text, path, is_printable=is_printable)
@@ -163,8 +163,8 @@ def _put(text: str, path: str | None, *, is_printable: bool) -> None:
 
 
 def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
-    """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
-    stand beside shares where there is room; verdicts are coloured where colours are shown."""
+    """Format aligned text. On a terminal, texts are shortened to make lines fit if possible, shares have bars if there
+    is room, and verdicts are coloured if colours are on."""
     columns = [printable(name) for name in columns]
     cells = [[shown(value) for value in row] for row in rows]
     is_number = [
@@ -199,8 +199,8 @@ def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> s
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
     """How each cell of a row looks: verdicts in colours, and what belongs to no op dim."""
-    found = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
-    styles = [[style] if style else [] for style in found]
+    row_styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
+    styles = [[style] if style else [] for style in row_styles]
     if row and row[0] in _REST:
         styles[0] = ["dim"]
     return styles
@@ -217,7 +217,7 @@ def _all_flags(rows: Rows, index: int) -> bool:
 
 
 def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], room: int) -> None:
-    """Take from the widest texts what doesn't fit, down to a width that still tells something."""
+    """Shorten the widest texts to fit, down to a width that is still readable."""
     texts = [index for index, number in enumerate(is_number) if not number]
     while texts and sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(texts, key=lambda index: widths[index])
@@ -274,7 +274,7 @@ def _tsv(columns: Sequence[str], rows: Rows, _: object) -> str:
 
 
 def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
-    """Quoted as RFC 4180 says, lines ending in a newline: the csv module then leaves a text with a lone \\r bare."""
+    """Quoted as in RFC 4180, with lines that end in a newline; the csv module would not quote a lone \\r then."""
     as_cell = _no_formula if escaping_formulas.get() else _plain
     special = re.compile(f'[{delimiter}"\\r\\n]')
 
@@ -283,7 +283,7 @@ def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
         text = "" if value is None else str(value)
         return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
-    # A row of one empty cell would be an empty line, which is no row.
+    # A row of one empty cell would be an empty line, which readers skip.
     return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
 
 
@@ -350,10 +350,10 @@ def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | No
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, "result")
-        _BINARY_WRITERS[format](relation, made)
+        written_file = os.path.join(folder, "result")
+        _BINARY_WRITERS[format](relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer
-        stream.write(Path(made).read_bytes())
+        stream.write(Path(written_file).read_bytes())
 
 
 def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:

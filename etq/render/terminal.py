@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "_.-:=+*#"
-# As many bars as fit a line beside nothing else.
+# The most bars that fit a line without other text.
 WIDTH: Final = 72
 _NARROWEST: Final = 20
 STYLES: Final = {
@@ -30,11 +30,11 @@ STYLES: Final = {
 
 @dataclass(frozen=True)
 class TerminalStyle:
-    """How text may look.
+    """How text is shown.
 
-    width        columns of the terminal; None where there is none, and nothing is shortened or drawn beside numbers
-    has_colours  whether it may be coloured
-    has_blocks   whether it may hold block characters, or ASCII alone
+    width        columns of the terminal; None without one: nothing is shortened, and numbers have no bars
+    has_colours  whether text may be coloured
+    has_blocks   whether text may have block characters, or only ASCII
     """
 
     width: int | None = None
@@ -77,12 +77,12 @@ def has_colours(stream: IO[Any]) -> bool:
     context = click.get_current_context(silent=True)
     if context is not None and context.color is not None:
         return context.color
-    asked = colours_of_environment()
-    return stream.isatty() if asked is None else asked
+    setting = colours_of_environment()
+    return stream.isatty() if setting is None else setting
 
 
 def colours_of_environment() -> bool | None:
-    """Whether the environment refuses colours, or asks for them; None where it says nothing."""
+    """Whether the environment refuses colours, or requests them; None if it does neither."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return True if os.environ.get("FORCE_COLOR") else None

@@ -319,7 +319,7 @@ def _memory(target: Target) -> Section | None:
 def _without_record(target: Target, what: str) -> str:
     if target.record is not None:
         return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."
-    return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord for a file."
+    return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord FILE."
 
 
 def _timeline(target: Target) -> Section | None:

@@ -166,8 +166,8 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
     missing = note = None
     if not changes.length:
         missing = (
-            f"No total and no op changed its level for good. A change counts if it is {trends.min_effect:.3g} % or more "
-            "and clear among all series; for an op that takes some 13 captures on each side."
+            f"No total and no op changed its level for good. A change counts if it is {trends.min_effect:.3g} % or "
+            "more and clear among all series; for an op that takes some 13 captures on each side."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."

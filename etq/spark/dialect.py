@@ -131,18 +131,18 @@ def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
 
 def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
     """Java's %f is C's but for halves; it has no %g that leaves zeros out. Raises QueryError for other formats."""
-    given = list(values)
+    remaining = list(values)
     shown: list[str] = []
 
     def of_java(match: re.Match[str]) -> str:
         if match[0] == "%%":
             return "%%"
-        number = writer.sql(given.pop(0))
+        number = writer.sql(remaining.pop(0))
         shown.append(_significant(number, int(match[1] or 6)) if match[2] == "g" else number)
         return "%s" if match[2] == "g" else match[0]
 
     text = re.sub(r"%(?:\.(\d+))?([fgsd%])", of_java, pattern.name)
-    if given or "{" in text or not pattern.is_string:
+    if remaining or "{" in text or not pattern.is_string:
         raise QueryError(f"the format {pattern.name!r} has no word in Spark")
     return writer.func("FORMAT_STRING", exp.Literal.string(text), *shown)
 

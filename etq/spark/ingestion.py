@@ -83,9 +83,9 @@ def ingest(
     The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
     files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
 
-    A file that can't be read is told in `errors`, and the others go on. A task that fails is done again by Spark; what
-    it left is deleted at the end. After every `files_at_once` files, those are of the lake: if the driver is killed,
-    the same call goes on from there. Of files that hold the same, one is taken.
+    A file that can't be read is listed in `errors`, and the others go on. Spark repeats a task that fails; its files
+    are deleted at the end. After every `files_at_once` files, those become part of the lake: if the driver is killed,
+    the same call goes on from there. Of files with the same content, one is stored.
 
     Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
     """
@@ -175,7 +175,7 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
     """The files, listed once. Raises `EtqError` where there are none."""
     from pyspark.errors import AnalysisException
 
-    # Folders' names of the form key=value are no columns here.
+    # Folders' names of the form key=value must not become columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         frame = reader.load([files] if isinstance(files, str) else [*files])
@@ -214,7 +214,7 @@ def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
 
 
 def _result(row: Any) -> Result:
-    """What a row of `_work` says."""
+    """The result that a row of `_work` holds."""
     path, sha256, name, segment, error = row
     if path is None:
         return msgspec.json.decode(segment, type=Segment)

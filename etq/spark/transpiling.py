@@ -12,7 +12,7 @@ from etq.spark.rewrites import rewritten
 
 
 def engines(name: str) -> tuple[str, ...]:
-    """The engines that answer a table, view or macro: `duckdb`, and `spark` unless its file says why not."""
+    """The engines that answer a table, view or macro: `duckdb`, and `spark` unless its file excludes it."""
     return catalog.objects()[name].engines
 
 
@@ -26,7 +26,7 @@ def portable(query: str) -> exp.Query:
     return rewritten(tree)
 
 
-def written(tree: exp.Expr, *, pretty: bool = False) -> str:
+def to_text(tree: exp.Expr, *, pretty: bool = False) -> str:
     """A mended tree as Spark's SQL."""
     return tree.sql(EtqSpark, pretty=pretty, comments=False)
 
@@ -36,4 +36,4 @@ def spark_sql(query: str, *, pretty: bool = False) -> str:
 
     Raises QueryError for what can't be read, has no form in Spark, or uses a view that is for DuckDB alone.
     """
-    return written(portable(query), pretty=pretty)
+    return to_text(portable(query), pretty=pretty)

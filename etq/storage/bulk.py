@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from etq.annotations.discovery import Found
+from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
 from etq.database.connection import explained
 from etq.database.rollups import fill_rollups
@@ -55,13 +55,13 @@ class Decoded:
 
 
 def files_of(
-    sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Found]
+    sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[File | EtqError]:
     """Each file with the options, and what is found about its path; or why it can't be read."""
     for each in sources:
         try:
-            found = find(None if isinstance(each, bytes) else os.fspath(each))
-            yield File(source_of(each), replace(options, found=found))
+            discovered = find(None if isinstance(each, bytes) else os.fspath(each))
+            yield File(source_of(each), replace(options, discovered=discovered))
         except EtqError as error:
             yield error
 
@@ -182,7 +182,7 @@ def _decoded(file: File, taken: set[str]) -> Decoded:
     """A file's rows. Raises `EtqError` for what `store` would refuse."""
     options, source = file.options, file.source
     # Labels that the user gives have precedence over those that were found.
-    labels = {**options.found.labels, **options.labels}
+    labels = {**options.discovered.labels, **options.labels}
     for key, value in labels.items():
         check_label(key, value)
     moment = labels.pop(CAPTURED_AT, None)
@@ -209,7 +209,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         connection.register("_rows", pa.Table.from_batches(batches))
         connection.execute(f"INSERT INTO {table} BY NAME FROM _rows")
         connection.unregister("_rows")
-    metrics = {key: each.file.options.found.metrics for key, each in zip(keys, files, strict=True)}
+    metrics = {key: each.file.options.discovered.metrics for key, each in zip(keys, files, strict=True)}
     if any(metrics.values()):
         from etq.storage.metrics import add_metrics_of_new
 

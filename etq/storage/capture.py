@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from etq import catalog
-from etq.annotations.discovery import Found
+from etq.annotations.discovery import Discovered
 from etq.annotations.labels import add_labels, set_labels
 from etq.database.rollups import describe_runs, fill_rollups, is_pruned
 from etq.ingest.arrow import LazyBatch, Rows, batch, integers, texts
@@ -44,7 +44,7 @@ class Options:
     clock_bits: int | None
     debug_buffer: Source | None = None
     keep_values: bool = False
-    found: Found = field(default_factory=Found)
+    discovered: Discovered = field(default_factory=Discovered)
     metrics: tuple[Source, ...] = ()
 
 
@@ -98,11 +98,11 @@ def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: O
     """Attach labels and metrics to a capture. Those that a user gives, now or before, replace those that were found."""
     when = {"captured_at"} if options.captured_at is not None else set()
     set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
-    add_labels(connection, capture_id, options.found.labels)
-    if options.metrics or options.found.metrics:
+    add_labels(connection, capture_id, options.discovered.labels)
+    if options.metrics or options.discovered.metrics:
         from etq.storage.metrics import add_metrics, store_metrics
 
-        add_metrics(connection, capture_id, options.found.metrics)
+        add_metrics(connection, capture_id, options.discovered.metrics)
         for source in options.metrics:
             store_metrics(connection, capture_id, source)
 

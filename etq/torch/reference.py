@@ -116,12 +116,12 @@ def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
             if n.op == "call_function":
                 values = result if isinstance(result, tuple | list) else [result]
                 # Later nodes may write into a tensor: what it is now is copied.
-                given.append((n.name, [_plain(value) for value in values]))
+                outputs.append((n.name, [_plain(value) for value in values]))
             return result
 
-    given: list[tuple[str, list[Any]]] = []
+    outputs: list[tuple[str, list[Any]]] = []
     Recorder(module).run(inputs)
-    yield from given
+    yield from outputs
 
 
 def _plain(value: Any) -> Any:

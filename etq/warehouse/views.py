@@ -43,15 +43,15 @@ class Views:
 
         def view(*args: Any, **kwargs: Any) -> Any:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                passed = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
-            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(given):
-                if isinstance(given[parameter], str):
-                    self.capture(given[parameter])
-            arguments = ", ".join(_argument(macro, parameter) for parameter in given)
-            return self.sql(f"FROM {name}({arguments})", **given)
+            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
+                if isinstance(passed[parameter], str):
+                    self.capture(passed[parameter])
+            arguments = ", ".join(_argument(macro, parameter) for parameter in passed)
+            return self.sql(f"FROM {name}({arguments})", **passed)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"

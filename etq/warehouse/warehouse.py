@@ -249,7 +249,7 @@ class Warehouse(Views):
         and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
         """
         # Queries need none of the modules that read files.
-        from etq.annotations.discovery import found_about, labels_of_git
+        from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
         from etq.storage.sources import source_of
 
@@ -259,7 +259,7 @@ class Warehouse(Views):
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         scale = checked_time_scale(time_scale)
         of_git = {} if label_git is None else labels_of_git(label_git)
-        found = found_about(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
+        found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
         metric_files = tuple(source_of(each) for each in metrics)
         moment = checked_moment(captured_at)
         options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, metric_files)
@@ -295,7 +295,7 @@ class Warehouse(Views):
         Raises `WarehouseError` for invalid options and for a warehouse that is read-only, `QueryError` for an unknown
         record, and `EtqError` for a folder without git; then nothing is ingested.
         """
-        from etq.annotations.discovery import found_about, labels_of_git
+        from etq.annotations.discovery import discover, labels_of_git
         from etq.annotations.labels import check_labels
         from etq.storage.bulk import files_of, store_many
         from etq.storage.capture import Options
@@ -309,7 +309,7 @@ class Warehouse(Views):
         of_git = {} if label_git is None else labels_of_git(label_git)
         links = [self._link(each) for each in link_to]
         listed = list(sources)
-        find = partial(found_about, pattern=label_from, of_git=of_git, sidecar=sidecar)
+        find = partial(discover, pattern=label_from, of_git=of_git, sidecar=sidecar)
         stored = store_many(self.connection, files_of(listed, options, find), links)
         results: list[Capture | EtqError] = []
         while (outcomes := self._next(stored)) is not None:

@@ -123,10 +123,10 @@ def test_a_driver_that_dies_goes_on_where_it_was(
     """It dies with segments written that the log doesn't name."""
     lake, files, publish = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), publishing.publish
 
-    def dies(path: str, segments: Sequence[Segment], written: Sequence[Any]) -> int:
+    def dies(path: str, segments: Sequence[Segment], to_text: Sequence[Any]) -> int:
         if log.read(lake).segments:
             raise KeyboardInterrupt
-        return publish(path, segments, written)
+        return publish(path, segments, to_text)
 
     with monkeypatch.context() as patched:
         patched.setattr(ingestion, "publish", dies)
