@@ -16,7 +16,7 @@ WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10
 _LONGEST_BAR: Final = 60
-# A row without these has its name still, time and share: the first to leave out if there is no room.
+# The columns to leave out on a narrow terminal: a row has its name, time and share without them.
 _STYLES: Final = {
     "total": ("bold",),
     "method": ("bold",),

@@ -1,4 +1,4 @@
-"""The tables of a trace, from its columns: steps as runs, events with their parents, what ops and devices say."""
+"""The tables of a trace, from its columns: steps as runs, events with their parents, details of ops and devices."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Slices:
         )
         # In the older layout runtime and device events have it in lower case, 0 for none.
         self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
-        # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
+        # Resolution of a float of microseconds, in nanoseconds: a child's end may exceed its parent's by this.
         self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
         self.slack[self.slack < 2] = 0
         self.is_device = self._is_of(DEVICE_CATEGORIES)
@@ -94,7 +94,7 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self) -> Whole:
-        """The slice of the same thread that each stands in; what a device does stands in none."""
+        """The slice of the same thread that contains each; nothing contains what a device does."""
         parent = np.full(len(self.at), NONE, np.int64)
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
         start = self.start[nested]
