@@ -51,7 +51,7 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
     takes a steady drift of the machine out of each four. Of fewer captures it is the beginning of that of more.
     """
     if captures < 1:
-        raise EtqError(f"{captures} captures of each side; at least 1 is needed")
+        raise EtqError(f"{captures} captures of each side: at least 1 is needed")
     chosen = random.Random(seed)
     sides: list[Literal["base", "new"]] = []
     while len(sides) < 2 * captures:
@@ -126,7 +126,7 @@ def split_command(command: str) -> list[str]:
     except ValueError as error:
         raise EtqError(f"the command can't be split into words: {str(error).lower()}") from error
     if not any("{out}" in word for word in words):
-        raise EtqError("the command has no {out}, which stands for the file that it is to write")
+        raise EtqError("the command has no {out}; put it in place of the file that the command writes")
     return words
 
 
@@ -203,11 +203,11 @@ def _missing(plan: Plan, warehouse: Warehouse, resume: bool) -> list[Step]:
     there = dict(warehouse.rows(query, name=plan.name)[1])
     if there and not resume:
         raise EtqError(
-            f"{warehouse.path}: has {len(there)} captures of plan {plan.name}; go on with it by --resume, "
+            f"{warehouse.path}: has {len(there)} captures of plan {plan.name}; continue it with --resume, "
             "or name another"
         )
     if resume and not there:
-        raise EtqError(f"{warehouse.path}: has no captures of plan {plan.name} to go on with")
+        raise EtqError(f"{warehouse.path}: has no captures of plan {plan.name} to continue")
     for step in plan.steps:
         if there.get(step.number, step.side) != step.side:
             raise EtqError(
@@ -286,7 +286,9 @@ def _ingested(
 
     known = "SELECT c.name FROM captures AS c WHERE c.sha256 = $sha256"
     for (name,) in warehouse.rows(known, sha256=source_of(path).sha256)[1]:
-        raise EtqError(f"{path}: byte for byte the capture {name}, which is there already: nothing was measured anew")
+        raise EtqError(
+            f"{path}: the same bytes as the capture {name} in the warehouse; the command measured nothing new"
+        )
     capture = warehouse.ingest(path, labels=labels, captured_at=captured_at, time_scale=time_scale)
     if record is not None:
         warehouse.link(capture, record)

@@ -21,13 +21,13 @@ _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 def check_label(key: object, value: object) -> None:
     """Raise `WarehouseError` for a label that can't be stored or asked for."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise WarehouseError(f"the label {key!r}: {value!r} is none: key and value are texts")
+        raise WarehouseError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
-        raise WarehouseError(f"the label {key!r} is none: a key is not empty and has no space at its ends")
+        raise WarehouseError(f"the label {key!r}: invalid key; it must not be empty, nor begin or end with a space")
     if (bad := _NOT_IN_KEYS.search(key)) is not None:
-        raise WarehouseError(f"the label {key!r} is none: its key holds {bad[0]!r}, which selectors can't ask for")
+        raise WarehouseError(f"the label {key!r}: invalid key; it has {bad[0]!r}, which selectors can't contain")
     if (bad := _NOT_IN_VALUES.search(value)) is not None:
-        raise WarehouseError(f"the label {key!r}: {value!r} is none: its value holds the control character {bad[0]!r}")
+        raise WarehouseError(f"the label {key!r}: {value!r} is not a value; it has the control character {bad[0]!r}")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ def moment_of(text: str) -> datetime:
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         raise WarehouseError(
-            f"captured_at {text!r} is no time; one is 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
+            f"captured_at {text!r} is not a time; write 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
         ) from None
 
 

@@ -127,7 +127,7 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
     "--wait",
     type=click.FloatRange(0),
     envvar="ETQ_WAIT",
-    help="Seconds to wait for a warehouse that others hold.  [default: 30]",
+    help="Seconds to wait for a warehouse that other processes hold.  [default: 30]",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context

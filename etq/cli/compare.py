@@ -48,22 +48,27 @@ def judging_options(command: Command) -> Command:
     """Of what is compared, and what counts as a difference."""
     for option in (
         click.option(
-            "--compare-anyway", "forced", is_flag=True, help="Judge in spite of other profiling levels and conditions."
+            "--compare-anyway",
+            "forced",
+            is_flag=True,
+            help="Compare in spite of other profiling levels and conditions.",
         ),
         click.option(
-            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, as 3%."
+            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, such as 3%."
         ),
         click.option(
             "--alpha",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Chance of a verdict where nothing differs.  [default: 0.05]",
+            help="Probability of a verdict without a difference.  [default: 0.05]",
         ),
-        click.option("--history", metavar="SELECTOR", help="Captures to judge by, where there is one a side."),
+        click.option(
+            "--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."
+        ),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
             "--quantile",
             type=click.Choice(["0.25", "0.5", "0.9"]),
-            help="What stands for a capture's runs.  [default: 0.25]",
+            help="Quantile of a capture's runs that is compared.  [default: 0.25]",
         ),
     ):
         command = option(command)
@@ -74,7 +79,9 @@ def judging_options(command: Command) -> Command:
 @click.argument("base")
 @click.argument("new")
 @click.option(
-    "--what", type=click.Choice([*VIEWS, "all"]), help="What to print.  [default: all; ops as CSV and the like]"
+    "--what",
+    type=click.Choice([*VIEWS, "all"]),
+    help="Part to print.  [default: all; ops for CSV and other data formats]",
 )
 @click.option(
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="Number of modules and of ops in tables."
@@ -90,7 +97,7 @@ def judging_options(command: Command) -> Command:
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
 )
-@click.option("--etrecord", metavar="FILE", help="Of files: the ETRecord of their program.")
+@click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
 @output_options
 def compare(

@@ -63,15 +63,15 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     "--peak-flops",
     metavar="RATE",
     callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-    help="Operations a second that the device can do at most: 20G.",
+    help="Peak rate of the device in operations per second, such as 20G.",
 )
 @click.option(
     "--peak-bandwidth",
     metavar="RATE",
     callback=_rate(_BANDWIDTH, "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"),
-    help="Bytes a second that its memory moves at most: 15GB/s.",
+    help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
 )
-@click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="What a row is.  [default: op]")
+@click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="Grouping of rows.  [default: op]")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -121,7 +121,7 @@ def roofline(
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD")
 @click.option(
-    "--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True, help="What a row is."
+    "--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True, help="Grouping of rows."
 )
 @warehouse_option
 @output_options

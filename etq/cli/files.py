@@ -110,19 +110,21 @@ def inspect(
     "--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label; may be repeated."
 )
 @found_options
-@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics to read, too, as etq metric --from does.")
+@click.option(
+    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
+)
 @click.option(
     "--captured-at",
     type=click.DateTime(),
     metavar="TIME",
-    help="When it was measured, in UTC: 2026-05-01T12:00:00 or the day.",
+    help="Time of the measurement, in UTC: 2026-05-01T12:00:00 or the day.",
 )
-@click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
+@click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
-@click.option("--debug-buffer", metavar="FILE", help="What the logged values lie in; with one file only.")
-@click.option("--values", is_flag=True, help="Keep the values themselves, not only what they are like.")
+@click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
+@click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],

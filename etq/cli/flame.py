@@ -89,11 +89,13 @@ _ROWS: Final = """
 @click.option(
     "--by",
     type=click.Choice(["module", "event"]),
-    help="What is within what.  [default: module with a record, else event]",
+    help="Grouping of rows.  [default: module with a record, else event]",
 )
-@click.option("--module", metavar="PATH", help="Only that module of the model, and what is in it.")
-@click.option("--depth", type=click.IntRange(0), metavar="N", help="Only so many levels below the first.")
-@click.option("--min-share", metavar="PERCENT", callback=percentage, help="Put smaller ones in one row, as 1%.")
+@click.option("--module", metavar="PATH", help="Only that module of the model, and its children.")
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="Number of levels to show below the first.")
+@click.option(
+    "--min-share", metavar="PERCENT", callback=percentage, help="Combine smaller nodes in one row, such as 1%."
+)
 @unit_option(None)
 @run_options("typical")
 @warehouse_option

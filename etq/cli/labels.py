@@ -47,9 +47,9 @@ def found_options(command: Command) -> Command:
             is_flag=False,
             flag_value=".",
             callback=_git_folder,
-            help="Labels commit, commit_time, branch and dirty, of the repository here or in DIR.",
+            help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
         ),
-        click.option("--label-from", metavar="PATTERN", help="Labels from the path: {model}/{device}/{build}.etdp"),
+        click.option("--label-from", metavar="PATTERN", help="Add labels from the path: {model}/{device}/{build}.etdp"),
     ):
         command = option(command)
     return command
@@ -57,11 +57,11 @@ def found_options(command: Command) -> Command:
 
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
-@click.option("--by", metavar="KEY", help="Count them by the values of that label.")
-@click.option("--sort", metavar="KEY", help="In order of a label, by number where it is one, or of a column.")
-@click.option("--reverse", is_flag=True, help="The last first; with --sort.")
+@click.option("--by", metavar="KEY", help="Count captures by the values of that label.")
+@click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
+@click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="With the bytes of the warehouse that each takes, as capture_sizes estimates."
+    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -140,7 +140,7 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
 @main.command()
 @click.argument("capture")
 @click.argument("labels", metavar="[KEY=VALUE]...", nargs=-1, callback=parsed_labels)
-@click.option("--remove", metavar="KEY", multiple=True, help="Take a label away; may be repeated.")
+@click.option("--remove", metavar="KEY", multiple=True, help="Remove a label; may be repeated.")
 @warehouse_option
 @output_options
 def label(
@@ -164,7 +164,7 @@ def label(
     from etq.annotations.labels import labels_of
 
     if both := set(labels) & set(remove):
-        raise click.UsageError(f"{min(both)} is to be given and removed")
+        raise click.UsageError(f"{min(both)} can't be set and removed at once")
     with open_existing(db, read_only=not labels and not remove) as warehouse:
         target = warehouse.capture(capture)
         have = labels_of(warehouse.connection, target.capture_id)
@@ -172,6 +172,6 @@ def label(
             raise EtqError(f"{target.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
         if labels or remove:
             warehouse.label(target, **labels, **dict.fromkeys(remove))
-            click.echo(f"{printable(target.name)}: {len(labels)} labels given, {len(remove)} removed", err=True)
+            click.echo(f"{printable(target.name)}: {len(labels)} labels set, {len(remove)} removed", err=True)
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

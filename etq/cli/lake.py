@@ -28,7 +28,7 @@ def lake() -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 @warehouse_option
-@click.option("--replace", is_flag=True, help="Take captures that are there out for those of the warehouse.")
+@click.option("--replace", is_flag=True, help="Replace captures that the lake has by the warehouse's.")
 def export(folder: str, db: str, replace: bool) -> None:
     """Add all that a warehouse holds to a lake, which is made where there is none.
 

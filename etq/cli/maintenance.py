@@ -37,8 +37,8 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
 @main.command()
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("--all", "several", is_flag=True, help="All captures that a selector means, where it means several.")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@click.option("--all", "several", is_flag=True, help="Remove all captures that match, if a selector matches several.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
     """Remove captures from a warehouse, with their annotations. Their files, and records, stay.
@@ -71,11 +71,13 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
 
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
-@click.option("--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number per group that stay.")
+@click.option(
+    "--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
+)
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
 @click.option("--keep-rollups", is_flag=True, help="Remove only their events: captures can still be compared.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and keep it.")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def prune(
     selectors: tuple[str, ...], keep_last: int, by: str, keep_rollups: bool, dry_run: bool, yes: bool, db: str

@@ -89,7 +89,9 @@ def metric(
 @click.option("--runs", metavar="N-M,...", help="Runs by number, from 0: 0, 1-39,45 or 40-")
 @click.option("--name", help="Runs of that name, such as Execute.")
 @click.option("--method", help="Runs of that method, by the linked record or program.")
-@click.option("--from-metrics", is_flag=True, help="By the tokens that the runner counted, if they fit exactly.")
+@click.option(
+    "--from-metrics", is_flag=True, help="Set phases by the tokens that the runner counted, if they fit exactly."
+)
 @click.option("--remove", is_flag=True, help="Remove the phase of the runs.")
 @unit_option(None)
 @warehouse_option

@@ -22,21 +22,29 @@ if TYPE_CHECKING:
 
 # Options of running the command; they mean nothing where the order alone is printed.
 _OF_RUNNING: Final = (
-    click.option("--resume", is_flag=True, help="Go on with that --plan, by the same command: take what is missing."),
-    click.option("--warm-up", metavar="N", type=click.IntRange(0), default=0, help="Runs of each side to throw away."),
-    click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Wait between runs."),
+    click.option("--resume", is_flag=True, help="Continue that --plan with the same command: take what is missing."),
+    click.option(
+        "--warm-up",
+        metavar="N",
+        type=click.IntRange(0),
+        default=0,
+        help="Runs of each side to discard before the plan.",
+    ),
+    click.option(
+        "--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Seconds to wait between runs."
+    ),
     click.option(
         "--label",
         "labels",
         metavar="KEY=VALUE",
         multiple=True,
         callback=parsed_labels,
-        help="A label of all; may be repeated.",
+        help="A label of all captures; may be repeated.",
     ),
     click.option("--etrecord", metavar="FILE", help="The ETRecord of the program; it is linked to all captures."),
-    click.option("--base-etrecord", metavar="FILE", help="… of the base's, where it has one of its own."),
-    click.option("--new-etrecord", metavar="FILE", help="… of the new one's."),
-    click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]"),
+    click.option("--base-etrecord", metavar="FILE", help="The ETRecord of base, if it has its own."),
+    click.option("--new-etrecord", metavar="FILE", help="The ETRecord of new, if it has its own."),
+    click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]"),
 )
 
 
@@ -47,8 +55,8 @@ def _options_of_running(command: Command) -> Command:
 
 
 @main.command()
-@click.option("--base", metavar="NAME", default="A", show_default=True, help="What is compared with.")
-@click.option("--new", metavar="NAME", default="B", show_default=True, help="What is compared.")
+@click.option("--base", metavar="NAME", default="A", show_default=True, help="Name of the side to compare with.")
+@click.option("--new", metavar="NAME", default="B", show_default=True, help="Name of the side to compare.")
 @click.option(
     "--captures",
     metavar="N",
@@ -59,9 +67,11 @@ def _options_of_running(command: Command) -> Command:
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the order.")
 @click.option("--plan", "name", metavar="NAME", help="Name of the plan.  [default: the time, as in 20261120-140500]")
-@click.option("--out-dir", metavar="FOLDER", help="Where the files are written.  [default: plan-NAME]")
-@click.option("--suffix", default=".etdp", show_default=True, help="What the files end in.")
-@click.option("--run", "command", metavar="CMD", help="Run it for each; {side}, {out}, {number} stand for the row's.")
+@click.option("--out-dir", metavar="FOLDER", help="Folder of the files.  [default: plan-NAME]")
+@click.option("--suffix", default=".etdp", show_default=True, help="Ending of the files' names.")
+@click.option(
+    "--run", "command", metavar="CMD", help="Run this command for each row; {side}, {out}, {number} are the row's."
+)
 @_options_of_running
 @warehouse_option
 @output_options
@@ -124,7 +134,7 @@ def _check_usage(command: str | None, name: str | None, running: dict[str, Any])
             flag = next(each.opts[0] for each in context.command.params if each.name == option)
             raise click.UsageError(f"{flag} goes with --run")
     if running["resume"] and name is None:
-        raise click.UsageError("--resume needs --plan, the name of the plan to go on with")
+        raise click.UsageError("--resume needs --plan, the name of the plan to continue")
     if taken := [key for key in running["labels"] if key in LABELS]:
         raise click.UsageError(f"--label {taken[0]}=… is the plan's own")
 

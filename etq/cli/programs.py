@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("program", metavar="FILE_OR_NAME")
-@click.option("--memory", is_flag=True, help="Show the life of each planned tensor, and the peak.")
-@click.option("--method", help="Of this method only; with --memory.")
+@click.option("--memory", is_flag=True, help="Show the lifetime of each planned tensor, and the peak.")
+@click.option("--method", help="Only that method; with --memory.")
 @warehouse_option
 @output_options
 def program(

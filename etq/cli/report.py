@@ -40,17 +40,19 @@ SPELLED: Final = {"forced": "compare-anyway"}
 
 @main.command()
 @click.argument("captures", metavar="[CAPTURE | BASE NEW]", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="Write there; - is stdout.  [default: named after what it is of]")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
-@click.option("--trend", is_flag=True, help="Of all captures, or those of a selector, one after the other.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to that file; - is stdout.  [default: named after the captures]"
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
 @order_options
-@click.option("--since", metavar="LABEL", help="Of trends: only changes there or later.")
+@click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
 @judging_options
 @method_option
 @runs_option("typical")
 @unit_option(None)
 @warehouse_option
-@click.option("--pte", metavar="FILE", help="Of a file: its program, for planned memory.")
+@click.option("--pte", metavar="FILE", help="For a file: its program, for planned memory.")
 @file_options
 def report(
     captures: tuple[str, ...],

@@ -12,12 +12,15 @@ from etq.render.table import write, write_rows
 @main.command()
 @click.argument("query")
 @click.option(
-    "--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [default: duckdb]"
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    help="Engine that runs the query.  [default: duckdb]",
 )
-@click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
-@click.option("--safe", is_flag=True, help="Of SQL that isn't trusted: one SELECT, locked in, within limits.")
-@click.option("--seconds", type=float, help="With --safe: how long it may take.  [10]")
-@click.option("--megabytes", type=int, help="With --safe: how much memory it may take.  [512]")
+@click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
+@click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits.")
+@click.option("--seconds", type=float, help="With --safe: time limit in seconds.  [default: 10]")
+@click.option("--megabytes", type=int, help="With --safe: memory limit in MB.  [default: 512]")
 @warehouse_option
 @output_options
 def sql(
@@ -46,7 +49,7 @@ def sql(
         raise click.UsageError("--seconds and --megabytes go with --safe")
     if lake is not None:
         if safe:
-            raise click.UsageError("--safe is DuckDB's: Spark can't be locked in")
+            raise click.UsageError("--safe needs DuckDB; it can't be used with --engine spark")
         from etq.spark.local import rows_of
 
         write_rows(*rows_of(lake, query), format, output, force=force)

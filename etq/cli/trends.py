@@ -46,9 +46,9 @@ def _series_options(command: Any) -> Any:
 
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--op", metavar="OP", help="Of an op: its family or op type, or one with @instruction.")
-@click.option("--module", metavar="PATH", help="Of a module, by its path.")
-@click.option("--metric", metavar="NAME", help="Of a metric, as etq metric shows them.")
+@click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction.")
+@click.option("--module", metavar="PATH", help="Trend of a module, by its path.")
+@click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric.")
 @_series_options
 @warehouse_option
 @output_options
@@ -74,7 +74,7 @@ def trend(
     open_target = {"op": op, "module": module, "metric": metric}
     items = [(what, item) for what, item in open_target.items() if item is not None]
     if len(items) > 1:
-        raise click.UsageError("one of --op, --module and --metric, or none for the total")
+        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
     what, item = items[0] if items else ("total", None)
     arguments = {"what": what, "item": item, "selector": selector, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}

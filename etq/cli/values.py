@@ -20,8 +20,8 @@ GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 @main.command()
 @click.argument("capture")
-@click.option("--debug-buffer", metavar="FILE", help="Of a file: what the values lie in.")
-@click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program.")
+@click.option("--debug-buffer", metavar="FILE", help="For a file: the debug buffer with its values.")
+@click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program.")
 @warehouse_option
 @output_options
 def values(
@@ -56,10 +56,13 @@ def values(
     type=click.Choice(METRICS, case_sensitive=False),
     default="mse",
     show_default=True,
-    help="How distance is measured.",
+    help="Measure of distance.",
 )
 @click.option(
-    "--worst", type=click.IntRange(1), metavar="N", help="Only the N worst; what can't be compared is counted."
+    "--worst",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show only the N worst; a note counts those that can't be compared.",
 )
 @warehouse_option
 @output_options

@@ -184,7 +184,7 @@ def coverage(
         return
     method = options.pop("method")
     if any(value is not None for value in options.values()):
-        raise click.UsageError("an ETRecord has no runs; of these options it takes --method alone")
+        raise click.UsageError("an ETRecord has no runs; of these options only --method applies to it")
     _show_record_coverage(capture, read_options.pte, method, (format, output, force))
 
 
@@ -217,7 +217,7 @@ def _show_record_coverage(
 
 @main.command()
 @click.argument("capture")
-@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's language.")
+@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's DOT language.")
 @run_options("typical")
 @warehouse_option
 @unit_option(None)
@@ -260,7 +260,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
     "quantiles",
     type=click.FloatRange(0, 1),
     multiple=True,
-    help="One of them, from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
+    help="A quantile from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
 )
 @unit_option(None)
 @run_options("all")

@@ -31,7 +31,7 @@ def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return
     if last_id is None and is_pruned(connection, capture_id):
-        raise WarehouseError("the capture's events were pruned, and its rollups can't be written again without them")
+        raise WarehouseError("the capture's events were pruned; its rollups can't be computed without them")
     keys = [capture_id, last_id or capture_id]
     describe_runs(connection, *keys)
     for table, finder in ROLLUPS.items():

@@ -65,7 +65,7 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
     options = {name: value for name, value in options.items() if value is not None}
     known = (*FORMATS[to].options, *SCHEDULE)
     if unknown := sorted(set(options) - set(known)):
-        raise QueryError(f"{to} takes no {unknown[0]}; what it takes is {', '.join(known)}")
+        raise QueryError(f"{to} takes no {unknown[0]}; it takes {', '.join(known)}")
     import duckdb
 
     target = warehouse.capture(capture) if isinstance(capture, str) else capture

@@ -43,7 +43,7 @@ def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) ->
         yield from profiles.of(rows)
     yield from profiles.end_of_run()
     if not profiles.count:
-        raise QueryError(f"{capture.name}: no event of the runs asked for has a time")
+        raise QueryError(f"{capture.name}: no event of the selected runs has a time")
     yield f'\n],"activeProfileIndex":{profiles.first},"shared":{{"frames":[\n{frames}\n]}}}}\n'
 
 

@@ -86,7 +86,7 @@ class Gaps:
             return _frame(self, _compared(self.pairs, distance))
         metric = METRICS.get(distance.strip().upper())
         if metric is None:
-            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and one's own comparators")
+            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
         return _frame(self, _figures(self.warehouse, self.base, self.new, self.pairs, metric))
 
 

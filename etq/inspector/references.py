@@ -76,7 +76,7 @@ def path_of_record(record: Any, owner: object) -> str:
     if isinstance(record, str | os.PathLike):
         return os.fspath(record)
     if not hasattr(record, "save"):
-        raise EtqError(f"an ETRecord is given by its path, or as executorch's object; not by {type(record).__name__}")
+        raise EtqError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
     folder = tempfile.mkdtemp(prefix="etq-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "given.etrecord")

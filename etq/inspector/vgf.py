@@ -31,7 +31,7 @@ def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, A
     except ValueError as error:
         raise VgfError(f"VGF neural statistics are JSON; this is not: {error}") from error
     if not isinstance(record, dict) or record.get("schema") != _SCHEMA:
-        raise VgfError(f"no VGF neural statistics: expected the schema {_SCHEMA}")
+        raise VgfError(f"not VGF neural statistics: expected the schema {_SCHEMA}")
     if record.get("schema_version") != _VERSION:
         raise VgfError(f"VGF neural statistics of version {record.get('schema_version')}; known is {_VERSION}")
     return {**record, "segments": [_segment(segment) for segment in record.get("segments", [])]}

@@ -69,7 +69,7 @@ def make(lake: Path) -> None:
     if lake.exists() and not lake.is_dir():
         raise WarehouseError(f"{lake}: a file; a lake is a folder")
     if lake.is_dir() and not is_lake(lake) and any(lake.iterdir()):
-        raise WarehouseError(f"{lake}: a folder with other things in it; a lake needs one of its own")
+        raise WarehouseError(f"{lake}: a folder with other things in it; name an empty one for the lake")
     (lake / LOG).mkdir(parents=True, exist_ok=True)
 
 
@@ -143,7 +143,7 @@ def _entry(lake: Path, number: int) -> Entry:
     try:
         entry = msgspec.json.decode(path.read_bytes(), type=Entry)
     except FileNotFoundError:
-        raise WarehouseError(f"{path}: missing, so that nobody knows what the lake holds") from None
+        raise WarehouseError(f"{path}: missing; the lake's content is unknown without it") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WarehouseError(f"{path}: damaged: {error}") from error
     if entry.schema_version != SCHEMA_VERSION:

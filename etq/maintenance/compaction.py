@@ -73,11 +73,11 @@ def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
         try:
             fcntl.lockf(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise WarehouseError(f"{path}: another process opened it; it stays as it was") from None
+            raise WarehouseError(f"{path}: another process opened it; the file was not changed") from None
         now = path.stat()
         is_same = (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
         if not is_same or os.path.exists(f"{path}.wal"):
-            raise WarehouseError(f"{path}: another process wrote to it; it stays as it is")
+            raise WarehouseError(f"{path}: another process wrote to it; the file was not changed")
         os.fsync(new.fileno())
         fresh.chmod(before.st_mode & 0o777)
         fresh.replace(path)

@@ -28,7 +28,7 @@ def outdated_captures(
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
-        raise WarehouseError(f"keep_last is a number of captures, not {keep_last!r}")
+        raise WarehouseError(f"keep_last must be a number of captures, not {keep_last!r}")
     with database.lock:
         _check_keys(database.connection, by)
     query = """
@@ -69,7 +69,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, capture_ids: Sequ
 
 def _check_keys(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
     if isinstance(keys, str):
-        raise WarehouseError(f"by is a list of keys of labels, not {keys!r}")
+        raise WarehouseError(f"by must be a list of keys of labels, not {keys!r}")
     known = [key for (key,) in connection.execute("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1").fetchall()]
     if missing := [key for key in keys if key not in known]:
         raise WarehouseError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")

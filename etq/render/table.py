@@ -117,10 +117,10 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 
 def _checked_format(format: str | None, path: str | None) -> str:
     if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
-        raise EtqError(f"{path}: tables are not written compressed; Parquet is compressed in itself")
+        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
     format = format or format_of(path)
     if escaping_formulas.get() and format not in ("csv", "tsv"):
-        raise EtqError(f"formulas are escaped for spreadsheets, in csv and tsv; this is {format}")
+        raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
     return format
 
 
@@ -346,7 +346,7 @@ def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | No
         _BINARY_WRITERS[format](relation, path)
         return
     if sys.stdout.isatty():
-        raise EtqError(f"{format.capitalize()} is no text for a terminal; name a file with -o")
+        raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

@@ -54,7 +54,7 @@ def page_of(
         passed = {"unit": unit, **options}
         return assemble(difference.difference_of(warehouse, base, new, passed, names or (shown[0], shown[1])))
     if len(captures) != 1:
-        raise EtqError(f"a report is of one capture or of two sides, not of {len(captures)}; of many, see trends")
+        raise EtqError(f"a report needs one capture or two sides, not {len(captures)}; use trends for many captures")
     _check(options, single.OPTIONS)
     return assemble(single.report_of(warehouse, captures[0], unit, **options))
 

@@ -114,7 +114,7 @@ def _answer(
     statements = duckdb.extract_statements(query)
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
-        raise EtqError(f"what is asked safely is one SELECT, not {', '.join(kinds) or 'nothing'}")
+        raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
     answer = connection.execute(statements[0], parameters)
     return [column[0] for column in answer.description or ()], answer.fetchall()
 

@@ -37,7 +37,7 @@ def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
         if index.args.get("step") is not None:
-            raise QueryError("a slice of a list with a step has no word in Spark")
+            raise QueryError("a slice of a list with a step has no equivalent in Spark")
         start = writer.sql(index, "this") or "1"
         size = f"ARRAY_SIZE({writer.sql(node.this)})"
         end = writer.sql(index, "expression")
@@ -109,7 +109,7 @@ def _log(writer: SparkGenerator, node: exp.Log) -> str:
 
 def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
     if not node.expression.is_string:
-        raise QueryError("regexp_full_match of a pattern that isn't a text has no word in Spark")
+        raise QueryError("regexp_full_match of a pattern that isn't a text has no equivalent in Spark")
     whole = exp.Literal.string(rf"\A(?:{node.expression.name})\z")
     return f"{writer.sql(node.this)} RLIKE {writer.sql(whole)}"
 
@@ -143,7 +143,7 @@ def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> 
 
     text = re.sub(r"%(?:\.(\d+))?([fgsd%])", of_java, pattern.name)
     if remaining or "{" in text or not pattern.is_string:
-        raise QueryError(f"the format {pattern.name!r} has no word in Spark")
+        raise QueryError(f"the format {pattern.name!r} has no equivalent in Spark")
     return writer.func("FORMAT_STRING", exp.Literal.string(text), *shown)
 
 
@@ -188,7 +188,7 @@ def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
     """A function that sqlglot doesn't know. Raises QueryError for one of DuckDB's own."""
     name = node.name.lower()
     if (write := _FUNCTIONS.get(name)) is None:
-        raise QueryError(f"the function {name} has no word in Spark")
+        raise QueryError(f"the function {name} has no equivalent in Spark")
     return write(writer, *node.expressions)
 
 

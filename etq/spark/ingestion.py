@@ -137,9 +137,7 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
 def _folder(lake: str | os.PathLike[str]) -> Path:
     text = _LOCAL.sub("", str(lake))
     if "://" in text:
-        raise WarehouseError(
-            f"{text}: a lake is written in a folder that all of Spark's processes see, not by an address"
-        )
+        raise WarehouseError(f"{text}: an address; name a folder that all of Spark's processes see")
     return Path(text).absolute()
 
 

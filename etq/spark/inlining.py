@@ -33,7 +33,7 @@ def inlined(query: str) -> exp.Query:
     try:
         tree = sqlglot.parse_one(query, read=_DIALECT)
     except sqlglot.errors.ParseError as error:
-        raise QueryError(f"this can't be read as SQL: {str(error).splitlines()[0]}") from None
+        raise QueryError(f"not valid SQL: {str(error).splitlines()[0]}") from None
     if not isinstance(tree, exp.Query):
         raise QueryError("expected one query: SELECT ... or FROM ...")
     return _Statement().of(tree)

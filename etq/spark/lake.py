@@ -38,7 +38,7 @@ def read_table(spark: SparkSession, lake: str, table: SqlObject) -> DataFrame:
         files = spark.read.parquet(*paths)
         return files.select(*(f"`{column.name}`" for column in table.columns))
     except AnalysisException as error:
-        raise WarehouseError(f"{place}: no table {table.name} of a lake: {str(error).splitlines()[0]}") from None
+        raise WarehouseError(f"{place}: not a table {table.name} of a lake: {str(error).splitlines()[0]}") from None
 
 
 def _empty(table: SqlObject) -> str:

@@ -60,7 +60,7 @@ def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        raise EtqError(f"Spark doesn't start: {str(error).splitlines()[0]} (it needs Java 17 or later)") from None
+        raise EtqError(f"Spark failed to start: {str(error).splitlines()[0]} (it needs Java 17 or later)") from None
 
 
 def _plain(value: Any) -> Any:

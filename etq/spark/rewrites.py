@@ -18,7 +18,7 @@ Node = TypeVar("Node", bound=exp.Expr)
 def rewritten(query: exp.Query) -> exp.Query:
     """The query, changed in place, so that Spark answers it as DuckDB does.
 
-    Raises QueryError for what has no form in Spark.
+    Raises QueryError for what has no equivalent in Spark.
     """
     for rewrite in (
         _rows_of_lists,
@@ -56,7 +56,7 @@ def _rows_of_lists(query: exp.Query) -> None:
         row = listed.selects[0].this
         listed.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(row.name))])
         if select.args.get("from_"):
-            raise QueryError("unnest of rows with other columns has no form in Spark")
+            raise QueryError("unnest of rows with other columns has no equivalent in Spark")
         select.replace(listed)
 
 
@@ -118,7 +118,7 @@ def _chosen_rows(query: exp.Query) -> None:
         if qualify is None:
             continue
         if select.args.get("limit") or select.args.get("distinct"):
-            raise QueryError("QUALIFY with LIMIT or DISTINCT has no form in Spark")
+            raise QueryError("QUALIFY with LIMIT or DISTINCT has no equivalent in Spark")
         select.set("qualify", None)
         inner = select.copy()
         with_ = inner.args.get("with_")
@@ -156,7 +156,7 @@ def _unnested_columns(query: exp.Query) -> None:
             unnests[0].replace(exp.Anonymous(this="inline", expressions=[unnests[0].this.copy()]))
             continue
         if select.args.get("group"):
-            raise QueryError("unnest with aggregates has no form in Spark")
+            raise QueryError("unnest with aggregates has no equivalent in Spark")
         names = [f"item_{place}" for place in range(len(unnests))]
         zipped = exp.Anonymous(this="arrays_zip", expressions=[each.this.copy() for each in unnests])
         view = exp.Lateral(
@@ -299,7 +299,7 @@ def _texts(query: exp.Query) -> None:
         text = exp.cast(value.copy(), "text")
         if is_distinct and order:
             if [each.this for each in order] != [value]:
-                raise QueryError("string_agg(DISTINCT x ORDER BY y) has no form in Spark")
+                raise QueryError("string_agg(DISTINCT x ORDER BY y) has no equivalent in Spark")
             order = [exp.Ordered(this=text.copy(), desc=order[0].args.get("desc"))]
         listed = _list_of(aggregate, text, order, is_distinct=is_distinct)
         separator = aggregate.args.get("separator") or exp.Literal.string(",")

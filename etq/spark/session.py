@@ -38,7 +38,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     What a query reads more than once, DuckDB evaluates once; Spark would evaluate, and plan, each use. So it is kept in
     the executors as rows until the DataFrame is let go, for which part of the work is done before this returns.
 
-    Raises QueryError for what can't be read, has no form in Spark, or fails.
+    Raises QueryError for what can't be read, has no equivalent in Spark, or fails.
     """
     tree = portable(query)
     clause = tree.args.get("with_")

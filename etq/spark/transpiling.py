@@ -22,7 +22,7 @@ def portable(query: str) -> exp.Query:
     for name in sorted(used(query)):
         each = catalog.objects()[name]
         if each.is_public and "spark" not in each.engines:
-            raise QueryError(f"{name} is for DuckDB alone: {each.engines_reason}")
+            raise QueryError(f"{name} only runs in DuckDB: {each.engines_reason}")
     return rewritten(tree)
 
 
@@ -34,6 +34,6 @@ def to_text(tree: exp.Expr, *, pretty: bool = False) -> str:
 def spark_sql(query: str, *, pretty: bool = False) -> str:
     """The Spark SQL of a query in DuckDB's SQL that may use all portable views: it asks base tables alone.
 
-    Raises QueryError for what can't be read, has no form in Spark, or uses a view that is for DuckDB alone.
+    Raises QueryError for what can't be read, has no equivalent in Spark, or uses a view that is for DuckDB alone.
     """
     return to_text(portable(query), pretty=pretty)

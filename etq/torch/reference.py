@@ -51,7 +51,7 @@ def _archive(path: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
-        raise FormatError(displayed(path), f"no ETRecord: {error}") from error
+        raise FormatError(displayed(path), f"not an ETRecord: {error}") from error
 
 
 def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:

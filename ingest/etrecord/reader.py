@@ -116,7 +116,7 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     that would unpack to absurd sizes.
     """
     if not is_zip(data):
-        raise FormatError(path, f"no ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
+        raise FormatError(path, f"not an ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
     file = _Bytes(data)
     try:
         archive = zipfile.ZipFile(file)
@@ -146,7 +146,7 @@ class _Record:
     def read(self) -> Iterator[Batch]:
         if IDENTIFIER not in self.members:
             found = ", ".join(sorted(self.members)[:3]) or "no members"
-            raise FormatError(self.path, f"no ETRecord: a zip without the member {IDENTIFIER}; found {found}")
+            raise FormatError(self.path, f"not an ETRecord: a zip without the member {IDENTIFIER}; found {found}")
         yield "record_members", self._member_rows()
         handles = self._decoded("debug_handle_map", HandleMap) or {}
         delegates = self._decoded("delegate_map", DelegateMaps) or {}
@@ -327,7 +327,7 @@ class _Record:
             }
             if lost := sorted(named - rows.handles_of(ids) - {0}):
                 shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-                self._find("lost handles", f"{len(lost)} debug handles of method {method} are of no node: {shown}")
+                self._find("lost handles", f"{len(lost)} debug handles of method {method} belong to no node: {shown}")
 
 
 def _decode(content: bytes | memoryview, type: Any) -> Any:

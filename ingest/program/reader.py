@@ -96,7 +96,9 @@ def _parts(data: Any, path: str) -> _Parts:
         return _Parts(start, end, end, size, None)
     length = _unsigned(data, at + 4, 4)
     if length < schema.HEADER_LENGTH or at + length > size:
-        raise FormatError(path, f"no header of a program: {length} bytes long, the file ends at byte {size}", at + 4)
+        raise FormatError(
+            path, f"not the header of a program: it has {length} bytes, the file ends at byte {size}", at + 4
+        )
     end = start + _unsigned(data, at + 8, 8)
     _check_reaches(path, end, size, "its header, for the FlatBuffers part,", at + 8)
     segments = start + _unsigned(data, at + 16, 8)

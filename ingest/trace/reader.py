@@ -91,7 +91,7 @@ def _unpacked(data: Any, path: str) -> Any:
                 size += len(parts[-1])
                 room -= len(parts[-1])
                 if room < 0 or size > LARGEST_JSON:
-                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes: refused")
+                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes, which is refused")
                 left = memoryview(unpacker.unused_data)
                 unpacker = None if unpacker.eof else unpacker
     except zlib.error as error:

@@ -32,9 +32,9 @@ class Slices:
         start, duration = np.array(columns.start), np.array(columns.duration)
         is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
         if lost := int((~is_kept).sum()):
-            columns.find("impossible times", f"{lost} events have times that 64 bits don't hold: left out")
+            columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
         if unknown := int(np.isnan(duration).sum()):
-            columns.find("no duration", f"{unknown} events have no duration: taken for 0")
+            columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
         if negative := int((duration < 0).sum()):
             columns.find("impossible times", f"{negative} events end before they start: they have no duration")
         kept: Any = slice(None) if is_kept.all() else is_kept

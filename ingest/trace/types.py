@@ -45,7 +45,7 @@ class Entries:
                 return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
             return msgspec.json.decode(memoryview(content)[start:], type=Trace)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(self._path, f"no trace: expected JSON with traceEvents: {error}") from error
+            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
     def __getitem__(self, place: int) -> msgspec.Raw:
         return self.whole.traceEvents[place]
