@@ -1,9 +1,9 @@
-"""The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation that stands in its file.
+"""The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation from its file.
 
 A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
-`;`. The comment is a paragraph or more, a line `Engines: duckdb (why)` for what DuckDB alone answers, and, for views
-and table macros, `Columns:` with a line `  name: text` each.
-Columns of tables and parameters of macros stand one a line, each with a comment behind it.
+`;`. The comment has one or more paragraphs, a line `Engines: duckdb (why)` for objects that only DuckDB supports, and,
+for views and table macros, `Columns:` with a line `  name: text` each.
+Columns of tables and parameters of macros have one line each, which ends in a comment.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SqlObject:
 
     @property
     def is_public(self) -> bool:
-        """Whether the object is meant to be used from outside of `etq.sql`."""
+        """Whether the object is for use from outside of `etq.sql`."""
         return not self.name.startswith("_")
 
     def replacing(self, *, temporary: bool = False) -> str:
@@ -81,7 +81,7 @@ def quoted(text: str) -> str:
 
 @cache
 def objects() -> dict[str, SqlObject]:
-    """Every object by name, each behind those that it uses."""
+    """Every object by name, each after those that it uses."""
     return {name: named(name) for name in _in_order(_places())}
 
 
@@ -96,13 +96,13 @@ def _sources() -> dict[str, str]:
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
     """The file of each object, and whether it is a macro: all that is known of those that nobody asks for."""
-    found: dict[str, tuple[str, bool]] = {}
+    places: dict[str, tuple[str, bool]] = {}
     for file, source in _sources().items():
         for word, name in _CREATE.findall(source):
-            if name in found:
-                raise ValueError(f"{file}: {name} is defined in {found[name][0]} too")
-            found[name] = file, word == "MACRO"
-    return found
+            if name in places:
+                raise ValueError(f"{file}: {name} is defined in {places[name][0]} too")
+            places[name] = file, word == "MACRO"
+    return places
 
 
 @cache
@@ -122,7 +122,7 @@ def _installed_root() -> Path:
 
 
 def public_objects() -> Iterator[SqlObject]:
-    """The objects meant to be used, by kind and name."""
+    """The objects for users, by kind and name."""
     kinds = ("table", "view", "table macro", "scalar macro")
     yield from sorted(
         (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
@@ -131,9 +131,9 @@ def public_objects() -> Iterator[SqlObject]:
 
 def public_object(name: str) -> SqlObject:
     """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
-    found = objects().get(name)
-    if found is not None and found.is_public:
-        return found
+    target = objects().get(name)
+    if target is not None and target.is_public:
+        return target
     import difflib
 
     near = difflib.get_close_matches(name, [each.name for each in public_objects()])
@@ -170,7 +170,7 @@ def tables() -> list[SqlObject]:
 
 
 def definitions_hash() -> str:
-    """A hash of all view and macro definitions: tells whether a warehouse holds those of this version of etq."""
+    """A hash of all view and macro definitions: shows whether a warehouse holds those of this version of etq."""
     return sha256("\n".join(each.statement for each in objects().values() if each.kind != "table").encode()).hexdigest()
 
 
@@ -209,14 +209,14 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         return SqlObject(name, "view", file, text, columns, (), statement, reason)
     end = next((index for index, line in enumerate(lines) if line.startswith(") AS")), None)
     if end is None:
-        raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` behind the parameters of {name}")
+        raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` after the parameters of {name}")
     parameters = tuple(_parameter(line, place) for line in lines[1:end])
     kind: Kind = "table macro" if lines[end].startswith(") AS TABLE") else "scalar macro"
     return SqlObject(name, kind, file, text, columns, parameters, statement, reason)
 
 
 def _engines_reason(comment: list[str], place: str) -> tuple[str | None, list[str]]:
-    """Why DuckDB alone answers an object, and its comment without the line that says so."""
+    """Why only DuckDB supports an object, and its comment without the line that gives the reason."""
     lines = [line for line in comment if line.startswith("Engines:")]
     if not lines:
         return None, comment
@@ -259,7 +259,7 @@ def _uses(user: SqlObject) -> list[str]:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """These names and those of all that they use, each behind what it uses."""
+    """These names and all that they use, each after those that it uses."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:

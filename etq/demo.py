@@ -8,7 +8,7 @@ from typing import Final
 
 import etq.datasets
 from etq.render.table import table
-from etq.render.terminal import look_of
+from etq.render.terminal import style_of
 from etq.warehouse.warehouse import open
 
 QUESTIONS: Final = (
@@ -26,7 +26,7 @@ QUESTIONS: Final = (
         "SELECT component, calls, per_execute, share_percent, unit FROM execute_breakdown('convnet_xnn')",
     ),
     (
-        "What does the framework cost beside the kernels, once the first run is over?",
+        "What does the framework cost in addition to the kernels, after the first run?",
         "SELECT run_index, execute, kernels, tax, tax_percent, note, unit "
         "FROM framework_tax('mlp', skip_first := 1) ORDER BY run_index LIMIT 4",
     ),
@@ -57,7 +57,7 @@ def run(db: str | None) -> None:
             warehouse.ingest(folder / file, name=name, labels=labels)
         for question, query in QUESTIONS:
             relation = warehouse.sql(query)
-            answer = table(relation.columns, relation.fetchall(), look_of(sys.stdout))
+            answer = table(relation.columns, relation.fetchall(), style_of(sys.stdout))
             sys.stdout.write(f"\n{question}\n\n    {query}\n\n{answer}")
     if db is None:
         sys.stdout.write("\nKeep such a warehouse with: etq demo --db demo.duckdb\n")

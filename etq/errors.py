@@ -26,7 +26,7 @@ def printable_lines(text: str) -> str:
 
 
 class EtqError(Exception):
-    """Anything etq refuses to do: the message says what, where, what was expected and what to do.
+    """Anything etq refuses to do: the message names the object, what is wrong with it and what to do.
 
     What it quotes of files, and their names, may be hostile: the text is printable whatever they hold.
     """
@@ -38,8 +38,8 @@ class EtqError(Exception):
 class FormatError(EtqError):
     """A file that is not what it should be.
 
-    The text reads `FILE: at byte OFFSET: WHAT`; `path` and `offset` (bytes from the start of the file, or None where
-    the whole file is meant) keep the parts.
+    The text reads `FILE: at byte OFFSET: WHAT`; `path` and `offset` (bytes from the start of the file, or None for
+    the whole file) keep the parts.
     """
 
     def __init__(self, path: str, what: str, offset: int | None = None) -> None:
@@ -58,7 +58,7 @@ class QueryError(EtqError):
 
 
 def message_of(error: Exception) -> str:
-    """What DuckDB says, in one line, without its own names for kinds of errors."""
+    """DuckDB's message, in one line, without its own names for kinds of errors."""
     first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
     text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
     return text.removeprefix("Invalid Input Error: ")

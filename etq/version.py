@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# Of the tables of a warehouse: `etq.database.schema` brings older ones forward, each step a migration there.
-SCHEMA_VERSION: Final = 5
-# Of the libraries, those that not everybody has stand last.
+# The version of a warehouse's tables. A warehouse of another schema is refused.
+SCHEMA_VERSION: Final = 1
+# Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),
     *("pandas", "matplotlib", "pyspark", "sqlglot", "torch", "executorch"),

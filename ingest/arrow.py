@@ -18,7 +18,7 @@ import pyarrow as pa
 LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
-class Later:
+class LazyBatch:
     """Rows that are made when somebody reads them, for what reads any Arrow stream; their schema is known before."""
 
     def __init__(self, schema: pa.Schema, make: Callable[[], pa.RecordBatch]) -> None:
@@ -38,7 +38,7 @@ class Later:
 
 
 # The rows of a table.
-Rows: TypeAlias = "pa.RecordBatch | Later"
+Rows: TypeAlias = "pa.RecordBatch | LazyBatch"
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -74,7 +74,7 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
-    """An array of strings, null for None; with 64-bit offsets where asked for, or where there is no other way."""
+    """An array of strings, null for None; with 64-bit offsets if `is_large`, or if 32 bits are not enough."""
     is_null = np.array([value is None for value in values], np.bool_)
     filled = ["" if value is None else value for value in values] if is_null.any() else cast(Sequence[str], values)
     content = "".join(filled).encode()

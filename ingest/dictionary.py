@@ -88,12 +88,12 @@ def _renumber(values: Codes) -> tuple[Codes, int, int]:
 
 
 def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
-    """Codes, and the first row of each: by sorting the texts as rows of bytes, behind their lengths."""
+    """Codes, and the first row of each: by sorting the texts as rows of bytes, after their lengths."""
     if int(spans.count.max(initial=0)) > LONG:
         codes, distinct = _encode(string_views(buffer, spans))
         return codes, _first_rows(codes, distinct)
     width = int(spans.count.max(initial=0))
-    # The length tells a text from one with zeros behind it, and an absent one (-1) from an empty one.
+    # The length distinguishes a text from one followed by zeros, and an absent one (-1) from an empty one.
     rows = np.zeros((len(spans.start), width + 4), np.uint8)
     rows[:, :4] = np.where(spans.present, spans.count, -1).astype("<i4")[:, None].view(np.uint8)
     places = np.arange(width)

@@ -1,4 +1,4 @@
-"""Profiling files of any format, told by their first bytes."""
+"""Profiling files of any format, identified by their first bytes."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ LARGE = {
         "etq.warehouse.metadata_decoder",
         "etq.inspector.rows",
         "etq.render.table",
-        "etq.spark.ingesting",
+        "etq.spark.ingestion",
     ),
     "numpy": ("etq.ingest", "etq.storage", "etq.inspector", "etq.export.rows"),
     "pandas": ("etq.inspector.frames",),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FilePath = str | os.PathLike[str]
 LABELS: Final = ("side", "plan", "plan_position")
 SUFFIX: Final = ".etdp"
-# How much of what a failed command said is kept.
+# How much of a failed command's output is kept.
 LAST_BYTES: Final = 8192
 LAST_LINES: Final = 20
 # Seconds until a command that was asked to end is killed.
@@ -36,7 +36,7 @@ GRACE: Final = 5.0
 
 
 class CommandError(EtqError):
-    """A command that failed, or wrote no file; `output` has the last lines of what it said."""
+    """A command that failed or wrote no file; `output` has the last lines of its output."""
 
     def __init__(self, what: str, output: Sequence[str]) -> None:
         super().__init__(what)
@@ -51,7 +51,7 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
     takes a steady drift of the machine out of each four. Of fewer captures it is the beginning of that of more.
     """
     if captures < 1:
-        raise EtqError(f"{captures} captures of each side; at least 1 is needed")
+        raise EtqError(f"{captures} captures of each side: at least 1 is needed")
     chosen = random.Random(seed)
     sides: list[Literal["base", "new"]] = []
     while len(sides) < 2 * captures:
@@ -82,13 +82,13 @@ class Measured:
 class Plan:
     """What to measure: two sides, as often each, in the order of a seed.
 
-    name       tells the captures of this plan from others'
+    name       name of the plan, which distinguishes its captures from those of others
     base, new  the sides as they are called in labels and to the command
     captures   of each side
     folder     where files are written; by default plan-NAME
     suffix     what files end in
 
-    Raises `EtqError` for names that a selector couldn't tell.
+    Raises `EtqError` for names that a selector can't contain.
     """
 
     name: str
@@ -126,7 +126,7 @@ def split_command(command: str) -> list[str]:
     except ValueError as error:
         raise EtqError(f"the command can't be split into words: {str(error).lower()}") from error
     if not any("{out}" in word for word in words):
-        raise EtqError("the command has no {out}, which stands for the file that it is to write")
+        raise EtqError("the command has no {out}; put it in place of the file that the command writes")
     return words
 
 
@@ -141,12 +141,12 @@ def run(
     warm_up: int = 0,
     pause: float = 0.0,
     resume: bool = False,
-    told: Callable[[Warehouse, Measured], None] | None = None,
+    on_capture: Callable[[Warehouse, Measured], None] | None = None,
 ) -> None:
     """Take the captures of a plan one after another, and ingest each as soon as its file is there.
 
-    Between, the warehouse is closed: others may read it, and nothing runs beside the command. Captures have the labels
-    `side`, `plan` and `plan_position`, and are captured_at the start of their command.
+    The warehouse is closed while a command runs: others may read it, and no other work disturbs the measurement. The
+    captures have the labels `side`, `plan` and `plan_position`, and are captured_at the start of their command.
 
     command     run without a shell; {side}, {out} and {number} in its words stand for the step's
     labels      of all captures
@@ -155,7 +155,7 @@ def run(
     warm_up     runs of each side before, whose files are thrown away
     pause       seconds between runs
     resume      go on with a plan that is in the warehouse: take what is missing
-    told        called behind each capture, with the open warehouse
+    on_capture  called after each capture, with the open warehouse
 
     Raises `CommandError` where the command fails or writes no file, `EtqError` for a plan that is there already or is
     another one, a file that is in the way, and a command that writes again what is known; else as `Warehouse.ingest`.
@@ -184,11 +184,11 @@ def run(
         captured_at, started = datetime.now(UTC), time.monotonic()
         _execute(step, words)
         seconds = time.monotonic() - started
-        given = {**(labels or {}), "side": step.side, "plan": plan.name, "plan_position": str(step.number)}
+        step_labels = {**(labels or {}), "side": step.side, "plan": plan.name, "plan_position": str(step.number)}
         with open(db) as warehouse:
-            capture = _ingested(warehouse, step.path, given, captured_at, time_scale, records.get(step.side))
-            if told is not None:
-                told(warehouse, Measured(step, capture, captured_at, seconds))
+            capture = _ingested(warehouse, step.path, step_labels, captured_at, time_scale, records.get(step.side))
+            if on_capture is not None:
+                on_capture(warehouse, Measured(step, capture, captured_at, seconds))
 
 
 def _missing(plan: Plan, warehouse: Warehouse, resume: bool) -> list[Step]:
@@ -203,11 +203,11 @@ def _missing(plan: Plan, warehouse: Warehouse, resume: bool) -> list[Step]:
     there = dict(warehouse.rows(query, name=plan.name)[1])
     if there and not resume:
         raise EtqError(
-            f"{warehouse.path}: has {len(there)} captures of plan {plan.name}; go on with it by --resume, "
+            f"{warehouse.path}: has {len(there)} captures of plan {plan.name}; continue it with --resume, "
             "or name another"
         )
     if resume and not there:
-        raise EtqError(f"{warehouse.path}: has no captures of plan {plan.name} to go on with")
+        raise EtqError(f"{warehouse.path}: has no captures of plan {plan.name} to continue")
     for step in plan.steps:
         if there.get(step.number, step.side) != step.side:
             raise EtqError(
@@ -267,7 +267,7 @@ def _ending(status: int) -> str:
 
 
 def _last(output: IO[bytes]) -> list[str]:
-    """The last lines of what a command said."""
+    """The last lines of a command's output."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - LAST_BYTES))
     return output.read().decode(errors="backslashreplace").splitlines()[-LAST_LINES:]
@@ -286,7 +286,9 @@ def _ingested(
 
     known = "SELECT c.name FROM captures AS c WHERE c.sha256 = $sha256"
     for (name,) in warehouse.rows(known, sha256=source_of(path).sha256)[1]:
-        raise EtqError(f"{path}: byte for byte the capture {name}, which is there already: nothing was measured anew")
+        raise EtqError(
+            f"{path}: the same bytes as the capture {name} in the warehouse; the command measured nothing new"
+        )
     capture = warehouse.ingest(path, labels=labels, captured_at=captured_at, time_scale=time_scale)
     if record is not None:
         warehouse.link(capture, record)

@@ -1,4 +1,4 @@
-"""A comparison of two sides: which views say what of it, and what of the options each of them takes."""
+"""A comparison of two sides: the views that answer it, and which options each of them takes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Comparison:
     warehouse: Warehouse
     base: str
     new: str
-    given: dict[str, Any]
+    options: dict[str, Any]
 
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any
     ) -> tuple[list[str], list[Any]]:
         """The columns and rows of one part of the comparison: see `VIEWS`."""
-        taken = {name: (self.given | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
-        arguments = {name: value for name, value in taken.items() if value is not None}
+        passed = {name: (self.options | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
+        arguments = {name: value for name, value in passed.items() if value is not None}
         call = "".join(f', "{name}" := ${name}' for name in arguments)
         query = f"SELECT {columns} FROM {VIEWS[part]}($base, $new{call})"
         if limit is not None:
@@ -59,22 +59,22 @@ class Comparison:
         """
         return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
-    def said_of_totals(self) -> list[tuple[str, str | None]]:
-        """What is said of each total, with its verdict, and of its slow tail where that has another."""
+    def total_lines(self) -> list[tuple[str, str | None]]:
+        """A line with the verdict for each total, and for its slow tail if that has another verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
-            told = "no difference that counts" if verdict == "~" else verdict
-            text = f"{told}" if len(totals) == 1 else f"{method}: {told}"
+            finding = "no difference that counts" if verdict == "~" else verdict
+            text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
                 text += f", {base:.6g} to {new:.6g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
-        return lines + [(text, None) for text in self._said_of_tails(totals)]
+        return lines + [(text, None) for text in self._tail_findings(totals)]
 
-    def _said_of_tails(self, totals: Sequence[Any]) -> list[str]:
-        if self.given["quantile"] is not None:
+    def _tail_findings(self, totals: Sequence[Any]) -> list[str]:
+        if self.options["quantile"] is not None:
             return []
         _, rows = self.rows("captures", "what, method, verdict, change_percent", quantile=0.9)
         tails = [row for row in rows if row[0] == "total"]

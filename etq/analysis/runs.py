@@ -56,12 +56,12 @@ class LeftOut(NamedTuple):
     slower: int
 
 
-def left_out(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> LeftOut | None:
+def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> LeftOut | None:
     """The runs that views of typical runs leave out; None where all runs are typical."""
     query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
     if not warehouse.rows(query, capture=selector)[1]:
         return None
-    chosen = {name: given[name] for name in (*_CHOOSING, "unit") if given.get(name) is not None}
+    chosen = {name: options[name] for name in (*_CHOOSING, "unit") if options.get(name) is not None}
     arguments = "".join(f', "{name}" := ${name}' for name in chosen)
     query = f"""
         SELECT

@@ -1,1 +1,1 @@
-"""What users say of captures: labels, metrics, phases."""
+"""What users attach to captures: labels, metrics, phases."""

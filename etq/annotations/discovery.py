@@ -1,4 +1,4 @@
-"""Labels that nobody types: from a pattern over a file's path, from git, from the sidecar beside a file."""
+"""Labels that are found, not typed: by a pattern over a file's path, from git, from a sidecar file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovered:
     """What was found about a file: labels by key, and the metrics of its sidecar."""
 
     labels: dict[str, str] = field(default_factory=dict)
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 
-def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Found:
-    """All that is found about a file; the sidecar wins over the pattern, and that over what git said.
+def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Discovered:
+    """Everything that is found about a file. The sidecar has precedence over the pattern, and the pattern over git.
 
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
     """
@@ -37,15 +37,15 @@ def found_about(path: str | None, pattern: str | None, of_git: Mapping[str, str]
         if path is None:
             raise EtqError("a pattern needs a path, and bytes have none")
         labels |= labels_of_path(path, pattern)
-    if sidecar and path is not None and (beside := sidecar_of(path)) is not None:
+    if sidecar and path is not None and (sidecar_path := sidecar_of(path)) is not None:
         from etq.ingest.metrics.sidecar import read_sidecar
 
-        for table, rows in read_sidecar(_bytes(beside), displayed(beside)):
+        for table, rows in read_sidecar(_bytes(sidecar_path), displayed(sidecar_path)):
             if table == "labels":
                 labels |= {row["key"]: row["value"] for row in rows.to_pylist()}
             else:
                 metrics.append(rows)
-    return Found(labels, tuple(metrics))
+    return Discovered(labels, tuple(metrics))
 
 
 def _bytes(path: str) -> bytes:
@@ -57,7 +57,7 @@ def _bytes(path: str) -> bytes:
 
 
 def sidecar_of(path: str) -> str | None:
-    """The sidecar beside a file: run.etdp.json or run.etdp.toml. Raises `EtqError` where there are both."""
+    """The sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
     there = [path + ending for ending in SIDECARS if Path(path + ending).is_file()]
     if len(there) > 1:
         raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
@@ -67,12 +67,12 @@ def sidecar_of(path: str) -> str | None:
 def labels_of_path(path: str, pattern: str) -> dict[str, str]:
     """The labels that a pattern like {model}/{device}/{build}.etdp reads from the end of a path.
 
-    Each {key} stands for one or more characters of one folder's or the file's name, {} for some that are no label,
-    and {{ and }} for braces. Raises `EtqError` for a path that doesn't fit, or fits in more than one way.
+    Each {key} matches one or more characters of one folder's or the file's name, {} matches some that become no label,
+    and {{ and }} match braces. Raises `EtqError` for a path that doesn't fit, or fits in more than one way.
     """
     keys = [key for _, key in _parts(pattern) if key is not None]
     if not any(keys):
-        raise EtqError(f"{pattern!r} is no pattern for labels: it has no {{key}}, as in {{model}}/{{device}}.etdp")
+        raise EtqError(f"{pattern!r} is not a pattern for labels: it has no {{key}}, as in {{model}}/{{device}}.etdp")
     whole = displayed(os.path.abspath(path)).replace(os.sep, "/")  # noqa: PTH100 - links keep their names
     # Where the shortest and the longest ways to fit agree, there is but one.
     ways = [re.search(_expression(pattern, greed), whole, re.DOTALL) for greed in ("+?", "+")]
@@ -107,9 +107,11 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
             continue
         key = hole[1]
         if key is None:
-            raise EtqError(f"{pattern!r} is no pattern for labels: a brace without another; {{{{ stands for one brace")
+            raise EtqError(
+                f"{pattern!r} is not a pattern for labels: it has a brace without another; write {{{{ for one brace"
+            )
         if key in seen:
-            raise EtqError(f"{pattern!r} is no pattern for labels: it has {{{key}}} twice")
+            raise EtqError(f"{pattern!r} is not a pattern for labels: it has {{{key}}} twice")
         if key:
             seen.add(key)
         yield "", key
@@ -117,10 +119,10 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
 
 
 def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """What git says of the repository of a folder: commit, commit_time (in UTC), branch, and dirty: true or false.
+    """The state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty: true or false.
 
     Dirty is as in `git describe --dirty`: files that git tracks are changed. A commit that is checked out without a
-    branch has no branch. Raises `EtqError` where there is no git, no repository or no commit.
+    branch has no branch. Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
     commit, moment = _git(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
     labels = {"commit": commit, "commit_time": moment}
@@ -144,5 +146,5 @@ def _git(folder: str | os.PathLike[str], *arguments: str) -> str:
         raise EtqError("labels from git need git, which is not installed") from None
     if done.returncode != 0:
         message = done.stderr.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
-        raise EtqError(f"{shown}: git says: {message}")
+        raise EtqError(f"{shown}: git failed: {message}")
     return done.stdout.decode(errors="backslashreplace").strip()

@@ -1,4 +1,4 @@
-"""Labels: key=value pairs that tell captures apart; checked, set and taken away."""
+"""Labels: key=value pairs that distinguish captures. They are checked, set and removed here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 
 from etq.errors import WarehouseError
 
-# The label that is no label: it sets the column of that name in `captures`.
+# This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
 # What selectors can't ask for, and what would break the lines that labels are shown in.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -21,17 +21,17 @@ _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 def check_label(key: object, value: object) -> None:
     """Raise `WarehouseError` for a label that can't be stored or asked for."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise WarehouseError(f"the label {key!r}: {value!r} is none: key and value are texts")
+        raise WarehouseError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
-        raise WarehouseError(f"the label {key!r} is none: a key is not empty and has no space at its ends")
+        raise WarehouseError(f"the label {key!r}: invalid key; it must not be empty, nor begin or end with a space")
     if (bad := _NOT_IN_KEYS.search(key)) is not None:
-        raise WarehouseError(f"the label {key!r} is none: its key holds {bad[0]!r}, which selectors can't ask for")
+        raise WarehouseError(f"the label {key!r}: invalid key; it has {bad[0]!r}, which selectors can't contain")
     if (bad := _NOT_IN_VALUES.search(value)) is not None:
-        raise WarehouseError(f"the label {key!r}: {value!r} is none: its value holds the control character {bad[0]!r}")
+        raise WarehouseError(f"the label {key!r}: {value!r} is not a value; it has the control character {bad[0]!r}")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Raise `WarehouseError` for what is no label, and for a `captured_at` that is no time."""
+    """Raise `WarehouseError` for an invalid label, and for a `captured_at` that is not a time."""
     for key, value in labels.items():
         check_label(key, value)
         if key == CAPTURED_AT:
@@ -42,18 +42,18 @@ def moment_of(text: str) -> datetime:
     """A time as ISO 8601 writes it, in UTC where it names no time zone. Raises `WarehouseError` for what is none."""
     try:
         moment = datetime.fromisoformat(text)
-        # In the first and last hours of the calendar there is no UTC.
+        # The first and last hours of the calendar have no equivalent in UTC.
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         raise WarehouseError(
-            f"captured_at {text!r} is no time; one is 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
+            f"captured_at {text!r} is not a time; write 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
         ) from None
 
 
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str | None]) -> None:
-    """Give a capture labels, in place of those of the same keys; None takes one away.
+    """Set labels of a capture, replacing those of the same keys; None removes one.
 
-    Raises `WarehouseError` for what is no label, and for a `captured_at` that is no time.
+    Raises `WarehouseError` for an invalid label, and for a `captured_at` that is not a time.
     """
     for key, value in labels.items():
         check_label(key, "" if value is None else value)

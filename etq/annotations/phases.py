@@ -1,4 +1,4 @@
-"""Phases of runs: said by the user by number or rule, or by the tokens that a runner counted."""
+"""Phases of runs: set by the user by number or rule, or from the tokens that a runner counted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def ranges_of(text: str) -> list[tuple[int, int | None]]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise WarehouseError(f"{text!r} are no runs: they are numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
+            raise WarehouseError(f"{text!r} are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
         first = int(match[1])
         last = None if match[2] and not match[3] else int(match[3] or match[1])
         if last is not None and last < first:
-            raise WarehouseError(f"{text!r} are no runs: {part.strip()} ends before it begins")
+            raise WarehouseError(f"{text!r} are not runs: {part.strip()} ends before it begins")
         ranges.append((first, last))
     return ranges
 
@@ -38,44 +38,46 @@ def set_phase(
     name: str | None,
     method: str | None,
 ) -> int:
-    """Say the phase of the runs that all rules choose; returns their number. Errors are those of `Warehouse.phase`."""
+    """Set the phase of the runs that fit all rules; returns their number. Errors are those of `Warehouse.phase`."""
     if phase not in (None, *PHASES):
         raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
     if runs is None and name is None and method is None:
-        raise WarehouseError("a phase is said of runs: give their numbers, their name or their method")
-    chosen = ["r.capture_id = $capture"]
-    given: dict[str, Any] = {"capture": capture_id}
+        raise WarehouseError("a phase applies to runs: give their numbers, their name or their method")
+    conditions = ["r.capture_id = $capture"]
+    parameters: dict[str, Any] = {"capture": capture_id}
     for column, value in (("name", name), ("method", method)):
         if value is not None:
-            chosen.append(f"r.{column} = ${column}")
-            given[column] = value
+            conditions.append(f"r.{column} = ${column}")
+            parameters[column] = value
     if runs is not None:
-        chosen.append("list_contains($runs, r.run_index)")
-        given["runs"] = _numbers(connection, capture_id, runs)
-    found = connection.execute(f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(chosen)}", given).fetchall()
-    if not found:
+        conditions.append("list_contains($runs, r.run_index)")
+        parameters["runs"] = _numbers(connection, capture_id, runs)
+    matching = connection.execute(
+        f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(conditions)}", parameters
+    ).fetchall()
+    if not matching:
         raise WarehouseError(_none_chosen(connection, capture_id, name, method))
     connection.execute(
         "UPDATE runs SET phase = ? WHERE capture_id = ? AND list_contains(?, run_index)",
-        [phase, capture_id, [run for (run,) in found]],
+        [phase, capture_id, [run for (run,) in matching]],
     )
     fill_rollups(connection, capture_id)
-    return len(found)
+    return len(matching)
 
 
 def set_phases_from_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, int]:
-    """Say the phases that `_runner_phases` tells, whose errors come as DuckDB's; returns the number of runs of each."""
+    """Set the phases that `_runner_phases` finds, which raises DuckDB's errors; returns the number of runs of each."""
     [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
-    connection.execute("CREATE OR REPLACE TEMP TABLE _said AS FROM _runner_phases($capture)", {"capture": sha256})
+    connection.execute("CREATE OR REPLACE TEMP TABLE _phases AS FROM _runner_phases($capture)", {"capture": sha256})
     connection.execute(
-        "UPDATE runs SET phase = s.phase FROM _said AS s WHERE runs.capture_id = ? AND runs.run_index = s.run_index",
+        "UPDATE runs SET phase = s.phase FROM _phases AS s WHERE runs.capture_id = ? AND runs.run_index = s.run_index",
         [capture_id],
     )
     fill_rollups(connection, capture_id)
     counts = connection.execute(
-        "SELECT s.phase, count(*) FROM _said AS s GROUP BY 1 ORDER BY min(s.run_index)"
+        "SELECT s.phase, count(*) FROM _phases AS s GROUP BY 1 ORDER BY min(s.run_index)"
     ).fetchall()
-    connection.execute("DROP TABLE _said")
+    connection.execute("DROP TABLE _phases")
     return dict(counts)
 
 
@@ -89,7 +91,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
         numbers = list(runs)
         beyond = [each for each in numbers if not 0 <= each < number]
     if beyond:
-        raise WarehouseError(f"there is no run {beyond[0]}: the capture has {number} runs, counted from 0")
+        raise WarehouseError(f"no run {beyond[0]}: the capture has {number} runs, counted from 0")
     return numbers
 
 
@@ -99,6 +101,6 @@ def _none_chosen(connection: duckdb.DuckDBPyConnection, capture_id: int, name: s
         query = f"SELECT DISTINCT {column} FROM runs WHERE capture_id = ? AND {column} IS NOT NULL ORDER BY 1"
         known = [each for (each,) in connection.execute(query, [capture_id]).fetchall()]
         if value is not None and value not in known:
-            link = "; methods are told by a linked record or program" if column == "method" and not known else ""
+            link = "; link a record or program, which name methods" if column == "method" and not known else ""
             return f"no run has the {column} {value!r}; there are {', '.join(known) or 'none'}{link}"
     return "no run is chosen by all of this together"

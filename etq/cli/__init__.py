@@ -1,4 +1,4 @@
-"""The command line: `etq COMMAND`. It asks the warehouse's views and prints what they say."""
+"""The command line: `etq COMMAND`. It queries the warehouse's views and prints the results."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from etq.render.terminal import colours_of_environment
 # when one of its commands is asked for.
 COMMANDS: Final = {
     "One file or capture": {
-        "inspect": "files", "ops": "ops", "events": "questions", "percentiles": "questions", "flame": "flame",
-        "breakdown": "questions", "tax": "questions", "load": "questions", "memory": "questions",
-        "delegates": "questions", "slow": "questions",
-        "decode": "questions", "advice": "questions", "report": "report", "export": "export",
+        "inspect": "files", "ops": "ops", "events": "views", "percentiles": "views", "flame": "flame",
+        "breakdown": "views", "tax": "views", "load": "views", "memory": "views", "delegates": "views",
+        "slow": "views", "decode": "views", "advice": "views", "report": "report", "export": "export",
     },
     "With its record or program": {
-        "modules": "questions", "sources": "questions", "coverage": "questions", "graph": "questions",
+        "modules": "views", "sources": "views", "coverage": "views", "graph": "views",
         "flops": "costs", "roofline": "costs", "program": "programs",
         "values": "values", "reference": "values", "gap": "values",
     },
-    "PyTorch traces": {"steps": "questions", "kernels": "questions", "map": "ops"},
+    "PyTorch traces": {"steps": "views", "kernels": "views", "map": "ops"},
     "Many captures": {
         "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",
     },
     "A warehouse": {
         "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
-        "phase": "metrics", "merge": "house", "remove": "house", "prune": "house", "compact": "house", "lake": "lake",
+        "phase": "metrics", "merge": "maintenance", "remove": "maintenance", "prune": "maintenance",
+        "compact": "maintenance", "lake": "lake",
     },
     "Anything else": {
-        "sql": "questions", "views": "questions", "transpile": "spark", "demo": "questions", "completion": "completion",
+        "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
     },
 }  # fmt: skip
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
@@ -63,10 +63,12 @@ class _Group(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, _MODULE_OF))
         for topic, names in COMMANDS.items():
-            found = [(name.ljust(longest), self.get_command(context, name)) for name in names]
+            commands = [(name.ljust(longest), self.get_command(context, name)) for name in names]
             room = formatter.width - 6 - longest
             with formatter.section(topic):
-                formatter.write_dl([(name, each.get_short_help_str(room)) for name, each in found if each is not None])
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
+                )
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -94,14 +96,14 @@ def _fail(message: str, context: click.Context) -> NoReturn:
     sys.exit(1)
 
 
-def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
-    if not is_asked or context.resilient_parsing:
+def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:
+    if not is_requested or context.resilient_parsing:
         return
     from etq.version import versions
 
-    told = versions()
-    click.echo(f"etq, version {told.pop('etq')}")
-    for name, version in told.items():
+    shown = versions()
+    click.echo(f"etq, version {shown.pop('etq')}")
+    for name, version in shown.items():
         click.echo(f"{name:<10}  {version}")
     context.exit()
 
@@ -112,7 +114,7 @@ def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_tell_versions,
+    callback=_show_versions,
     help="Show the versions of etq and of what answers depend on.",
 )
 @click.option(
@@ -125,7 +127,7 @@ def _tell_versions(context: click.Context, _: click.Parameter, is_asked: bool) -
     "--wait",
     type=click.FloatRange(0),
     envvar="ETQ_WAIT",
-    help="Seconds to wait for a warehouse that others hold.  [default: 30]",
+    help="Seconds to wait for a warehouse that other processes hold.  [default: 30]",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
@@ -152,7 +154,7 @@ def run() -> NoReturn:
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
     # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A name that the terminal's encoding has no letters for is no reason to fail.
+    # A name with letters that the terminal's encoding lacks must not make a command fail.
     if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -16,10 +16,10 @@ from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, output_options, percentage, tell_warnings, warehouse_option
+from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, format_of, table, write_rows, write_text
-from etq.render.terminal import PLAIN, Look, look_of
+from etq.render.terminal import PLAIN, TerminalStyle, style_of
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -51,22 +51,24 @@ def judging_options(command: Command) -> Command:
             "--allow-mismatch",
             "allow_mismatch",
             is_flag=True,
-            help="Judge in spite of other profiling levels and conditions.",
+            help="Compare in spite of other profiling levels and conditions.",
         ),
         click.option(
-            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, as 3%."
+            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, such as 3%."
         ),
         click.option(
             "--alpha",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Chance of a verdict where nothing differs.  [default: 0.05]",
+            help="Probability of a verdict without a difference.  [default: 0.05]",
         ),
-        click.option("--history", metavar="SELECTOR", help="Captures to judge by, where there is one a side."),
+        click.option(
+            "--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."
+        ),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
             "--quantile",
             type=click.Choice(["0.25", "0.5", "0.9"]),
-            help="What stands for a capture's runs.  [default: 0.25]",
+            help="Quantile of a capture's runs that is compared.  [default: 0.25]",
         ),
     ):
         command = option(command)
@@ -77,7 +79,9 @@ def judging_options(command: Command) -> Command:
 @click.argument("base")
 @click.argument("new")
 @click.option(
-    "--what", type=click.Choice([*VIEWS, "all"]), help="What to print.  [default: all; ops as CSV and the like]"
+    "--what",
+    type=click.Choice([*VIEWS, "all"]),
+    help="Part to print.  [default: all; ops for CSV and other data formats]",
 )
 @click.option(
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="Number of modules and of ops in tables."
@@ -88,12 +92,12 @@ def judging_options(command: Command) -> Command:
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; if the total is; if that can't be told.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
 )
-@click.option("--etrecord", metavar="FILE", help="Of files: the ETRecord of their program.")
+@click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
 @output_options
 def compare(
@@ -111,10 +115,10 @@ def compare(
     force: bool,
     **options: Any,
 ) -> None:
-    """Tell whether NEW is slower than BASE, where, and whether that is noise.
+    """Compare NEW with BASE: is it slower, where, and is the difference noise?
 
-    Each side is a name, a selector (key=value,...) that may mean many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures a side, measured in turn (etq plan), tell most.
+    Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
+    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -122,20 +126,20 @@ def compare(
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
     """
     if metrics and not fail_on:
-        raise click.UsageError("--metric goes with --fail-on, for which it tells what may not become worse")
-    given = {**options, "quantile": None if quantile is None else float(quantile)}
+        raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+    arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(warehouse, base_selector, new_selector, given)
+        comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
             text = _whole(comparison, form, limit, output is not None)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
-            _tell_findings(comparison)
+            _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            worse, unclear = tell_worse(comparison, "slower" in fail_on, metrics)
+            worse, unclear = report_worse(comparison, "slower" in fail_on, metrics)
             if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
@@ -152,21 +156,21 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         with open(db, read_only=True) as warehouse:
             yield warehouse, base, new
         return
-    for side, found in zip((base, new), files, strict=True):
-        if not found:
-            raise EtqError(f"{side} is no file, and the other side is: ingest both, or name files on both sides")
+    for side, sources in zip((base, new), files, strict=True):
+        if not sources:
+            raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         known: dict[int, str] = {}
-        for side, found in zip(("base", "new"), files, strict=True):
-            for file in found:
+        for side, sources in zip(("base", "new"), files, strict=True):
+            for file in sources:
                 capture = warehouse.ingest(file, labels={"side": side})
                 if capture.capture_id in known:
                     raise EtqError(f"{file}: has the same content as {known[capture.capture_id]}: not compared twice")
                 known[capture.capture_id] = file
                 if record is not None:
                     warehouse.link(capture, record)
-                    tell_warnings(warehouse, capture)
+                    report_warnings(warehouse, capture)
         yield warehouse, "side=base", "side=new"
 
 
@@ -175,9 +179,9 @@ def _files(side: str, db: str) -> list[str]:
     if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
     if glob.has_magic(side):
-        found = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
-        if found:
-            return found
+        paths = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        if paths:
+            return paths
         # Labels and names of captures may hold what patterns are made of.
         if "=" not in side and (os.sep in side or not os.path.exists(db)):
             raise EtqError(f"{side}: no such files")
@@ -200,12 +204,12 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
     draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
-    look = look_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [headline(comparison, form, look)]
+    style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
+    parts = [headline(comparison, form, style)]
     if findings:
         mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
         texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
-        parts.append("\n".join(look.styled(text, "yellow") for text in texts) + "\n")
+        parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
             continue
@@ -214,42 +218,44 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
             heading = f"### {title}\n" if form == "markdown" else f"{title}:"
             kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
             shown = [[row[at] for at in kept] for row in rows]
-            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, look)}")
+            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, style)}")
     return "\n".join(parts)
 
 
-def headline(comparison: Comparison, form: str, look: Look = PLAIN) -> str:
+def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
     texts = []
-    for line, verdict in comparison.said_of_totals():
+    for line, verdict in comparison.total_lines():
         colour = VERDICT_STYLES.get(verdict or "")
-        texts.append(look.styled(printable(line), "bold", *([colour] if colour else [])))
+        texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
     return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
 
 
-def _tell_findings(comparison: Comparison) -> None:
+def _print_findings(comparison: Comparison) -> None:
     for rule, detail in comparison.rows("findings")[1]:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def tell_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Say what has become worse, and where that can't be told: of metrics, or else of the total and of ops."""
+def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Print what is worse, and what is unclear: of metrics, or else of the total and of ops."""
     if metrics:
-        found = dict(comparison.verdicts("metrics", "name"))
+        verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
-            if name not in found:
-                raise EtqError(f"no metric {name} on either side; there are {', '.join(sorted(found)) or 'none'}")
-        judged = [(name, found[name]) for name in metrics]
+            if name not in verdicts_by_name:
+                raise EtqError(
+                    f"no metric {name} on either side; there are {', '.join(sorted(verdicts_by_name)) or 'none'}"
+                )
+        results = [(name, verdicts_by_name[name]) for name in metrics]
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
-        judged = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
-            judged += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
-    worse = [what for what, verdict in judged if verdict in WORSE]
-    unclear = [f"{what}: {verdict}" for what, verdict in judged if verdict in UNCLEAR]
+            results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
+    worse = [what for what, verdict in results if verdict in WORSE]
+    unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
     for what in worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
-        click.secho(printable(f"Can't tell: {text}"), err=True)
+        click.secho(printable(f"Unclear: {text}"), err=True)
     return worse, unclear

@@ -1,7 +1,7 @@
-"""What a shell completes: names of captures, records, views and labels, told by what an argument is called.
+"""Shell completion: names of captures, records, views and labels, by the name of an argument.
 
-A shell that completes waits, and types what it gets into a line that is to be run: nothing here waits, writes or fails,
-and names that mean more than themselves to a shell are not told.
+The shell waits for a completion, and puts it into a line that will run: nothing here waits, writes or fails, and names
+with characters that are special to a shell are left out.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def completed(
     else:
         is_file = parameter.metavar == "FILE"
         known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))
-    found = [CompletionItem(each) for each in known if each.startswith(begun) and _SAFE.fullmatch(each)]
-    return found or [CompletionItem(begun, type="file")]
+    matches = [CompletionItem(each) for each in known if each.startswith(begun) and _SAFE.fullmatch(each)]
+    return matches or [CompletionItem(begun, type="file")]
 
 
 def _warehouse_of(context: click.Context) -> str:
@@ -72,12 +72,12 @@ def _warehouse_of(context: click.Context) -> str:
 
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
     """What queries find in a warehouse or a lake; nothing in what is held by a writer, damaged or something else."""
-    found: list[str] = []
+    matches: list[str] = []
     if queries and Path(path).exists():
         with suppress(Exception), _connected(path) as connection:
             for query in queries:
-                found += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
-    return found
+                matches += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
+    return matches
 
 
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
@@ -93,7 +93,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
 
 
 class _Bash(BashComplete):
-    """Completes whole words: bash ends them at = and @ also, and takes what comes behind alone."""
+    """Completes whole words: bash also ends them at = and @, and takes only what follows."""
 
     source_template = BashComplete.source_template.replace(
         "env COMP_WORDS=", 'env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" COMP_WORDS='
@@ -135,10 +135,10 @@ def completion(shell: str) -> None:
     """Print what has a shell complete commands, options, and names of captures, labels and views.
 
     \b
-    eval "$(etq completion bash)"          in ~/.bashrc (bash 4.4 or later); zsh alike, in ~/.zshrc
+    eval "$(etq completion bash)"          in ~/.bashrc (bash 4.4 or later); with zsh in ~/.zshrc
     etq completion fish > ~/.config/fish/completions/etq.fish
     """
     install()
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(main, {}, "etq", COMPLETING).source())
+    matches = get_completion_class(shell)
+    assert matches is not None
+    click.echo(matches(main, {}, "etq", COMPLETING).source())

@@ -11,16 +11,16 @@ import click
 
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
     is_file,
     is_record,
+    note_excluded_runs,
+    open_target,
     output_options,
+    pop_file_options,
+    report_record_findings,
     run_options,
-    taken_file_options,
-    tell_record,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -46,10 +46,10 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     def parsed(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:
             return None
-        found = pattern.fullmatch(text)
-        if found is None:
-            raise click.BadParameter(f"{text!r} is no such rate: {examples}")
-        value = float(found[1]) * (PREFIXES | PREFIXES_OF_TWO)[found[2]]
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is not a rate; write it like {examples}")
+        value = float(match[1]) * (PREFIXES | PREFIXES_OF_TWO)[match[2]]
         if not 0 < value < float("inf"):
             raise click.BadParameter(f"{text} must be above 0, and finite")
         return value
@@ -63,15 +63,15 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     "--peak-flops",
     metavar="RATE",
     callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-    help="Operations a second that the device can do at most: 20G.",
+    help="Peak rate of the device in operations per second, such as 20G.",
 )
 @click.option(
     "--peak-bandwidth",
     metavar="RATE",
     callback=_rate(_BANDWIDTH, "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"),
-    help="Bytes a second that its memory moves at most: 15GB/s.",
+    help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
 )
-@click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="What a row is.  [default: op]")
+@click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="Grouping of rows.  [default: op]")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -99,29 +99,29 @@ def roofline(
     etq roofline run --peak-flops 20G --peak-bandwidth 15GB/s --db lab.duckdb
     etq roofline run.etdp --etrecord net.etrecord --by op_type
     """
-    said = taken_file_options(options)
-    given = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
-    given = {name: value for name, value in given.items() if value is not None}
-    with asked(capture, db, views_for("roofline"), said) as (warehouse, selector):
-        check_runs(warehouse, selector, given)
-        arguments = "".join(f', "{name}" := ${name}' for name in given)
+    read_options = pop_file_options(options)
+    arguments = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    with open_target(capture, db, views_for("roofline"), read_options) as (warehouse, selector):
+        check_runs(warehouse, selector, arguments)
+        listed = "".join(f', "{name}" := ${name}' for name in arguments)
         query = f"""
             SELECT r.op, r.method,
                 {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
                 r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
                 r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
-            FROM roofline($capture{arguments}) AS r
+            FROM roofline($capture{listed}) AS r
         """
         if (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, "roofline", query)
-        write(warehouse, query, format, output, force=force, capture=selector, **given)
-        tell_runs(warehouse, selector, "roofline", given)
+        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        note_excluded_runs(warehouse, selector, "roofline", arguments)
 
 
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD")
 @click.option(
-    "--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True, help="What a row is."
+    "--by", type=click.Choice(["op_type", "node"]), default="op_type", show_default=True, help="Grouping of rows."
 )
 @warehouse_option
 @output_options
@@ -149,11 +149,11 @@ def flops(capture: str, by: str, db: str, format: str | None, output: str | None
             FROM {view}($record) AS c
             WHERE c.stage = ({stage})
         """
-        _tell_totals(warehouse, record, stage)
+        _print_totals(warehouse, record, stage)
         write(warehouse, query, format, output, force=force, record=record)
 
 
-def _tell_totals(warehouse: Warehouse, record: str, stage: str) -> None:
+def _print_totals(warehouse: Warehouse, record: str, stage: str) -> None:
     query = f"""
         SELECT c.method, coalesce(sum(c.flops), 0)::DOUBLE, count(*), count(*) - count(c.flops)
         FROM node_costs($record) AS c
@@ -176,16 +176,16 @@ def _shown(number: float) -> str:
 
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the record that is meant, or that of the capture that is, and its name there."""
+    """A warehouse with the record that the argument names, itself or by a capture, and the record's name there."""
     from etq.warehouse.warehouse import open
 
     if is_record(argument):
-        from etq.warehouse.ephemeral import look_at_record
+        from etq.warehouse.ephemeral import open_ephemeral_record
 
-        warehouse, found = look_at_record(argument, ["node_costs", "op_costs"])
+        warehouse, target = open_ephemeral_record(argument, ["node_costs", "op_costs"])
         with warehouse:
-            tell_record(warehouse, found)
-            yield warehouse, found.sha256
+            report_record_findings(warehouse, target)
+            yield warehouse, target.sha256
         return
     if is_file(argument, db):
         raise EtqError(f"{argument}: shapes are in the ETRecord of its program: name that")
@@ -199,5 +199,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         """
         rows = warehouse.rows(named, name=argument)[1] or warehouse.rows(linked, name=argument)[1]
         if not rows:
-            raise EtqError(f"{argument} is linked to no ETRecord, which tells shapes; etq link {argument} RECORD")
+            raise EtqError(
+                f"{argument} has no ETRecord, which has the shapes; link one with: etq link {argument} RECORD"
+            )
         yield warehouse, rows[0][0]

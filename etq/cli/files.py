@@ -14,18 +14,18 @@ import click
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
-from etq.cli.old_flags import inspect_as_before, old_flags, taken_old_flags
+from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import (
     file_options,
-    opened,
+    open_existing,
+    open_file,
     output_options,
+    pop_file_options,
+    report_findings,
+    report_record_findings,
     step_options,
-    taken_file_options,
-    tell_findings,
-    tell_record,
     unit_option,
     warehouse_option,
-    written,
 )
 from etq.errors import EtqError, printable
 from etq.render.table import write
@@ -69,26 +69,26 @@ def inspect(
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
     etq inspect --etdump_path run.etdp --etrecord_path model.etrecord
 
-    With the flags of executorch's inspector_cli, as in the last line, it prints what that does, faults and all.
+    With the flags of executorch's inspector_cli, as in the last line, it prints what that prints, including its errors.
     """
     context = click.get_current_context()
-    if (given_before := taken_old_flags(context, options)) is not None:
-        inspect_as_before(given_before)
+    if (old_flags := pop_old_flags(context, options)) is not None:
+        inspect_as_before(old_flags)
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    said = taken_file_options(options)
-    unit = "cycles" if said.time_scale == "cycles" else unit
-    given = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
-    arguments = "".join(f", {name} := ${name}" for name in given)
+    read_options = pop_file_options(options)
+    unit = "cycles" if read_options.time_scale == "cycles" else unit
+    schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
+    arguments = "".join(f", {name} := ${name}" for name in schedule)
     symbols, joined = ("", "")
-    if said.etrecord is not None:
-        # A delegate's call may stand for a whole model: on a screen, its first ops and how many more there are.
+    if read_options.etrecord is not None:
+        # A delegate's call may be a whole model: a screen shows its first ops and the number of others.
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
     views = ["inspector_events", *(["event_ops"] if joined else [])]
-    warehouse, capture = opened(file, views, said)
+    warehouse, capture = open_file(file, views, read_options)
     with warehouse:
         query = f"""
         SELECT
@@ -99,8 +99,8 @@ def inspect(
         WHERE $everything OR i.kind <> 'operator_call'
         ORDER BY i.block_index, i.slot, i.occurrence
         """
-        asked_for = {"capture": capture, "unit": unit, "everything": everything, **given}
-        write(warehouse, query, format, output, force=force, **asked_for)
+        parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
+        write(warehouse, query, format, output, force=force, **parameters)
 
 
 @main.command()
@@ -110,19 +110,21 @@ def inspect(
     "--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label; may be repeated."
 )
 @found_options
-@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics to read, too, as etq metric --from does.")
+@click.option(
+    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
+)
 @click.option(
     "--captured-at",
     type=click.DateTime(),
     metavar="TIME",
-    help="When it was measured, in UTC: 2026-05-01T12:00:00 or the day.",
+    help="Time of the measurement, in UTC: 2026-05-01T12:00:00 or the day.",
 )
-@click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]")
+@click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
-@click.option("--debug-buffer", metavar="FILE", help="What the logged values lie in; with one file only.")
-@click.option("--values", is_flag=True, help="Keep the values themselves, not only what they are like.")
+@click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
+@click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -137,15 +139,15 @@ def ingest(
     debug_buffer: str | None,
     values: bool,
     db: str,
-    **found: Any,
+    **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. One that is there already adds nothing but the options given.
+    """Read profiling files into a warehouse. A known file adds nothing but the options.
 
-    A file that can't be read is told, and the others go on; the exit status is then 1. Of a folder, all profiling files
-    in it and below are read: the traces of several ranks and workers, each a label.
+    A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
+    files in it and below are read: the traces of several ranks and workers, each a label.
 
-    Labels of --label win over those of a sidecar (run.etdp.json or run.etdp.toml beside run.etdp), these over
-    --label-from, these over --label-git. Of a capture that is there already, only --label replaces labels.
+    Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
+    over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
@@ -164,66 +166,66 @@ def ingest(
     files = tuple(each for file in files for each in files_of(file))
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
-    given: dict[str, Any] = {
+    ingest_options: dict[str, Any] = {
         "labels": labels,
         "captured_at": captured_at,
         "time_scale": time_scale,
         "clock_bits": None if clock_bits is None else int(clock_bits),
-        **found,
+        **label_options,
     }
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
         links = [each for each in (program, record) if each is not None]
         if record is not None:
-            tell_record(warehouse, record)
+            report_record_findings(warehouse, record)
         if len(files) > 1:
-            failed = _ingest_many(warehouse, files, links, given)
+            failed = _ingest_many(warehouse, files, links, ingest_options)
         else:
             of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **given})
+            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **ingest_options})
     if failed:
         click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
         sys.exit(1)
 
 
 def _ingest_one(
-    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, given: dict[str, Any]
+    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, ingest_options: dict[str, Any]
 ) -> int:
-    """Ingest one file, and tell so; returns the number of those that could not be."""
+    """Ingest one file, and print the result; returns 1 if it fails, else 0."""
     try:
-        capture = warehouse.ingest(file, **given)
+        capture = warehouse.ingest(file, **ingest_options)
         for each in links:
             warehouse.link(capture, each)
     except EtqError as error:
-        _tell_ingested(warehouse, error, False)
+        _print_ingested(warehouse, error, False)
         return 1
-    _tell_ingested(warehouse, capture, bool(links) or is_read_again)
+    _print_ingested(warehouse, capture, bool(links) or is_read_again)
     return 0
 
 
 def _ingest_many(
-    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], given: dict[str, Any]
+    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], ingest_options: dict[str, Any]
 ) -> int:
-    """Ingest files, and tell what became of each; returns the number of those that could not be."""
+    """Ingest files, and print the result of each; returns the number that failed."""
     with _progress_bar(len(files)) as advance:
 
-        def told(_: object, result: Capture | EtqError) -> None:
-            _tell_ingested(warehouse, result, bool(links))
+        def report(_: object, result: Capture | EtqError) -> None:
+            _print_ingested(warehouse, result, bool(links))
             advance(1)
 
-        results = warehouse.ingest_many(files, link_to=links, progress=told, **given)
+        results = warehouse.ingest_many(files, link_to=links, progress=report, **ingest_options)
     return sum(isinstance(each, EtqError) for each in results)
 
 
-def _tell_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
+def _print_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
     if isinstance(result, EtqError):
         click.echo(f"Error: {printable(str(result))}", err=True)
         return
     what = "ingested" if result.is_new else "known already, options applied"
     click.echo(f"{printable(result.name)}: {what}", err=True)
     if result.is_new or is_read_again:
-        tell_findings(warehouse, result.capture_id)
+        report_findings(warehouse, result.capture_id)
 
 
 @contextmanager
@@ -243,10 +245,10 @@ def files_of(argument: str) -> list[str]:
     from etq.ingest.registry import FORMATS
 
     patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
-    found = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
-    if not found:
+    paths = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
+    if not paths:
         raise EtqError(f"{argument}: a folder without profiling files ({', '.join(patterns)})")
-    return found
+    return paths
 
 
 @main.command()
@@ -254,19 +256,19 @@ def files_of(argument: str) -> list[str]:
 @click.argument("record")
 @warehouse_option
 def link(capture: str, record: str, db: str) -> None:
-    """Say that a capture is of a record's program. RECORD is a record's name or hash prefix, or a file.
+    """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
 
-    A file is an ETRecord, or the program itself (.pte), which tells the methods of runs; it is ingested.
+    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested.
 
     \b
     etq link run model.etrecord --db lab.duckdb
     """
-    with written(db) as warehouse:
-        found = warehouse.capture(capture)
+    with open_existing(db) as warehouse:
+        target = warehouse.capture(capture)
         linked = _record_or_program(warehouse, record)
-        warehouse.link(found, linked)
-        tell_findings(warehouse, found.capture_id)
-        click.echo(f"{printable(found.name)}: linked to {printable(linked.name)}", err=True)
+        warehouse.link(target, linked)
+        report_findings(warehouse, target.capture_id)
+        click.echo(f"{printable(target.name)}: linked to {printable(linked.name)}", err=True)
 
 
 def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
@@ -276,5 +278,5 @@ def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
         if b"ET12" in file.read(12):
             return warehouse.ingest_program(named)
     record = warehouse.ingest_record(named)
-    tell_record(warehouse, record)
+    report_record_findings(warehouse, record)
     return record

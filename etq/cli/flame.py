@@ -9,24 +9,24 @@ import click
 
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
+    note_excluded_runs,
+    open_target,
     output_options,
     percentage,
+    pop_file_options,
     run_options,
-    taken_file_options,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
 )
 from etq.errors import EtqError, printable
 from etq.render.table import format_of, write, write_text
-from etq.render.terminal import PLAIN, look_of
+from etq.render.terminal import PLAIN, style_of
 
 if TYPE_CHECKING:
-    from etq.render.terminal import Look
+    from etq.render.terminal import TerminalStyle
     from etq.warehouse.warehouse import Warehouse
 
 # The nodes asked for: how deep they are below the one that is the first row, and whether they are large enough.
@@ -55,7 +55,7 @@ _NODES: Final = """
         t.share_percent, t.unit, t.self_ticks, t.total_ticks
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
-# In place of nodes that are too small, one row behind their siblings with their sum; one that is alone stays itself.
+# Small nodes become one row after their siblings, with their sum; a single small node stays.
 _ROWS: Final = """
     , drawn AS (
         SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.self_time, t.total, t.share_percent, t.unit,
@@ -89,11 +89,13 @@ _ROWS: Final = """
 @click.option(
     "--by",
     type=click.Choice(["module", "event"]),
-    help="What is within what.  [default: module with a record, else event]",
+    help="Grouping of rows.  [default: module with a record, else event]",
 )
-@click.option("--module", metavar="PATH", help="Only that module of the model, and what is in it.")
-@click.option("--depth", type=click.IntRange(0), metavar="N", help="Only so many levels below the first.")
-@click.option("--min-share", metavar="PERCENT", callback=percentage, help="Put smaller ones in one row, as 1%.")
+@click.option("--module", metavar="PATH", help="Only that module of the model, and its children.")
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="Number of levels to show below the first.")
+@click.option(
+    "--min-share", metavar="PERCENT", callback=percentage, help="Combine smaller nodes in one row, such as 1%."
+)
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -115,54 +117,54 @@ def flame(
     """Draw where the time of the executes went as a flame chart: what is within what.
 
     By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
-    methods (or runs), their kernels and delegates' calls, and what delegates did. What the framework took stands apart.
-    Of a PyTorch trace, its events within each other, by name. Each row's total is its own time and the totals of the
-    rows directly within it; shares are of all.
+    methods (or runs), their kernels and delegates' calls, and what delegates did. Framework time has a row of its own.
+    For a PyTorch trace, its events nested in each other, by name. Each row's total is its self time and the totals of
+    its children; shares are of all.
 
     \b
     etq flame run --db lab.duckdb
     etq flame run --module layers.0 --min-share 1%
     etq flame run.etdp --etrecord net.etrecord --depth 3 --unit ms
     """
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     if module is not None:
         if by == "event":
             raise click.UsageError("--module goes with --by module")
         by = "module"
-    given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with asked(capture, db, [*views_for("time_tree"), "module_totals"], said) as (warehouse, selector):
-        check_runs(warehouse, selector, given)
-        _tell_grouping(warehouse, selector, by)
-        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in given))
-        parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **given}
+    arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
+    with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
+        check_runs(warehouse, selector, arguments)
+        _note_grouping(warehouse, selector, by)
+        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in arguments))
+        parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **arguments}
         if (format or format_of(output)) == "table":
-            look = look_of(sys.stdout) if output is None else PLAIN
-            drawn = _drawn(warehouse, chosen + _ROWS, parameters, look)
+            style = style_of(sys.stdout) if output is None else PLAIN
+            drawn = _drawn(warehouse, chosen + _ROWS, parameters, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
             write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
-        tell_runs(warehouse, selector, "time_tree", given)
+        note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 
-def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], look: Look) -> str:
+def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: TerminalStyle) -> str:
     from etq.render.flame import Row, flame
 
-    _, found = warehouse.rows(query, **parameters)
-    if not found:
+    _, rows_found = warehouse.rows(query, **parameters)
+    if not rows_found:
         if parameters["module"] is None:
             raise EtqError("there is no time to draw: no run that is asked for has an execute")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings lie side by side, from the begin of what they are within.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, self_time, total, share, _ in found:
+    for node, parent, level, name, kind, self_time, total, share, _ in rows_found:
         start = free.get(parent, 0.0)
         free[parent] = start + total
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
         rows.append(Row(level, shown, kind, self_time or 0.0, total, share, start))
-    return flame(rows, found[0][-1], look)
+    return flame(rows, rows_found[0][-1], style)
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
@@ -176,14 +178,14 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
-def _tell_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
-    """Say why modules are not shown where nobody asked for anything else."""
+def _note_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
+    """Print why modules are not shown, unless the user chose the grouping."""
     query = """
         SELECT c.name FROM captures AS c
         LEFT JOIN records AS r ON r.record_id = c.record_id
         WHERE c.capture_id = _capture_id($capture) AND r.is_complete IS NOT true AND c.format <> 'torch_trace'
     """
-    found = [] if by is not None else warehouse.rows(query, capture=selector)[1]
-    for (name,) in found:
-        text = f"Note: no ETRecord tells the modules of {name}: by method and event (etq link gives it one)"
+    rows = [] if by is not None else warehouse.rows(query, capture=selector)[1]
+    for (name,) in rows:
+        text = f"Note: {name} has no ETRecord with modules: grouped by method and event; link one with etq link"
         click.echo(printable(text), err=True)

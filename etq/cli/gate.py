@@ -1,4 +1,4 @@
-"""The command that says good or bad of a build, in a status."""
+"""The command that judges a build by its exit status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import REGRESSION, headline, judging_options, sides, tell_worse
+from etq.cli.compare import REGRESSION, headline, judging_options, report_worse, sides
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
@@ -20,8 +20,8 @@ SKIP = 125
 @main.command()
 @click.argument("base")
 @click.argument("new")
-@click.option("--bisect", is_flag=True, help="Status 0 good, 1 bad, 125 can't tell, as `git bisect run` takes it.")
-@click.option("--total", is_flag=True, help="Judge the total alone, not ops.")
+@click.option("--bisect", is_flag=True, help="Exit with 0 good, 1 bad, 125 unclear, as `git bisect run` expects.")
+@click.option("--total", is_flag=True, help="Judge only the total, not ops.")
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Judge this metric, not times; may be repeated."
 )
@@ -37,25 +37,24 @@ def gate(
     quantile: str | None,
     **options: Any,
 ) -> None:
-    """Say by the status whether NEW is slower than BASE: 0 if it is not, 3 if it is, and 0 with a word if that can't
-    be told.
+    """Exit with 3 if NEW is slower than BASE, else with 0; an unclear result is printed.
 
-    Sides are as in etq compare, which says more.
+    Sides are as in etq compare, which shows more.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb
     git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
     """
-    given = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
+    arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
-            comparison = Comparison(warehouse, base_selector, new_selector, given)
+            comparison = Comparison(warehouse, base_selector, new_selector, arguments)
             click.echo(headline(comparison, "table"), nl=False)
-            worse, unclear = tell_worse(comparison, not total, metrics)
+            worse, unclear = report_worse(comparison, not total, metrics)
     except EtqError as error:
         if not bisect:
             raise
-        # To bisect, status 1 would say that the build is bad.
+        # With --bisect, status 1 means a bad build.
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(SKIP)
     if worse:

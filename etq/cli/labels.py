@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import Command, output_options, warehouse_option, written
+from etq.cli.options import Command, open_existing, output_options, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import write, write_rows
 
@@ -33,23 +33,23 @@ def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
 
 def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> str | None:
     if folder is not None and not os.path.isdir(folder):
-        raise click.BadParameter(f"{folder!r} is no folder; of the current one it is written --label-git=.")
+        raise click.BadParameter(f"{folder!r} is not a folder; write --label-git=. for the current one")
     return folder
 
 
 def found_options(command: Command) -> Command:
-    """Options of labels that nobody types, named as the parameters of `Warehouse.ingest`."""
+    """Options of labels that are found, named as the parameters of `Warehouse.ingest`."""
     for option in (
-        click.option("--sidecar/--no-sidecar", default=True, help="Read FILE.json or FILE.toml beside it, or don't."),
+        click.option("--sidecar/--no-sidecar", default=True, help="Read FILE.json or FILE.toml next to it, or don't."),
         click.option(
             "--label-git",
             metavar="[DIR]",
             is_flag=False,
             flag_value=".",
             callback=_git_folder,
-            help="Labels commit, commit_time, branch and dirty, of the repository here or in DIR.",
+            help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
         ),
-        click.option("--label-from", metavar="PATTERN", help="Labels from the path: {model}/{device}/{build}.etdp"),
+        click.option("--label-from", metavar="PATTERN", help="Add labels from the path: {model}/{device}/{build}.etdp"),
     ):
         command = option(command)
     return command
@@ -57,11 +57,11 @@ def found_options(command: Command) -> Command:
 
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
-@click.option("--by", metavar="KEY", help="Count them by the values of that label.")
-@click.option("--sort", metavar="KEY", help="In order of a label, by number where it is one, or of a column.")
-@click.option("--reverse", is_flag=True, help="The last first; with --sort.")
+@click.option("--by", metavar="KEY", help="Count captures by the values of that label.")
+@click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
+@click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="With the bytes of the warehouse that each takes, as capture_sizes estimates."
+    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -95,43 +95,43 @@ def captures(
     if by is not None and sort is not None:
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
     with open(db, read_only=True) as warehouse:
-        given: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
-        if given and not warehouse.rows(MATCHING, **given)[1]:
+        parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
+        if parameters and not warehouse.rows(MATCHING, **parameters)[1]:
             click.echo(f"Note: no capture matches {printable(', '.join(selectors))}", err=True)
         if by is not None:
             _check_key(warehouse, by)
-            chosen = ", selectors := $selectors" if given else ""
-            write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **given)
+            chosen = ", selectors := $selectors" if parameters else ""
+            write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
-        query += f" WHERE s.name IN ({MATCHING})" if given else ""
+        query += f" WHERE s.name IN ({MATCHING})" if parameters else ""
         if sort is not None:
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
-            order, given = _order(warehouse, columns, sort, reverse, given)
+            order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        write(warehouse, query, format, output, force=force, **given)
+        write(warehouse, query, format, output, force=force, **parameters)
 
 
 def _order(
-    warehouse: Warehouse, columns: Sequence[str], sort: str, reverse: bool, given: dict[str, Any]
+    warehouse: Warehouse, columns: Sequence[str], sort: str, reverse: bool, parameters: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The ORDER BY of a label or column, and the parameters with it."""
     down = " DESC" if reverse else ""
     if sort in columns:
-        return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', given
+        return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', parameters
     _check_key(warehouse, sort, columns)
     label = """(SELECT l.value FROM labels AS l JOIN captures AS c ON c.capture_id = l.capture_id
         WHERE c.name = s.name AND l.key = $sort)"""
     order = f" ORDER BY try_cast({label} AS DOUBLE){down} NULLS LAST, {label}{down} NULLS LAST, s.name"
-    return order, {**given, "sort": sort}
+    return order, {**parameters, "sort": sort}
 
 
 def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> None:
-    """Raise `EtqError` where no capture has a label of that key."""
+    """Raise `EtqError` if no capture has a label of that key."""
     keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
-        known = f"; labels are {', '.join(keys)}" if keys else "; there are no labels"
+        known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
         raise EtqError(
             f"no capture has a label {key!r}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
         )
@@ -140,7 +140,7 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
 @main.command()
 @click.argument("capture")
 @click.argument("labels", metavar="[KEY=VALUE]...", nargs=-1, callback=parsed_labels)
-@click.option("--remove", metavar="KEY", multiple=True, help="Take a label away; may be repeated.")
+@click.option("--remove", metavar="KEY", multiple=True, help="Remove a label; may be repeated.")
 @warehouse_option
 @output_options
 def label(
@@ -152,9 +152,9 @@ def label(
     output: str | None,
     force: bool,
 ) -> None:
-    """Give a capture labels, in place of those of the same keys; without any, show those it has.
+    """Attach labels to a capture, replacing those of the same keys; without any, show its labels.
 
-    captured_at=2026-05-01T12:00:00Z says when it was measured, in UTC where no time zone is named.
+    captured_at=2026-05-01T12:00:00Z sets the time of the measurement, in UTC if it has no time zone.
 
     \b
     etq label run device=pixel8 build=abc123 --db lab.duckdb
@@ -164,14 +164,14 @@ def label(
     from etq.annotations.labels import labels_of
 
     if both := set(labels) & set(remove):
-        raise click.UsageError(f"{min(both)} is to be given and removed")
-    with written(db, read_only=not labels and not remove) as warehouse:
-        found = warehouse.capture(capture)
-        have = labels_of(warehouse.connection, found.capture_id)
+        raise click.UsageError(f"{min(both)} can't be set and removed at once")
+    with open_existing(db, read_only=not labels and not remove) as warehouse:
+        target = warehouse.capture(capture)
+        have = labels_of(warehouse.connection, target.capture_id)
         if missing := [key for key in remove if key not in have]:
-            raise EtqError(f"{found.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
+            raise EtqError(f"{target.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
         if labels or remove:
-            warehouse.label(found, **labels, **dict.fromkeys(remove))
-            click.echo(f"{printable(found.name)}: {len(labels)} labels given, {len(remove)} removed", err=True)
+            warehouse.label(target, **labels, **dict.fromkeys(remove))
+            click.echo(f"{printable(target.name)}: {len(labels)} labels set, {len(remove)} removed", err=True)
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

@@ -28,7 +28,7 @@ def lake() -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 @warehouse_option
-@click.option("--replace", is_flag=True, help="Take captures that are there out for those of the warehouse.")
+@click.option("--replace", is_flag=True, help="Replace captures that the lake has by the warehouse's.")
 def export(folder: str, db: str, replace: bool) -> None:
     """Add all that a warehouse holds to a lake, which is made where there is none.
 
@@ -41,16 +41,16 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
-    _tell(folder, export(folder, db, replace=replace))
+    _print_added(folder, export(folder, db, replace=replace))
 
 
 @lake.command(
     params=[click.Argument(["folder"], metavar="DIR"), *(each for each in ingest.params if each.name != "db")]
 )
 def add(folder: str, **options: Any) -> None:
-    """Read profiling files into a lake, which is made where there is none. Options are those of etq ingest.
+    """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is told, and the others go on; the exit status is then 1.
+    A file that can't be read is reported, and the others go on; the exit status is then 1.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -69,15 +69,15 @@ def add(folder: str, **options: Any) -> None:
             click.get_current_context().invoke(ingest, **options)
         finally:
             if Path(options["db"]).exists():
-                _tell(folder, export(folder, options["db"]))
+                _print_added(folder, export(folder, options["db"]))
 
 
 @lake.command()
 @click.argument("folder", metavar="DIR")
 def check(folder: str) -> None:
-    """Tell what is wrong with a lake: files that are missing, damaged or not what its log says. Then the status is 1.
+    """Check a lake for files that are missing, damaged or not as its log lists them. With a fault, the status is 1.
 
-    Files that are of no segment, which a writer that was killed left, harm nobody: etq lake compact takes them away.
+    Files of no segment, left by a writer that was killed, are harmless: etq lake compact deletes them.
 
     \b
     etq lake check fleet
@@ -109,6 +109,6 @@ def compact(folder: str) -> None:
     click.echo(f"{printable(folder)}: {before} segments, now {after}", err=True)
 
 
-def _tell(folder: str, added: Added) -> None:
+def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
     click.echo(f"{printable(folder)}: captures: {', '.join(words)}", err=True)

@@ -1,4 +1,4 @@
-"""Commands about what is known of captures beside their files: metric, phase."""
+"""Commands about annotations of captures: metric, phase."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import output_options, unit_option, warehouse_option, written
+from etq.cli.options import open_existing, output_options, unit_option, warehouse_option
 from etq.errors import printable
 from etq.render.table import write
 
-# A number, and its unit behind it or behind a colon: 41, 41:degC, 1200ms, 80 %.
+# A number, followed by its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)
 
 
@@ -27,7 +27,7 @@ def _parsed_metrics(
             raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE or NAME=VALUE:UNIT")
         match = _VALUE.fullmatch(text.strip())
         if match is None:
-            raise click.BadParameter(f"{text!r} is no number; a text is a label: etq label CAPTURE {pair}")
+            raise click.BadParameter(f"{text!r} is not a number; attach a text as a label: etq label CAPTURE {pair}")
         metrics[name.strip()] = (float(match[1]), match[2] or None)
     return metrics
 
@@ -36,9 +36,9 @@ def _parsed_metrics(
 @click.argument("capture")
 @click.argument("metrics", metavar="[NAME=VALUE[:UNIT]]...", nargs=-1, callback=_parsed_metrics)
 @click.option("--from", "files", metavar="FILE", multiple=True, help="Read the metrics of a file; may be repeated.")
-@click.option("--better", type=click.Choice(["lower", "higher"]), help="Which way is better; of none, for conditions.")
-@click.option("--run", type=click.IntRange(0), metavar="N", help="They are about that run, not the whole capture.")
-@click.option("--remove", metavar="NAME", multiple=True, help="Take away what was said by hand; may be repeated.")
+@click.option("--better", type=click.Choice(["lower", "higher"]), help="Which is better; none for conditions.")
+@click.option("--run", type=click.IntRange(0), metavar="N", help="Attach to that run, not to the whole capture.")
+@click.option("--remove", metavar="NAME", multiple=True, help="Remove a metric attached by hand; may be repeated.")
 @warehouse_option
 @output_options
 def metric(
@@ -53,7 +53,7 @@ def metric(
     output: str | None,
     force: bool,
 ) -> None:
-    """Say numbers beside a capture's events; without any, show those it has.
+    """Attach metrics to a capture; without any, show its metrics.
 
     Known names (etq sql "FROM known_metrics") have a unit and a direction of their own. A file is a log of ExecuTorch's
     runner of language models, benchmark_results.json of its benchmark apps, records of PyTorch's benchmark database, or
@@ -64,23 +64,23 @@ def metric(
     etq metric run --from logcat.txt
     etq metric run
     """
-    is_said = bool(metrics or files or remove)
+    has_changes = bool(metrics or files or remove)
     if better is not None and not metrics:
         raise click.UsageError("--better goes with NAME=VALUE")
     if run is not None and not metrics and not remove:
         raise click.UsageError("--run goes with NAME=VALUE or --remove")
-    with written(db, read_only=not is_said) as warehouse:
-        found = warehouse.capture(capture)
+    with open_existing(db, read_only=not has_changes) as warehouse:
+        target = warehouse.capture(capture)
         for name in remove:
-            warehouse.metric(found, name, None, run=run)
+            warehouse.metric(target, name, None, run=run)
         for name, (value, unit) in metrics.items():
-            warehouse.metric(found, name, value, unit, better, run=run)
+            warehouse.metric(target, name, value, unit, better, run=run)
         for file in files:
-            added = warehouse.ingest_metrics(found, file)
+            added = warehouse.ingest_metrics(target, file)
             what = f"{added} metrics added" if added else "known already"
-            click.echo(f"{printable(found.name)}: {printable(file)}: {what}", err=True)
-        if not is_said:
-            write(warehouse, "FROM metric_values($capture)", format, output, force=force, capture=found)
+            click.echo(f"{printable(target.name)}: {printable(file)}: {what}", err=True)
+        if not has_changes:
+            write(warehouse, "FROM metric_values($capture)", format, output, force=force, capture=target)
 
 
 @main.command()
@@ -89,8 +89,10 @@ def metric(
 @click.option("--runs", metavar="N-M,...", help="Runs by number, from 0: 0, 1-39,45 or 40-")
 @click.option("--name", help="Runs of that name, such as Execute.")
 @click.option("--method", help="Runs of that method, by the linked record or program.")
-@click.option("--from-metrics", is_flag=True, help="By the tokens that the runner counted, where they fit exactly.")
-@click.option("--remove", is_flag=True, help="Take back what was said of the runs.")
+@click.option(
+    "--from-metrics", is_flag=True, help="Set phases by the tokens that the runner counted, if they fit exactly."
+)
+@click.option("--remove", is_flag=True, help="Remove the phase of the runs.")
 @unit_option(None)
 @warehouse_option
 @output_options
@@ -108,9 +110,9 @@ def phase(
     output: str | None,
     force: bool,
 ) -> None:
-    """Say what runs of a capture were for: load, prefill, decode or other; without a phase, show what was said.
+    """Set the phase of runs of a capture: load, prefill, decode or other; without a phase, show the phases.
 
-    Where several rules are given, all must hold. Views that choose runs then take --phase.
+    Runs must fit all of the rules. Views that select runs then take --phase.
 
     \b
     etq phase llm prefill --runs 1 --db lab.duckdb
@@ -124,15 +126,15 @@ def phase(
         raise click.UsageError("a phase, --from-metrics and --remove don't go together")
     if has_rules != (phase is not None or remove):
         raise click.UsageError("a phase or --remove goes with --runs, --name or --method, and these with one of them")
-    with written(db, read_only=not has_rules and not from_metrics) as warehouse:
-        found = warehouse.capture(capture)
+    with open_existing(db, read_only=not has_rules and not from_metrics) as warehouse:
+        target = warehouse.capture(capture)
         if from_metrics:
-            said = warehouse.phases_from_metrics(found)
-            counts = ", ".join(f"{count} {each}" for each, count in said.items())
-            click.echo(f"{printable(found.name)}: {counts}", err=True)
+            counted = warehouse.phases_from_metrics(target)
+            counts = ", ".join(f"{count} {each}" for each, count in counted.items())
+            click.echo(f"{printable(target.name)}: {counts}", err=True)
         elif has_rules:
-            count = warehouse.phase(found, phase, **rules)
-            click.echo(f"{printable(found.name)}: {count} runs {phase or 'without a phase'}", err=True)
+            count = warehouse.phase(target, phase, **rules)
+            click.echo(f"{printable(target.name)}: {count} runs {phase or 'without a phase'}", err=True)
         else:
-            given: dict[str, Any] = {"capture": found, "unit": unit}
-            write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **given)
+            parameters: dict[str, Any] = {"capture": target, "unit": unit}
+            write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **parameters)

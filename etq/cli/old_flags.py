@@ -23,48 +23,48 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
 
 def old_flags(command: Command) -> Command:
     """The flags of executorch's inspector_cli."""
-    for name, given in reversed(_FLAGS.items()):
+    for name, settings in reversed(_FLAGS.items()):
         shown: dict[str, Any] = {"metavar": "FILE"} if name.endswith("_path") else {}
-        shown |= {**given, "help": f"As with inspector_cli: {given['help']}"}
+        shown |= {**settings, "help": f"As with inspector_cli: {settings['help']}"}
         command = click.option(f"--{name}", name, **shown)(command)
     return command
 
 
-def taken_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The flags that were given, taken out of a command's options; None where none was.
+def pop_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The values of these flags, removed from a command's options; None if none is set.
 
-    Raises `UsageError` where they are mixed with FILE or with options of etq's own, or --etdump_path is missing.
+    Raises `UsageError` if they are mixed with FILE or with other options, or --etdump_path is missing.
     """
-    taken = {name: options.pop(name) for name in _FLAGS}
-    given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    old = [name for name in given if name in _FLAGS]
+    values = {name: options.pop(name) for name in _FLAGS}
+    used = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    old = [name for name in used if name in _FLAGS]
     if not old:
         return None
-    mixed = [name for name in given if name not in _FLAGS]
+    mixed = [name for name in used if name not in _FLAGS]
     if mixed:
         shown = "FILE" if "file" in mixed else f"--{mixed[0].replace('_', '-')}"
         raise click.UsageError(f"--{old[0]} is a flag of inspector_cli and doesn't go with {shown}")
-    if taken["etdump_path"] is None:
+    if values["etdump_path"] is None:
         raise click.UsageError(f"--{old[0]} needs --etdump_path; FILE has options of its own")
-    return taken
+    return values
 
 
-def inspect_as_before(given: dict[str, Any]) -> None:
+def inspect_as_before(flags: dict[str, Any]) -> None:
     """Print what inspector_cli prints."""
     from etq.inspector import Inspector, compare_results
 
     inspector = Inspector(
-        etdump_path=given["etdump_path"],
-        etrecord=given["etrecord_path"],
-        debug_buffer_path=given["debug_buffer_path"],
-        source_time_scale=given["source_time_scale"] or "ns",
-        target_time_scale=given["target_time_scale"] or "ms",
+        etdump_path=flags["etdump_path"],
+        etrecord=flags["etrecord_path"],
+        debug_buffer_path=flags["debug_buffer_path"],
+        source_time_scale=flags["source_time_scale"] or "ns",
+        target_time_scale=flags["target_time_scale"] or "ms",
         compat=True,
     )
     inspector.print_data_tabular()
-    if given["tsv_path"] is not None:
-        inspector.save_data_to_tsv(given["tsv_path"])
-    if given["compare_results"]:
+    if flags["tsv_path"] is not None:
+        inspector.save_data_to_tsv(flags["tsv_path"])
+    if flags["compare_results"]:
         for block in inspector.event_blocks:
             if block.name == "Execute":
                 compare_results(block.reference_output, block.run_output)

@@ -9,13 +9,13 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
-    asked,
     check_runs,
     file_options,
+    note_excluded_runs,
+    open_target,
     output_options,
+    pop_file_options,
     run_options,
-    taken_file_options,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
@@ -52,9 +52,9 @@ TORCH_TABLE: Final = {
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="What is one op.")
-@click.option("--sort-by", metavar="COLUMN", help="Largest first.  [default: own time]")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N only.")
+@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping: what one op is.")
+@click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N.")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -81,33 +81,33 @@ def ops(
     etq ops run --by instance --unit us --db lab.duckdb
     etq ops worker.pt.trace.json.gz --sort-by self_cpu_time --limit 10
     """
-    said = taken_file_options(options)
-    given = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
+    read_options = pop_file_options(options)
+    arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     views = ["key_averages", "device_events", *views_for("op_totals")]
-    with asked(capture, db, views, said) as (warehouse, selector):
+    with open_target(capture, db, views, read_options) as (warehouse, selector):
         is_trace = _format(warehouse, selector) == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
-        check_runs(warehouse, selector, given)
-        arguments = "".join(f', "{name}" := ${name}' for name in given)
+        check_runs(warehouse, selector, arguments)
+        listed = "".join(f', "{name}" := ${name}' for name in arguments)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
         if not is_trace and (format or format_of(output)) in TO_READ:
             # People read the time, not its ticks, and an instruction where there is one.
             columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
-        query = f"SELECT {columns} FROM {view}($capture{arguments})" + _order(view, sort_by)
+        query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, view, query)
         if limit is not None:
             query += f" LIMIT {limit:d}"
-        write(warehouse, query, format, output, force=force, capture=selector, **given)
-        tell_runs(warehouse, selector, view, given)
+        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        note_excluded_runs(warehouse, selector, view, arguments)
 
 
 def _format(warehouse: Warehouse, selector: str) -> str:
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _capture_id($capture)"
-    [(found,)] = warehouse.rows(query, capture=selector)[1]
-    return str(found)
+    [(format,)] = warehouse.rows(query, capture=selector)[1]
+    return str(format)
 
 
 def _order(view: str, sort_by: str | None) -> str:
@@ -143,7 +143,7 @@ def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
 def model_map(
     etdump: str, trace: str, unit: str | None, db: str, format: str | None, output: str | None, force: bool
 ) -> None:
-    """Lay a model's run on a device beside PyTorch's own, op by op: where is the device slower than it should be?
+    """Compare a model's run on a device with PyTorch's own, op by op: where is the device slower than it should be?
 
     ETDUMP is a capture linked to its ETRecord, TRACE one of a PyTorch trace of the same model with its modules.
 
@@ -152,7 +152,7 @@ def model_map(
     """
     from etq.warehouse.warehouse import open
 
-    given = {} if unit is None else {"unit": unit}
-    query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in given)})"
+    arguments = {} if unit is None else {"unit": unit}
+    query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
     with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **given)
+        write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,10 +23,10 @@ DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 SCHEDULE: Final = {
     "skip_first": "Number of runs to leave out at the start.",
     "wait": "Number of runs of a cycle to leave out first.",
-    "warmup": "Number of runs of a cycle to leave out behind these.",
-    "active": "Number of runs of a cycle to use behind these.",
-    "repeat": "Number of cycles; 0: to the end.",
-    "skip_first_wait": "Not 0: no wait in the first cycle.",
+    "warmup": "Number of runs of a cycle to leave out after these.",
+    "active": "Number of runs of a cycle to use after these.",
+    "repeat": "Number of cycles; 0: up to the last run.",
+    "skip_first_wait": "Not 0: skip the wait in the first cycle.",
 }
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,12 +38,12 @@ def warehouse_option(command: Command) -> Command:
         metavar="FILE",
         envvar="ETQ_DB",
         default=DEFAULT_WAREHOUSE,
-        help="The warehouse; by default $ETQ_DB, or etq.duckdb here.",
+        help="The warehouse.  [default: $ETQ_DB, or etq.duckdb in this folder]",
     )(command)
 
 
-def _escape_formulas(_: click.Context, __: click.Parameter, given: bool) -> None:
-    escaping_formulas.set(given)
+def _escape_formulas(_: click.Context, __: click.Parameter, is_set: bool) -> None:
+    escaping_formulas.set(is_set)
 
 
 def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
@@ -51,14 +51,14 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
 
 
 def output_options(command: Command) -> Command:
-    text = "In CSV and TSV: texts that begin as formulas do get an apostrophe."
+    text = "In CSV and TSV: put an apostrophe before texts that begin like formulas."
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
     )
-    command = click.option("--force", is_flag=True, help="Overwrite the file of -o where there is one.")(command)
-    text = "Write to that file, not to stdout (-)."
+    command = click.option("--force", is_flag=True, help="Overwrite an existing file of -o.")(command)
+    text = "Write to that file instead of stdout (-)."
     command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
-    text = "By default by the ending of the file of -o, else table."
+    text = "Format of the output.  [default: by the ending of -o, else table]"
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
 
 
@@ -68,23 +68,22 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
 
 
 def schedule_options(command: Command) -> Command:
-    """Options that choose among the runs of a capture."""
-    text = "Only the runs of that phase, as said with `etq phase`."
+    """Options that select runs of a capture."""
+    text = "Only runs of that phase, as set with `etq phase`."
     return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
 
 
 def method_option(command: Command) -> Command:
-    return click.option("--method", metavar="METHOD", help="Only the runs of that method.")(command)
+    return click.option("--method", metavar="METHOD", help="Only runs of that method.")(command)
 
 
 def runs_option(default: str) -> Callable[[Command], Command]:
-    text = f"Only runs that took about as long as most of their kind, or all.  [default: {default}]"
+    text = f"Only typical runs, which took about as long as most of their kind, or all.  [default: {default}]"
     return click.option("--runs", type=click.Choice(RUNS), help=text)
 
 
 def run_options(runs: str | None = None) -> Callable[[Command], Command]:
-    """Options that choose among the runs of a capture: by schedule, phase and method, and `runs` is the default of the
-    last; None where it is no option."""
+    """Options that select runs of a capture: by schedule, phase, method, and --runs with this default, unless None."""
 
     def decorate(command: Command) -> Command:
         return schedule_options(method_option(command if runs is None else runs_option(runs)(command)))
@@ -93,30 +92,30 @@ def run_options(runs: str | None = None) -> Callable[[Command], Command]:
 
 
 def step_options(command: Command) -> Command:
-    """Options that choose among the runs of a capture or a file."""
+    """Options that select runs of a capture or a file."""
     for name, text in reversed(SCHEDULE.items()):
         command = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(command)
     return command
 
 
 def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """3% and 0.03 as 0.03."""
+    """Parse a percentage: 3% and 0.03 are both 0.03."""
     if text is None:
         return None
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no fraction: 3% or 0.03") from None
+        raise click.BadParameter(f"{text!r} is not a fraction; write 3% or 0.03") from None
     if not text.endswith("%") and value >= 1:
         raise click.BadParameter(f"{text} would be {value:.0%} of a time; did you mean {text}%?")
     if not 0 <= value < 10:
-        raise click.BadParameter(f"{text} is no fraction of a time: 3% or 0.03")
+        raise click.BadParameter(f"{text} is not a fraction of a time; write 3% or 0.03")
     return value
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What is said of a file that is read on the command line."""
+    """Options for a file that is read on the command line."""
 
     time_scale: str | None = None
     clock_bits: str | None = None
@@ -126,43 +125,43 @@ class FileOptions:
 
 
 def file_options(command: Command) -> Command:
-    """Options about a file; for a capture of a warehouse they were said when it was ingested."""
+    """Options for a file; a capture in a warehouse has them from its ingest."""
     for option in (
-        click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program."),
+        click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
         click.option(
-            "--clock-bits", type=click.Choice(["32", "64"]), help="Of a file: width of the clock's counter in bits."
+            "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
         ),
-        click.option("--time-scale", type=click.Choice(UNITS), help="Of a file: what one tick is.  [default: ns]"),
+        click.option("--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"),
     ):
         command = option(command)
     return command
 
 
-def taken_file_options(options: dict[str, Any]) -> FileOptions:
-    """The options of `file_options`, taken out of a command's."""
+def pop_file_options(options: dict[str, Any]) -> FileOptions:
+    """The options of `file_options`, removed from a command's."""
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
-def opened(file: str, views: list[str], said: FileOptions) -> tuple[Warehouse, Capture]:
-    """A file in a warehouse in memory that has these views."""
-    from etq.warehouse.ephemeral import look_at
+def open_file(file: str, views: list[str], read_options: FileOptions) -> tuple[Warehouse, Capture]:
+    """Load a file into a warehouse in memory that has these views."""
+    from etq.warehouse.ephemeral import open_ephemeral
 
-    warehouse, capture = look_at(
+    warehouse, capture = open_ephemeral(
         file,
         views,
-        time_scale=said.time_scale,  # type: ignore[arg-type]  # click has checked it
-        clock_bits=None if said.clock_bits is None else int(said.clock_bits),  # type: ignore[arg-type]
-        etrecord=said.etrecord,
-        debug_buffer=said.debug_buffer,
-        program=said.pte,
+        time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
+        clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
+        etrecord=read_options.etrecord,
+        debug_buffer=read_options.debug_buffer,
+        program=read_options.pte,
     )
-    tell_findings(warehouse, capture.capture_id)
+    report_findings(warehouse, capture.capture_id)
     return warehouse, capture
 
 
 @contextmanager
-def written(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
-    """A warehouse that exists, to change what is in it. Raises `EtqError` where there is none: its name is mistyped."""
+def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
     from etq.database.connection import NONE_THERE
     from etq.warehouse.warehouse import open
 
@@ -173,13 +172,13 @@ def written(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
 
 
 def is_file(capture: str, db: str) -> bool:
-    """Whether an argument means a file: one that exists, unless it is a plain word and there is a warehouse."""
+    """Whether an argument names a file: one that exists, unless it is a plain word and the warehouse exists."""
     is_path = os.sep in capture or "." in capture
     return os.path.exists(capture) and (is_path or not os.path.exists(db))
 
 
 def is_record(argument: str) -> bool:
-    """Whether an argument is a file that begins as a zip does, as ETRecords do."""
+    """Whether an argument is a file that begins like a zip archive, as ETRecords do."""
     if not Path(argument).is_file():
         return False
     with Path(argument).open("rb") as file:
@@ -187,75 +186,78 @@ def is_record(argument: str) -> bool:
 
 
 @contextmanager
-def asked(capture: str, db: str, views: list[str], said: FileOptions) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the capture, and its name there: the file in memory, where the argument is a file."""
+def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
+    """A warehouse that holds the capture, and its name there; a file is loaded into one in memory."""
     from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
-        warehouse, found = opened(capture, views, said)
+        warehouse, target = open_file(capture, views, read_options)
         with warehouse:
-            yield warehouse, found.sha256
+            yield warehouse, target.sha256
     elif not os.path.exists(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
         raise EtqError(f"{capture}: no such file")
     else:
-        if said != FileOptions():
-            raise EtqError(f"{capture} is no file: what is to be said of one is said when it is ingested")
+        names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
+        if names:
+            raise EtqError(f"{capture} is not a file; {' and '.join(names)} only apply to files")
         with open(db, read_only=True) as warehouse:
             yield warehouse, capture
 
 
 def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
-    """Refuse a phase asked of a file, which says none, and tell where no run of a capture is of it."""
+    """Raise `EtqError` for a phase of a file, which has none, and print a note if no run of a capture has the phase."""
     if phase is None:
         return
     if warehouse.path is None:
-        raise EtqError("files don't say phases: ingest the file and say which runs are of one, with etq phase")
+        raise EtqError("files have no phases; ingest the file and set the phases of its runs with etq phase")
     query = """SELECT count(*) FROM runs AS r
         WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
     if warehouse.rows(query, capture=selector, phase=phase)[1] == [(0,)]:
-        click.echo(f"Note: no run of {printable(selector)} is of phase {phase}; etq phase says which are", err=True)
+        click.echo(
+            f"Note: no run of {printable(selector)} is of phase {phase}; set phases of runs with etq phase", err=True
+        )
 
 
-def tell_runs(warehouse: Warehouse, selector: str, view: str, given: Mapping[str, Any]) -> None:
-    """Tell how many runs a view leaves out as not typical, and what they would change."""
-    takes_typical = given.get("runs") != "all" and _takes_typical(view)
-    others = left_out(warehouse, selector, given) if takes_typical else None
+def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: Mapping[str, Any]) -> None:
+    """Print how many runs a view leaves out as not typical, and what they would change."""
+    takes_typical = options.get("runs") != "all" and _takes_typical(view)
+    others = left_out(warehouse, selector, options) if takes_typical else None
     if others is not None:
-        slow = ", etq slow shows what slow runs do differently" if others.slower else ""
+        slow = "; etq slow shows what slow runs do differently" if others.slower else ""
         click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
 
 
-def _beside(warehouse: Warehouse, baseline: str, capture: str, said: FileOptions) -> str:
-    """Put a baseline that is a file into the warehouse in memory that holds the capture's."""
+def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
+    """Load a baseline that is a file into the warehouse in memory that holds the capture."""
     if warehouse.path is not None:
-        raise EtqError(f"{baseline} is a file and {capture} is not: ingest the baseline, too")
-    return warehouse.attach_second(baseline, time_scale=said.time_scale).sha256
+        raise EtqError(f"{baseline} is a file and {capture} is not; ingest the baseline, too")
+    return warehouse.attach_second(baseline, time_scale=read_options.time_scale).sha256
 
 
-def tell_findings(warehouse: Warehouse, capture_id: int) -> None:
-    """Tell what there is to know about a capture; that its record is another program's, as a warning."""
+def report_findings(warehouse: Warehouse, capture_id: int) -> None:
+    """Print the findings about a capture; that its record is another program's, as a warning."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
     for rule, detail in warehouse.connection.execute(query, [capture_id]).fetchall():
-        _tell(rule, detail)
+        _report(rule, detail)
 
 
-def tell_warnings(warehouse: Warehouse, capture: Capture) -> None:
-    """Tell that a capture's record or program is another's, if it is."""
+def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
+    """Print a warning if a capture's record or program is another program's."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
     for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
-        _tell(rule, detail, capture.name)
+        _report(rule, detail, capture.name)
 
 
-def tell_record(warehouse: Warehouse, record: Record) -> None:
-    """Tell what there is to know about a record."""
+def report_record_findings(warehouse: Warehouse, record: Record) -> None:
+    """Print the findings about a record."""
     query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
     for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
-        _tell(rule, detail, record.name)
+        _report(rule, detail, record.name)
 
 
-def _tell(rule: str, detail: str, of: str | None = None) -> None:
+def _report(rule: str, detail: str, name: str | None = None) -> None:
     word = "Warning" if rule.startswith("foreign ") else "Note"
-    text = f"{word}: {rule}: {detail}" if of is None else f"{word}: {of}: {rule}: {detail}"
+    text = f"{word}: {rule}: {detail}" if name is None else f"{word}: {name}: {rule}: {detail}"
     click.secho(printable(text), err=True, bold=word == "Warning")
 
 
@@ -264,36 +266,42 @@ def show_view(
     capture: str,
     db: str,
     output: tuple[str | None, str | None, bool],
-    said: FileOptions,
+    read_options: FileOptions,
     *,
     query: str = "FROM {view}",
-    read: str | None = None,
+    people_query: str | None = None,
     long: Collection[str] = (),
-    **given: Any,
+    **options: Any,
 ) -> None:
-    """Print what a view says of a capture; `query` may choose of it, with the call of the view for {view}, and `read`
-    what people read of it, where machines get all. For columns of `long` texts see `write`."""
-    baseline = given.get("baseline")
-    with asked(capture, db, views_for(view), said) as (warehouse, selector):
+    """Print a view of a capture.
+
+    query         query of the output, with {view} for the call of the view
+    people_query  query for a terminal, instead of `query`
+    long          columns of long texts, see `write`
+    """
+    baseline = options.get("baseline")
+    with open_target(capture, db, views_for(view), read_options) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
-            given["baseline"] = _beside(warehouse, baseline, capture, said)
-        check_runs(warehouse, selector, given)
-        parameters = {"capture": selector, **{name: value for name, value in given.items() if value is not None}}
+            options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
+        check_runs(warehouse, selector, options)
+        parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        is_read = (output[0] or format_of(output[1])) in TO_READ
-        asked_for = (read if read is not None and is_read else query).format(view=f"{view}({arguments})")
-        if is_read:
-            asked_for = without_method(warehouse, selector, view, asked_for)
-        if not write(warehouse, asked_for, output[0], output[1], force=output[2], long=long, **parameters):
-            _tell_nothing(warehouse, view, capture, selector)
-        tell_runs(warehouse, selector, view, given)
+        is_for_people = (output[0] or format_of(output[1])) in TO_READ
+        statement = (people_query if people_query is not None and is_for_people else query).format(
+            view=f"{view}({arguments})"
+        )
+        if is_for_people:
+            statement = without_method(warehouse, selector, view, statement)
+        if not write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters):
+            _note_no_rows(warehouse, view, capture, selector)
+        note_excluded_runs(warehouse, selector, view, options)
 
 
 def views_for(view: str) -> list[str]:
-    """A view, with what `tell_runs` and `without_method` ask about a capture."""
+    """A view, with those that `note_excluded_runs` and `without_method` query."""
     parameters = _defaults(view)
-    asked_of = [] if "method" not in parameters else ["runs", "signatures"]
-    return [view, *asked_of, *(["typical_runs"] if _takes_typical(view) else [])]
+    about_method = [] if "method" not in parameters else ["runs", "signatures"]
+    return [view, *about_method, *(["typical_runs"] if _takes_typical(view) else [])]
 
 
 def _defaults(view: str) -> dict[str, str | None]:
@@ -306,14 +314,14 @@ def _takes_typical(view: str) -> bool:
     return _defaults(view).get("runs") == "'typical'"
 
 
-def check_runs(warehouse: Warehouse, selector: str, given: Mapping[str, Any]) -> None:
-    """Refuse a phase or method that no run is of."""
-    check_phase(warehouse, selector, given.get("phase"))
-    check_method(warehouse, selector, given.get("method"))
+def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> None:
+    """Raise `EtqError` for a phase of a file and for an unknown method; print a note for a phase without runs."""
+    check_phase(warehouse, selector, options.get("phase"))
+    check_method(warehouse, selector, options.get("method"))
 
 
 def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
-    """A query of a view, without the column `method` where a capture has one alone: for people."""
+    """A query of a view for people, without the column `method` if the capture has only one."""
     from etq import catalog
 
     has_column = any(each.name == "method" for each in catalog.named(view).columns)
@@ -322,12 +330,12 @@ def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -
     return f"SELECT * EXCLUDE (method) FROM ({query})"
 
 
-def _tell_nothing(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
-    """Tell why a view has no rows of a capture: as it must be, or by its format, as others may have some."""
+def _note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
+    """Print why a view has no rows for a capture."""
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
     [(format,)] = warehouse.rows(query, capture=selector)[1]
     if view == "slow_runs" and format != "torch_trace":
-        text = f"no run of {capture} took longer than the typical ones"
+        text = f"no run of {capture} took longer than typical runs"
     else:
         text = f"{view} has no rows for {capture}, which is of format {format}"
     click.echo(printable(f"Note: {text}"), err=True)

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import parsed_labels
-from etq.cli.options import Command, output_options, tell_findings, warehouse_option
+from etq.cli.options import Command, output_options, report_findings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import write_rows
 
@@ -22,21 +22,29 @@ if TYPE_CHECKING:
 
 # Options of running the command; they mean nothing where the order alone is printed.
 _OF_RUNNING: Final = (
-    click.option("--resume", is_flag=True, help="Go on with that --plan, by the same command: take what is missing."),
-    click.option("--warm-up", metavar="N", type=click.IntRange(0), default=0, help="Runs of each side to throw away."),
-    click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Wait between runs."),
+    click.option("--resume", is_flag=True, help="Continue that --plan with the same command: take what is missing."),
+    click.option(
+        "--warm-up",
+        metavar="N",
+        type=click.IntRange(0),
+        default=0,
+        help="Runs of each side to discard before the plan.",
+    ),
+    click.option(
+        "--pause", metavar="SECONDS", type=click.FloatRange(0), default=0, help="Seconds to wait between runs."
+    ),
     click.option(
         "--label",
         "labels",
         metavar="KEY=VALUE",
         multiple=True,
         callback=parsed_labels,
-        help="A label of all; may be repeated.",
+        help="A label of all captures; may be repeated.",
     ),
     click.option("--etrecord", metavar="FILE", help="The ETRecord of the program; it is linked to all captures."),
-    click.option("--base-etrecord", metavar="FILE", help="… of the base's, where it has one of its own."),
-    click.option("--new-etrecord", metavar="FILE", help="… of the new one's."),
-    click.option("--time-scale", type=click.Choice(UNITS), help="What one tick is.  [default: ns]"),
+    click.option("--base-etrecord", metavar="FILE", help="The ETRecord of base, if it has its own."),
+    click.option("--new-etrecord", metavar="FILE", help="The ETRecord of new, if it has its own."),
+    click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]"),
 )
 
 
@@ -47,21 +55,23 @@ def _options_of_running(command: Command) -> Command:
 
 
 @main.command()
-@click.option("--base", metavar="NAME", default="A", show_default=True, help="What is compared with.")
-@click.option("--new", metavar="NAME", default="B", show_default=True, help="What is compared.")
+@click.option("--base", metavar="NAME", default="A", show_default=True, help="Name of the side to compare with.")
+@click.option("--new", metavar="NAME", default="B", show_default=True, help="Name of the side to compare.")
 @click.option(
     "--captures",
     metavar="N",
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Of each side; 5 or more tell.",
+    help="Captures of each side; use 5 or more for a clear result.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another order.")
-@click.option("--plan", "name", metavar="NAME", help="Its name.  [default: the time, as in 20261120-140500]")
-@click.option("--out-dir", metavar="FOLDER", help="Where the files are written.  [default: plan-NAME]")
-@click.option("--suffix", default=".etdp", show_default=True, help="What the files end in.")
-@click.option("--run", "command", metavar="CMD", help="Run it for each; {side}, {out}, {number} stand for the row's.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the order.")
+@click.option("--plan", "name", metavar="NAME", help="Name of the plan.  [default: the time, as in 20261120-140500]")
+@click.option("--out-dir", metavar="FOLDER", help="Folder of the files.  [default: plan-NAME]")
+@click.option("--suffix", default=".etdp", show_default=True, help="Ending of the files' names.")
+@click.option(
+    "--run", "command", metavar="CMD", help="Run this command for each row; {side}, {out}, {number} are the row's."
+)
 @_options_of_running
 @warehouse_option
 @output_options
@@ -124,36 +134,36 @@ def _check_usage(command: str | None, name: str | None, running: dict[str, Any])
             flag = next(each.opts[0] for each in context.command.params if each.name == option)
             raise click.UsageError(f"{flag} goes with --run")
     if running["resume"] and name is None:
-        raise click.UsageError("--resume needs --plan, the name of the plan to go on with")
+        raise click.UsageError("--resume needs --plan, the name of the plan to continue")
     if taken := [key for key in running["labels"] if key in LABELS]:
         raise click.UsageError(f"--label {taken[0]}=… is the plan's own")
 
 
-def _plan(name: str | None, **given: Any) -> Plan:
+def _plan(name: str | None, **options: Any) -> Plan:
     from datetime import UTC, datetime
 
     from etq.analysis.ab_plan import Plan
 
-    return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **given)
+    return Plan(f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if name is None else name, **options)
 
 
 def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
-    """Take the captures of a plan, and tell of each; of a command that failed, what it said."""
+    """Take the captures of a plan, and print each; if a command fails, print its output."""
     from etq.analysis.ab_plan import CommandError, run
 
     taken: list[str] = []
 
-    def tell(warehouse: Warehouse, measured: Measured) -> None:
+    def report(warehouse: Warehouse, measured: Measured) -> None:
         taken.append(measured.capture.name)
         number, side = measured.step.number, measured.step.side
         text = f"{number}/{2 * plan.captures} {side}: {measured.capture.name} ingested, {measured.seconds:.1f} s"
         click.echo(printable(text), err=True)
-        tell_findings(warehouse, measured.capture.capture_id)
+        report_findings(warehouse, measured.capture.capture_id)
 
     both, *each = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
     records = {side: own or both for side, own in zip((plan.base, plan.new), each, strict=True) if own or both}
     try:
-        run(plan, command, db, etrecords=records, told=tell, **running)
+        run(plan, command, db, etrecords=records, on_capture=report, **running)
     except (EtqError, KeyboardInterrupt) as error:
         for line in error.output if isinstance(error, CommandError) else ():
             click.echo(f"| {printable(line)}", err=True)

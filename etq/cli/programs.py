@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("program", metavar="FILE_OR_NAME")
-@click.option("--memory", is_flag=True, help="Show the life of each planned tensor, and the peak.")
-@click.option("--method", help="Of this method only; with --memory.")
+@click.option("--memory", is_flag=True, help="Show the lifetime of each planned tensor, and the peak.")
+@click.option("--method", help="Only that method; with --memory.")
 @warehouse_option
 @output_options
 def program(
@@ -36,22 +36,22 @@ def program(
     if method is not None and not memory:
         raise click.UsageError("--method goes with --memory")
     view = "planned_memory" if memory else "program_size"
-    with _asked(program, db, view) as (warehouse, selector):
+    with _open_program(program, db, view) as (warehouse, selector):
         query = "FROM planned_memory($program, method := $method)" if memory else "FROM program_size($program)"
-        given: dict[str, Any] = {"method": method} if memory else {}
-        write(warehouse, query, format, output, force=force, program=selector, **given)
+        arguments: dict[str, Any] = {"method": method} if memory else {}
+        write(warehouse, query, format, output, force=force, program=selector, **arguments)
 
 
 @contextmanager
-def _asked(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
+def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
     """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
-    from etq.warehouse.ephemeral import look_at_program
+    from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 
     if os.path.exists(program):
-        warehouse, found = look_at_program(program, [view])
+        warehouse, target = open_ephemeral_program(program, [view])
         with warehouse:
-            yield warehouse, found.sha256
+            yield warehouse, target.sha256
     elif not os.path.exists(db) and (os.sep in program or program.endswith(".pte")):
         raise EtqError(f"{program}: no such file")
     else:

@@ -14,11 +14,11 @@ from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import (
     FileOptions,
-    asked,
     file_options,
     method_option,
+    open_target,
+    pop_file_options,
     runs_option,
-    taken_file_options,
     unit_option,
     warehouse_option,
 )
@@ -39,17 +39,19 @@ TAKEN: Final = {
 
 @main.command()
 @click.argument("captures", metavar="[CAPTURE | BASE NEW]", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="Write there; - is stdout.  [default: named after what it is of]")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
-@click.option("--trend", is_flag=True, help="Of all captures, or those of a selector, one after the other.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to that file; - is stdout.  [default: named after the captures]"
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
 @order_options
-@click.option("--since", metavar="LABEL", help="Of trends: only changes there or later.")
+@click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
 @judging_options
 @method_option
 @runs_option("typical")
 @unit_option(None)
 @warehouse_option
-@click.option("--pte", metavar="FILE", help="Of a file: its program, for planned memory.")
+@click.option("--pte", metavar="FILE", help="For a file: its program, for planned memory.")
 @file_options
 def report(
     captures: tuple[str, ...],
@@ -60,10 +62,10 @@ def report(
     db: str,
     **options: Any,
 ) -> None:
-    """Write what there is to see of captures into one HTML file, which needs no network and opens anywhere.
+    """Write a report about captures into one HTML file, which needs no network.
 
-    Of one CAPTURE: where its time goes. Of two sides, BASE and NEW: what differs, and whether it counts, as etq compare
-    tells it. With --trend: totals and ops over builds, and since when they changed.
+    For one CAPTURE: where its time goes. For two sides, BASE and NEW: what differs, and whether the difference counts,
+    as in etq compare. With --trend: totals and ops over builds, and since when they changed.
 
     A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
     Each of two sides may be many: a selector, a folder, or a pattern in quotes.
@@ -79,18 +81,18 @@ def report(
     if trend and len(captures) > 1:
         raise click.UsageError("--trend takes one selector, or none for all captures")
     if not trend and len(captures) not in (1, 2):
-        told = f"not of {len(captures)}" if captures else "name them"
+        found = f"not {len(captures)}" if captures else "none is named"
         raise click.UsageError(
-            f"a report is of one capture or of two sides, {told}; a pattern of files stands in quotes; of many "
-            "captures one after the other: --trend"
+            f"a report needs one capture or two sides, {found}; put a pattern of files in quotes; use --trend for many "
+            "captures in a series"
         )
-    given = {name: value for name, value in options.items() if value not in (None, False)}
-    for name in given:
+    arguments = {name: value for name, value in options.items() if value not in (None, False)}
+    for name in arguments:
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
-    if isinstance(given.get("quantile"), str):
-        given["quantile"] = float(given["quantile"])
-    with _made(kind, captures, db, unit, given) as (page, of):
+    if isinstance(arguments.get("quantile"), str):
+        arguments["quantile"] = float(arguments["quantile"])
+    with _page(kind, captures, db, unit, arguments) as (page, of):
         path = None if output == "-" else output or f"{_file_name(of)}.html"
         write_text(page, path, force=force)
     if path is not None:
@@ -98,28 +100,28 @@ def report(
 
 
 @contextmanager
-def _made(
-    kind: str, captures: tuple[str, ...], db: str, unit: str | None, given: dict[str, Any]
+def _page(
+    kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     """The page, and what it is of."""
     from etq.report import page_of, trends_page_of
     from etq.report.single import VIEWS
 
     if kind == "one capture":
-        with asked(captures[0], db, list(VIEWS), taken_file_options(given)) as (warehouse, selector):
+        with open_target(captures[0], db, list(VIEWS), pop_file_options(arguments)) as (warehouse, selector):
             capture = warehouse.capture(selector)
-            yield page_of(warehouse, [capture], unit=unit, **given), capture.name
+            yield page_of(warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":
         base, new = captures
-        record = given.pop("etrecord", None)
+        record = arguments.pop("etrecord", None)
         with sides(base, new, db, record) as (warehouse, *selectors):
-            yield page_of(warehouse, selectors, unit=unit, names=(base, new), **given), f"{base} and {new}"
+            yield page_of(warehouse, selectors, unit=unit, names=(base, new), **arguments), f"{base} and {new}"
     else:
         from etq.warehouse.warehouse import open
 
         with open(db, read_only=True) as warehouse:
-            asked_of = captures[0] if captures else None
-            yield trends_page_of(warehouse, asked_of, unit=unit, **given), asked_of or Path(db).stem
+            chosen = captures[0] if captures else None
+            yield trends_page_of(warehouse, chosen, unit=unit, **arguments), chosen or Path(db).stem
 
 
 def _file_name(name: str) -> str:

@@ -10,11 +10,13 @@ from etq.errors import EtqError
 
 @main.command()
 @click.argument("view")
-@click.option("--arg", "given", metavar="NAME=VALUE", multiple=True, help="An argument of the view. May be repeated.")
-def transpile(view: str, given: tuple[str, ...]) -> None:
+@click.option(
+    "--arg", "bindings", metavar="NAME=VALUE", multiple=True, help="An argument of the view. May be repeated."
+)
+def transpile(view: str, bindings: tuple[str, ...]) -> None:
     """Print a view as one statement of Spark SQL on the base tables alone.
 
-    What the view must be given and --arg does not say stays a parameter of the statement, as :capture. A VALUE is a
+    Parameters without a default and without --arg stay parameters of the statement, such as :capture. A VALUE is a
     text, unless it is a number, a list in brackets, true, false or NULL.
 
     \b
@@ -23,15 +25,16 @@ def transpile(view: str, given: tuple[str, ...]) -> None:
     from etq import catalog
     from etq.spark.transpiling import spark_sql
 
-    found = catalog.public_object(view)
-    if found.kind not in ("view", "table macro"):
-        raise EtqError(f"{view} is a {found.kind}: views and table macros can be asked for")
-    if found.kind == "view" and given:
+    target = catalog.public_object(view)
+    if target.kind not in ("view", "table macro"):
+        raise EtqError(f"{view} is a {target.kind}: views and table macros can be asked for")
+    if target.kind == "view" and bindings:
         raise EtqError(f"{view} takes no arguments")
-    arguments = dict(_argument(each) for each in given)
-    missing = [each.name for each in found.parameters if each.default is None and each.name not in arguments]
-    said = [f'"{name}" := {value}' for name, value in arguments.items()] + [f'"{name}" := ${name}' for name in missing]
-    call = view if found.kind == "view" else f"{view}({', '.join(said)})"
+    arguments = dict(_argument(each) for each in bindings)
+    missing = [each.name for each in target.parameters if each.default is None and each.name not in arguments]
+    passed = [f'"{name}" := {value}' for name, value in arguments.items()]
+    passed += [f'"{name}" := ${name}' for name in missing]
+    call = view if target.kind == "view" else f"{view}({', '.join(passed)})"
     click.echo(spark_sql(f"FROM {call}", pretty=True))
 
 
@@ -43,6 +46,6 @@ def _argument(text: str) -> tuple[str, str]:
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise click.BadParameter(f"{text!r} is no NAME=VALUE", param_hint="--arg")
+        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--arg")
     is_sql = re.fullmatch(r"-?\d+(\.\d+)?|\[.*\]|true|false|null", value, re.IGNORECASE)
     return name, value if is_sql else quoted(value)

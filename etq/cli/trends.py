@@ -13,7 +13,7 @@ from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
 from etq.render.table import table, write, write_text
-from etq.render.terminal import look_of, sparkline
+from etq.render.terminal import sparkline, style_of
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -23,7 +23,7 @@ def order_options(command: Any) -> Any:
     """Of which captures are in one series, and in which order."""
     for option in (
         click.option("--over", metavar="KEY", help="Label to order by, or captured_at.  [default: build]"),
-        click.option("--by", metavar="KEY,...", help="Labels that tell series apart.  [default: model,device,backend]"),
+        click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
     ):
         command = option(command)
     return command
@@ -37,7 +37,7 @@ def _series_options(command: Any) -> Any:
         ),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
-            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change that is told.  [default: 3%]"
+            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
         ),
     ):
         command = option(command)
@@ -46,9 +46,9 @@ def _series_options(command: Any) -> Any:
 
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--op", metavar="OP", help="Of an op: its family or op type, or one with @instruction.")
-@click.option("--module", metavar="PATH", help="Of a module, by its path.")
-@click.option("--metric", metavar="NAME", help="Of a metric, as etq metric shows them.")
+@click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction.")
+@click.option("--module", metavar="PATH", help="Trend of a module, by its path.")
+@click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric.")
 @_series_options
 @warehouse_option
 @output_options
@@ -71,19 +71,19 @@ def trend(
     """
     from etq.warehouse.warehouse import open
 
-    asked = {"op": op, "module": module, "metric": metric}
-    items = [(what, item) for what, item in asked.items() if item is not None]
+    open_target = {"op": op, "module": module, "metric": metric}
+    items = [(what, item) for what, item in open_target.items() if item is not None]
     if len(items) > 1:
-        raise click.UsageError("one of --op, --module and --metric, or none for the total")
+        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
     what, item = items[0] if items else ("total", None)
-    given = {"what": what, "item": item, "selector": selector, **options}
-    given = {name: value for name, value in given.items() if value is not None}
-    query = f"FROM trend({_arguments(given)})"
+    arguments = {"what": what, "item": item, "selector": selector, **options}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    query = f"FROM trend({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
         if format in (None, "table") and output is None:
-            write_text(_drawn(warehouse, query, given), None, is_printable=True)
+            write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
-            write(warehouse, query, format, output, force=force, **given)
+            write(warehouse, query, format, output, force=force, **arguments)
 
 
 @main.command()
@@ -92,7 +92,7 @@ def trend(
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Chance of telling a change where there is none.  [default: 0.05]",
+    help="Probability of reporting a change where none is.  [default: 0.05]",
 )
 @_series_options
 @warehouse_option
@@ -108,22 +108,22 @@ def regressions(
     """
     from etq.warehouse.warehouse import open
 
-    given = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
-    query = f"FROM regressions({_arguments(given)})"
+    arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
+    query = f"FROM regressions({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force, **given)
+        write(warehouse, query, format, output, force=force, **arguments)
 
 
-def _arguments(given: dict[str, Any]) -> str:
-    return ", ".join(f'"{name}" := ${name}' for name in given)
+def _arguments(arguments: dict[str, Any]) -> str:
+    return ", ".join(f'"{name}" := ${name}' for name in arguments)
 
 
-def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
+def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
     """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
     _, rows = warehouse.rows(
-        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs {query}", **given
+        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs {query}", **arguments
     )
-    look = look_of(sys.stdout)
+    style = style_of(sys.stdout)
     parts = []
     for series, group in groupby(rows, key=lambda row: row[0]):
         captures = list(group)
@@ -132,18 +132,16 @@ def _drawn(warehouse: Warehouse, query: str, given: dict[str, Any]) -> str:
         head = f"{series}: " if series else ""
         span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
         title = f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}"
-        lines = [look.styled(printable(title), "bold"), sparkline(values, look)]
+        lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
         for _, label, _, _, change, p, capture, _ in captures:
             if change is not None:
                 line = f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}"
                 # More time is worse; of a metric, that depends on it.
-                colours = [] if given["what"] == "metric" else ["red" if change > 0 else "green"]
-                lines.append(look.styled(printable(line), *colours))
+                colours = [] if arguments["what"] == "metric" else ["red" if change > 0 else "green"]
+                lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            shown = [
-                (label, normalized, unit, runs, capture) for _, label, normalized, unit, _, _, capture, runs in captures
-            ]
-            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, look))
+            shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs in captures]
+            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
     return "\n".join(parts)

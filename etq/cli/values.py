@@ -20,8 +20,8 @@ GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 @main.command()
 @click.argument("capture")
-@click.option("--debug-buffer", metavar="FILE", help="Of a file: what the values lie in.")
-@click.option("--etrecord", metavar="FILE", help="Of a file: the ETRecord of its program.")
+@click.option("--debug-buffer", metavar="FILE", help="For a file: the debug buffer with its values.")
+@click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program.")
 @warehouse_option
 @output_options
 def values(
@@ -44,8 +44,8 @@ def values(
     query = """SELECT v.run_index, v.op_name, v.instruction_id, v.role, v.position, v.kind, v.scalar_type, v.sizes,
     v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.module_path, v.source_file, v.source_line
     FROM {view} AS v"""
-    said = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
-    show_view("logged_values", capture, db, (format, output, force), said, query=query)
+    read_options = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
+    show_view("logged_values", capture, db, (format, output, force), read_options, query=query)
 
 
 @main.command()
@@ -56,10 +56,13 @@ def values(
     type=click.Choice(METRICS, case_sensitive=False),
     default="mse",
     show_default=True,
-    help="How distance is measured.",
+    help="Measure of distance.",
 )
 @click.option(
-    "--worst", type=click.IntRange(1), metavar="N", help="Only the N worst; what can't be compared is counted."
+    "--worst",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show only the N worst; a note counts those that can't be compared.",
 )
 @warehouse_option
 @output_options
@@ -79,19 +82,19 @@ def gap(
 
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
-        asked_for: dict[str, Any] = {"base": base, "new": new, "metric": metric}
+        parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
         if worst is not None:
-            _tell_problems(warehouse, query, asked_for)
+            _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
-            asked_for["worst"] = worst
-        write(warehouse, query, format, output, force=force, **asked_for)
+            parameters["worst"] = worst
+        write(warehouse, query, format, output, force=force, **parameters)
 
 
-def _tell_problems(warehouse: Warehouse, query: str, asked_for: dict[str, Any]) -> None:
+def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
     counted = (
         f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
     )
-    for problem, count in warehouse.rows(counted, **asked_for)[1]:
+    for problem, count in warehouse.rows(counted, **parameters)[1]:
         click.echo(printable(f"Note: {count} values can't be compared: {problem}"), err=True)
 
 
@@ -112,9 +115,9 @@ def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
     from etq.torch.reference import reference_values
     from etq.warehouse.warehouse import open
 
-    given = reference_values(etrecord, graph)
+    values = reference_values(etrecord, graph)
     with open(db) as warehouse:
         record = warehouse.ingest_record(etrecord)
-        capture = warehouse.ingest_reference(record, given, graph=graph, name=name)
+        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
         what = "ingested" if capture.is_new else "known already, options applied"
-        click.echo(f"{printable(capture.name)}: {what}, {len(given)} ops", err=True)
+        click.echo(f"{printable(capture.name)}: {what}, {len(values)} ops", err=True)

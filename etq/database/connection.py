@@ -1,4 +1,4 @@
-"""Connecting to a warehouse's file: what DuckDB makes there, and what it says where it can't."""
+"""Connecting to a warehouse's file, and explaining why DuckDB can't."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
-NONE_THERE: Final = "there is no warehouse; make one with: etq ingest FILE... --db {}"
+NONE_THERE: Final = "not found; make a warehouse with: etq ingest FILE... --db {}"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -33,9 +33,9 @@ Result = TypeVar("Result")
 def connect(
     path: str, read_only: bool, wait: float | None = None, config: Mapping[str, str] | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """A connection to the file, made where there is none, with these settings.
+    """Connect to a file with these settings; a missing file is created.
 
-    Where other processes hold it, they are waited for, as `lock_timeout` says. Raises `WarehouseError` where it
+    Waits for other processes that hold the file, for `lock_timeout` seconds. Raises `WarehouseError` if the file
     can't be opened.
     """
     if os.path.isdir(path):
@@ -49,13 +49,13 @@ def connect(
 
 
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection, at once. Raises `duckdb.Error`; `WarehouseError` where there is no such file to read."""
+    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if there is nothing to read."""
     while True:
-        found = identity(path)
-        if found is None and read_only:
+        file = identity(path)
+        if file is None and read_only:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
         try:
-            connection = open_unchanged(path, partial(_connected, path, read_only, found is None, config), _close)
+            connection = open_unchanged(path, partial(_connected, path, read_only, file is None, config), _close)
         except duckdb.Error as error:
             if not _is_unfinished(path, str(error), remove=not read_only):
                 raise
@@ -63,7 +63,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
                 raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
             continue
         # Compacting puts another file in its place: who opened the old one just before would write to what is gone.
-        if found in (None, identity(path)) and os.path.exists(path):
+        if file in (None, identity(path)) and os.path.exists(path):
             return connection
         is_gone = not os.path.exists(path)
         connection.close()
@@ -113,24 +113,24 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
 def identity(path: str) -> tuple[int, int] | None:
     """Which file lies there; None where there is none."""
     try:
-        found = Path(path).stat()
+        file = Path(path).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return file.st_dev, file.st_ino
 
 
 def explained(path: str, error: duckdb.Error) -> str:
-    """What the database says of a warehouse's file, and what to do about it."""
+    """DuckDB's message about a warehouse's file in etq's words, and what to do about it."""
     text, message = str(error), message_of(error)
     known = {
-        _FULL: f"{message}; there is no room: make some and go on; nothing of what failed is stored",
-        ("has been invalidated",): "can't go on behind an error of the file; close it and open it anew",
+        _FULL: f"{message}; the disk is full: free some space and repeat; nothing of what failed is stored",
+        ("has been invalidated",): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
-        (_IN_OTHER_MODE,): "open in this process already, for reading or with other settings; close it there first",
-        ("WAL does not match",): f"{path}.wal beside it is of another database; move that away",
-        _FORBIDDEN: f"{message}; give yourself the right to write there, or only ask what is there",
+        (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",
+        ("WAL does not match",): f"{path}.wal belongs to another database; move it away",
+        _FORBIDDEN: f"{message}; get permission to write there, or open it read-only",
     }
-    return next((told for words, told in known.items() if any(each in text for each in words)), message)
+    return next((text_of for words, text_of in known.items() if any(each in text for each in words)), message)
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from etq.errors import WarehouseError
 
 WAIT: Final = 30.0
-# What a command says of waiting: how long, in seconds, and what is to be called once that takes a while.
+# A command's settings for waiting: the longest time, in seconds, and a callback for a wait that takes a while.
 lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
 on_wait: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_wait", default=None)
 # Pauses between two attempts grow from the first to the second, in seconds; of random length, so that those who wait
@@ -41,7 +41,7 @@ def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | N
     seconds = seconds_to_wait(wait)
     start = time.monotonic()
     pause, most = PAUSES
-    tell = on_wait.get()
+    notify = on_wait.get()
     while True:
         try:
             return attempt()
@@ -55,40 +55,40 @@ def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | N
                     f"{path}: held by {_holder(text)}; waited {seconds:g} s for it: end it, or wait longer "
                     "(etq --wait SECONDS, $ETQ_WAIT)"
                 ) from error
-            if tell is not None and waited > A_WHILE:
-                tell(f"{path}: held by {_holder(text)}; waiting up to {seconds:g} s")
-                tell = None
+            if notify is not None and waited > A_WHILE:
+                notify(f"{path}: held by {_holder(text)}; waiting up to {seconds:g} s")
+                notify = None
         time.sleep(min(random.uniform(pause / 2, pause), max(0.0, seconds - waited)))
         pause = min(2 * pause, most)
 
 
-def seconds_to_wait(given: float | None = None) -> float:
-    """How long to wait for a file: what is given, or the command says, or `$ETQ_WAIT`; else 30 seconds.
+def seconds_to_wait(wait: float | None = None) -> float:
+    """How long to wait for a file: `wait`, or the command's setting, or `$ETQ_WAIT`; else 30 seconds.
 
-    Raises `WarehouseError` for what is no number of seconds.
+    Raises `WarehouseError` for anything but a number of seconds.
     """
-    said = lock_timeout.get() if given is None else given
+    setting = lock_timeout.get() if wait is None else wait
     try:
-        seconds = float(os.environ.get("ETQ_WAIT") or WAIT) if said is None else float(said)
+        seconds = float(os.environ.get("ETQ_WAIT") or WAIT) if setting is None else float(setting)
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        shown = os.environ.get("ETQ_WAIT") if said is None else said
-        raise WarehouseError(f"{shown!r} is no number of seconds to wait")
+        shown = os.environ.get("ETQ_WAIT") if setting is None else setting
+        raise WarehouseError(f"{shown!r} is not a number of seconds to wait")
     return seconds
 
 
 def _holder(text: str) -> str:
-    """Who holds a file, as the database's message and the system tell: a process's command and number."""
-    found = _HOLDER.search(text)
-    if found is None:
+    """The process that holds a file, from DuckDB's message and /proc: its command and number."""
+    match = _HOLDER.search(text)
+    if match is None:
         return "another process"
-    command = _command(found[1])
-    return f"another process{f', {command},' if command else ''} with PID {found[1]}"
+    command = _command(match[1])
+    return f"another process{f', {command},' if command else ''} with PID {match[1]}"
 
 
 def _command(process: str) -> str:
-    """The command line of a process, shortened; empty where the system doesn't say."""
+    """The command line of a process, shortened; empty if it is unknown."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="backslashreplace").split("\0")
     except OSError:

@@ -1,4 +1,4 @@
-"""What questions across captures need of each, in a few numbers per op and module: written beside the events."""
+"""Rollups: what questions across captures need of each capture, in a few numbers per op and module."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PRUNED: Final = "events pruned"
 
 
 def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None) -> None:
-    """Write the rollups of a capture, or of all up to `last_id`, in place of those that are there.
+    """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones.
 
-    Whoever changes a capture's events, its record or the phases of its runs calls this. The caller holds a transaction.
-    A database that is asked about one file and thrown away has no rollups. Of a range, captures whose events were
-    pruned keep those that they have; of one of them alone it is a `WarehouseError`.
+    Code that changes a capture's events, its record or the phases of its runs calls this. The caller holds a
+    transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep theirs; one of
+    them alone raises `WarehouseError`.
     """
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return
     if last_id is None and is_pruned(connection, capture_id):
-        raise WarehouseError("the capture's events were pruned, and its rollups can't be written again without them")
+        raise WarehouseError("the capture's events were pruned; its rollups can't be computed without them")
     keys = [capture_id, last_id or capture_id]
     describe_runs(connection, *keys)
     for table, finder in ROLLUPS.items():

@@ -28,7 +28,7 @@ class Format:
 
     text: str  # what it is, in a line
     needs: tuple[str, ...]  # the objects of the SQL that it asks
-    options: tuple[str, ...] = ()  # what may be said beside what chooses among runs
+    options: tuple[str, ...] = ()  # options besides those that select runs
 
 
 FORMATS: Final = {
@@ -62,15 +62,15 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
     """The text of a capture's file, part by part. Options and errors are those of `Warehouse.export`."""
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
-    given = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     known = (*FORMATS[to].options, *SCHEDULE)
-    if unknown := sorted(set(given) - set(known)):
-        raise QueryError(f"{to} takes no {unknown[0]}; what it takes is {', '.join(known)}")
+    if unknown := sorted(set(options) - set(known)):
+        raise QueryError(f"{to} takes no {unknown[0]}; it takes {', '.join(known)}")
     import duckdb
 
-    found = warehouse.capture(capture) if isinstance(capture, str) else capture
+    target = warehouse.capture(capture) if isinstance(capture, str) else capture
     try:
-        yield from _writer(to, found.format)(warehouse, found, given)
+        yield from _writer(to, target.format)(warehouse, target, options)
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
 
@@ -90,7 +90,7 @@ def to_file(text: Iterator[str], path: str | None) -> None:
         return
     import secrets
 
-    # What is no file, as a pipe or /dev/null, must stay what it is; so must a link.
+    # A pipe, or /dev/null, must stay what it is; so must a link.
     is_device = os.path.exists(path) and not Path(path).is_file()
     target = Path(path) if is_device else Path(os.path.realpath(path))
     fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")

@@ -25,22 +25,22 @@ CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 
 
-def chrome(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
-    """The text of the trace; cycles are written as if they were nanoseconds, and `otherData` says so."""
+def chrome(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
+    """The text of the trace; cycles are written as nanoseconds, which `otherData` mentions."""
     unit = unit_of(warehouse, capture)
-    said = {"made_by": f"etq {VERSION}", **about(warehouse, capture)}
+    metadata = {"made_by": f"etq {VERSION}", **about(warehouse, capture)}
     if unit == "cycles":
-        said["note"] = "ticks are cycles: 1 ns here is 1 cycle"
-    yield f'{{"displayTimeUnit":"ns","otherData":{encoded(said)},"traceEvents":[\n'
-    trace = _Trace(warehouse, capture, _spans(warehouse, capture, unit, given))
+        metadata["note"] = "ticks are cycles: 1 ns here is 1 cycle"
+    yield f'{{"displayTimeUnit":"ns","otherData":{encoded(metadata)},"traceEvents":[\n'
+    trace = _Trace(warehouse, capture, _spans(warehouse, capture, unit, options))
     query = f"""
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.is_estimated, t.logged, t.logged_unit,
             coalesce(t.run_start, 0) + coalesce(t.start, 0) AS start,
             coalesce(t.run_start, 0) + t.start + t.duration AS stop
-        FROM timeline($capture, unit := $unit{arguments(given)}) AS t
+        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
         ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index
     """
-    for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **given}):
+    for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **options}):
         yield "".join(trace.of(rows))
     yield "".join(trace.names())
     yield "\n]}\n"
@@ -91,8 +91,8 @@ class _Trace:
             name = self._capture.name if len(dumps) == 1 else f"{self._capture.name}, dump {dump}"
             yield self._named("process_name", dump, 0, {"name": name})
         for (dump, track, lane), thread in self._threads.items():
-            beside = ", beside" if lane is None else f" ({lane + 1})" if lane else ""
-            yield self._named("thread_name", dump, thread, {"name": track + beside})
+            suffix = ", overlapping" if lane is None else f" ({lane + 1})" if lane else ""
+            yield self._named("thread_name", dump, thread, {"name": track + suffix})
             yield self._named("thread_sort_index", dump, thread, {"sort_index": thread})
 
     def _bar(self, head: str, tail: str, dump: int, track: str, start: int, stop: int) -> str:
@@ -128,15 +128,15 @@ def _at(dump: int, thread: int, start: int) -> str:
     return f'"pid":{dump + 1},"tid":{thread},"ts":{microseconds(start)}'
 
 
-def _spans(warehouse: Answers, capture: Capture, unit: str, given: dict[str, Any]) -> dict[int, tuple[int, int]]:
+def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, Any]) -> dict[int, tuple[int, int]]:
     """When each run's events of the host began and ended, in whole nanoseconds."""
     query = f"""
         SELECT t.run_index, any_value(coalesce(t.run_start, 0)), max(coalesce(t.run_start, 0) + t.start + t.duration)
-        FROM timeline($capture, unit := $unit{arguments(given)}) AS t
+        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
         WHERE t.track = '{HOST}' AND t.duration IS NOT NULL
         GROUP BY t.run_index
     """
-    rows = warehouse.rows(query, capture=capture.sha256, unit=unit, **given)[1]
+    rows = warehouse.rows(query, capture=capture.sha256, unit=unit, **options)[1]
     return {run: (round(start), round(stop)) for run, start, stop in rows}
 
 
@@ -146,11 +146,11 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str
         SELECT r.run_index, r.dump_index, r.name, r.method, r.phase, r.iteration, r.bundled_input_index
         FROM runs AS r WHERE r.capture_id = $id
     """
-    found = {}
+    described = {}
     for index, dump, name, method, phase, iteration, bundled in warehouse.rows(query, id=capture.capture_id)[1]:
         known = {"run": index, "method": method, "phase": phase, "iteration": iteration, "bundled_input_index": bundled}
-        found[index] = (dump, f'"name":{encoded(f"{name} #{iteration}")},"cat":"run",', encoded(stated(known)))
-    return found
+        described[index] = (dump, f'"name":{encoded(f"{name} #{iteration}")},"cat":"run",', encoded(stated(known)))
+    return described
 
 
 def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
@@ -163,7 +163,7 @@ def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
         LEFT JOIN event_ops($capture) AS o ON o.signature_index = s.signature_index
         WHERE s.capture_id = $id
     """
-    found = {}
+    described = {}
     for row in warehouse.rows(query, capture=capture.sha256, id=capture.capture_id)[1]:
         index, label, kind, name, family, chain, instruction, number, text, ops, module, file, line, *last = row
         handles, backend, mapping = last
@@ -181,8 +181,8 @@ def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
             "mapping": mapping,
         }
         static = encoded(stated(known))[1:-1]
-        found[index] = (
+        described[index] = (
             f'"name":{encoded(label)},"cat":{encoded(CATEGORIES.get(kind, kind))},',
             static and static + ",",
         )
-    return found
+    return described

@@ -1,8 +1,8 @@
 """Records of PyTorch's benchmark database ("HUD"): a list of {benchmark, model, metric, runners}, one for each metric.
 
 Form: PyTorch's wiki on its benchmark infrastructure (schema v3) and what ExecuTorch's CI writes for its benchmark apps
-(.github/scripts/extract_benchmark_results.py): a metric's unit stands behind its name, as avg_inference_latency(ms),
-and extra_info holds texts. Labels say the rest: `model`, `model_type` and `backend` of the model, `device` and `os` of
+(.github/scripts/extract_benchmark_results.py): a metric's unit follows its name, as in avg_inference_latency(ms), and
+extra_info holds texts. Labels have the rest: `model`, `model_type` and `backend` of the model, `device` and `os` of
 the runner, `benchmark` and `mode`.
 """
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch_trace": "PyTorch"}
 
 
-def hud(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
-    """The text of the list. Raises `QueryError` where there is nothing to tell."""
-    schedule = {name: value for name, value in given.items() if name != "by"}
+def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
+    """The text of the list. Raises `QueryError` for a capture without metrics."""
+    schedule = {name: value for name, value in options.items() if name != "by"}
     query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{arguments(schedule)}) AS m"
-    found = [
+    metrics = [
         _metric(name, samples, unit, {"method": method, "run": run, "better": better})
         for name, method, run, samples, unit, better in warehouse.rows(query, capture=capture.sha256, **schedule)[1]
     ]
-    if "by" in given:
+    if "by" in options:
         query = f"""
             SELECT o.op, o.kind, o.method, o.avg, o.calls, o.share_percent, o.unit
-            FROM op_totals($capture, unit := $unit, runs := 'all'{arguments(given)}) AS o
+            FROM op_totals($capture, unit := $unit, runs := 'all'{arguments(options)}) AS o
         """
-        asked = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
-        found += [
+        parameters = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
+        metrics += [
             _metric(
                 op, [mean], unit, {"op": op, "kind": kind, "method": method, "calls": calls, "share_percent": share}
             )
-            for op, kind, method, mean, calls, share, unit in warehouse.rows(query, **asked, **given)[1]
+            for op, kind, method, mean, calls, share, unit in warehouse.rows(query, **parameters, **options)[1]
             if mean is not None
         ]
-    if not found:
-        raise QueryError(f"{capture.name}: no executes, loading or metrics to tell a benchmark database of")
+    if not metrics:
+        raise QueryError(f"{capture.name}: no executes, loading or metrics that a benchmark database stores")
     shared = _subject(warehouse, capture)
-    yield "[\n" + ",\n".join(encoded({**shared, "metric": metric}) for metric in found)
+    yield "[\n" + ",\n".join(encoded({**shared, "metric": metric}) for metric in metrics)
     yield "\n]\n"
 
 
@@ -85,11 +85,11 @@ def _metric(name: str, samples: list[float], unit: str | None, extra: dict[str, 
 
 
 def _backends(warehouse: Answers, capture: Capture) -> str | None:
-    """The delegates of its program, where a record tells them."""
+    """The delegates of its program, if a record is linked."""
     query = """
         SELECT string_agg(DISTINCT d.backend, '+' ORDER BY d.backend)
         FROM captures AS c JOIN delegates AS d ON d.record_id = c.record_id
         WHERE c.capture_id = $id
     """
-    [(found,)] = warehouse.rows(query, id=capture.capture_id)[1]
-    return None if found is None else str(found)
+    [(backends,)] = warehouse.rows(query, id=capture.capture_id)[1]
+    return None if backends is None else str(backends)

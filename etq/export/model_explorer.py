@@ -25,33 +25,35 @@ GRADIENT: Final = [
 ]
 
 
-def model_explorer(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
-    """The text of the node data: own time of each node in an execute, on average.
+def model_explorer(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
+    """The text of the node data: mean self time of each node in an execute.
 
-    Raises `QueryError` where no record is linked, no node has a time, or several methods ran and none is said.
+    Raises `QueryError` without a linked record or a node with a time, and if several methods ran and
+    `method` is missing.
     """
-    asked = {"graph": EDGE, **{name: value for name, value in given.items() if name not in ("method", "graph")}}
-    asked["graph"] = given.get("graph", EDGE)
-    query = (
-        f"SELECT g.method, g.node_name, g.self_time, g.unit FROM _graph_times($capture, $graph{_behind(asked)}) AS g"
-    )
-    rows = warehouse.rows(query, capture=capture.sha256, **asked)[1]
+    parameters = {"graph": EDGE, **{name: value for name, value in options.items() if name not in ("method", "graph")}}
+    parameters["graph"] = options.get("graph", EDGE)
+    call = f"_graph_times($capture, $graph{_without_graph(parameters)})"
+    query = f"SELECT g.method, g.node_name, g.self_time, g.unit FROM {call} AS g"
+    rows = warehouse.rows(query, capture=capture.sha256, **parameters)[1]
     methods = sorted({method for method, *_ in rows})
-    method = given.get("method") or (methods[0] if len(methods) == 1 else None)
+    method = options.get("method") or (methods[0] if len(methods) == 1 else None)
     if not methods:
-        raise QueryError(f"{capture.name}: no node of {asked['graph']} has a time")
+        raise QueryError(f"{capture.name}: no node of {parameters['graph']} has a time")
     if method is None:
-        raise QueryError(f"{capture.name} ran {', '.join(methods)}: which method's graph is meant is said with method")
+        raise QueryError(f"{capture.name} ran {', '.join(methods)}; choose the graph of one with method")
     if method not in methods:
-        raise QueryError(f"{capture.name}: no times of a method {method!r}; there are of {', '.join(methods)}")
+        raise QueryError(
+            f"{capture.name}: no times of a method {method!r}; methods with times are {', '.join(methods)}"
+        )
     chosen = [row for row in rows if row[0] == method]
     data = {
-        "name": f"{capture.name}: own time ({chosen[0][3]})",
+        "name": f"{capture.name}: self time ({chosen[0][3]})",
         "results": {name: {"value": own} for _, name, own, _ in chosen},
         "gradient": GRADIENT,
     }
     yield encoded({GRAPH: data}) + "\n"
 
 
-def _behind(asked: dict[str, Any]) -> str:
-    return arguments({name: value for name, value in asked.items() if name != "graph"})
+def _without_graph(parameters: dict[str, Any]) -> str:
+    return arguments({name: value for name, value in parameters.items() if name != "graph"})

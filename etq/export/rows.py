@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 65536
 # The longest time in nanoseconds: some 290 years.
 LONGEST: Final = 9.2e18
-# How many rows of bars beside each other a track may have before what doesn't nest stands apart.
+# The most lanes of overlapping bars in a track; events that don't nest in any get a track of their own.
 LANES: Final = 8
 
 
@@ -25,9 +25,9 @@ def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Ite
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
-def arguments(given: Mapping[str, Any]) -> str:
-    """The call of a macro with these parameters behind the capture."""
-    return "".join(f', "{name}" := ${name}' for name in given)
+def arguments(options: Mapping[str, Any]) -> str:
+    """The arguments of a macro after the capture."""
+    return "".join(f', "{name}" := ${name}' for name in options)
 
 
 def encoded(value: Any) -> str:
@@ -59,8 +59,8 @@ def whole(rows: pa.RecordBatch, column: str) -> list[int]:
     import numpy as np
 
     times = np.nan_to_num(rows.column(column).to_numpy(zero_copy_only=False))
-    found: list[int] = np.rint(np.clip(times, -LONGEST, LONGEST)).astype(np.int64).tolist()
-    return found
+    rounded: list[int] = np.rint(np.clip(times, -LONGEST, LONGEST)).astype(np.int64).tolist()
+    return rounded
 
 
 def microseconds(nanoseconds: int) -> str:
@@ -71,7 +71,7 @@ def microseconds(nanoseconds: int) -> str:
 
 
 def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
-    """What a file should say of the capture it came from: name, hash, time scale, when, labels."""
+    """The properties of the capture that a file mentions: name, hash, time scale, when, labels."""
     _, [(scale, moment)] = warehouse.rows(
         "SELECT c.time_scale, c.captured_at FROM captures AS c WHERE c.capture_id = $id", id=capture.capture_id
     )
@@ -80,8 +80,8 @@ def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
             "SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $id ORDER BY l.key", id=capture.capture_id
         )[1]
     )
-    found = {"capture": capture.name, "sha256": capture.sha256, "format": capture.format, "time_scale": scale}
-    return stated({**found, "captured_at": moment and moment.isoformat(), "labels": labels or None})
+    properties = {"capture": capture.name, "sha256": capture.sha256, "format": capture.format, "time_scale": scale}
+    return stated({**properties, "captured_at": moment and moment.isoformat(), "labels": labels or None})
 
 
 def unit_of(warehouse: Answers, capture: Capture) -> str:

@@ -1,8 +1,8 @@
 """A capture in speedscope's own format (https://www.speedscope.app/file-format-schema.json): evented profiles.
 
-A run is a profile. What a delegate ran stands within its call; what lies beside other events of the run (another
-thread, a stream of a device, values that count something else) is a profile of its own behind it. Times are
-nanoseconds from the run's start; cycles have no unit there.
+A run is a profile. Events of a delegate are nested in its call; events that overlap others of the run (another thread,
+a stream of a device, values that count something else) have a profile of their own after it. Times are nanoseconds from
+the run's start; cycles have no unit there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ UNITS: Final = {"ns": "nanoseconds", "cycles": "none"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "kind", "parent_run_index", "parent_index")
 
 
-def speedscope(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
     """The text of the file. Raises `QueryError` where no event has a time."""
     unit = unit_of(warehouse, capture)
     query = f"""
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.kind, t.parent_run_index, t.parent_index,
             t.start, t.start + t.duration AS stop
-        FROM timeline($capture, unit := $unit{arguments(given)}) AS t
+        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
         WHERE t.duration IS NOT NULL
         ORDER BY t.run_index, t.start, t.depth, t.event_index
     """
@@ -39,11 +39,11 @@ def speedscope(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> I
     yield f'{{"$schema":"{SCHEMA}","exporter":"etq {VERSION}","name":{name},"profiles":[\n'
     frames = ",\n".join(_frames(warehouse, capture))
     profiles = _Profiles(_runs(warehouse, capture), UNITS[unit])
-    for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **given}):
+    for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **options}):
         yield from profiles.of(rows)
     yield from profiles.end_of_run()
     if not profiles.count:
-        raise QueryError(f"{capture.name}: no event of the runs asked for has a time")
+        raise QueryError(f"{capture.name}: no event of the selected runs has a time")
     yield f'\n],"activeProfileIndex":{profiles.first},"shared":{{"frames":[\n{frames}\n]}}}}\n'
 
 
@@ -52,7 +52,7 @@ class _Profile:
     """Events that stand within each other: written so far, and open, each as (key, signature, end)."""
 
     name: str
-    written: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     open: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     end: int = 0
 
@@ -67,11 +67,11 @@ class _Profile:
         return key == parent and stop <= end
 
     def cut(self, stop: int) -> int:
-        """An event's end, no later than that of what it stands in: only in the last profile beside it is."""
+        """End of an event, clipped to its parent's end, which only the last overflow profile needs."""
         return min(stop, self.open[-1][2]) if self.open else stop
 
     def add(self, key: tuple[int, int], signature: int, start: int, stop: int) -> None:
-        self.written.append(f'{{"type":"O","frame":{signature},"at":{start}}}')
+        self.events.append(f'{{"type":"O","frame":{signature},"at":{start}}}')
         self.open.append((key, signature, stop))
         self.end = max(self.end, stop)
 
@@ -82,7 +82,7 @@ class _Profile:
 
     def _close_one(self) -> None:
         _, signature, stop = self.open.pop()
-        self.written.append(f'{{"type":"C","frame":{signature},"at":{stop}}}')
+        self.events.append(f'{{"type":"C","frame":{signature},"at":{stop}}}')
 
 
 class _Profiles:
@@ -107,11 +107,11 @@ class _Profiles:
             if run != self._run:
                 yield from self.end_of_run()
                 self._run = run
-            above = None if parent is None else (parent_run, parent)
+            parent_key = None if parent is None else (parent_run, parent)
             # Within its call, where it fits.
-            profile = self._profile("host" if kind == "delegate" else track, start[at], stop[at], above)
+            profile = self._profile("host" if kind == "delegate" else track, start[at], stop[at], parent_key)
             if profile is None:
-                profile = self._beside(track, start[at], stop[at], above)
+                profile = self._overflow_profile(track, start[at], stop[at], parent_key)
             profile.add((run, event), signature, start[at], profile.cut(stop[at]))
 
     def _profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile | None:
@@ -121,8 +121,8 @@ class _Profiles:
             profile = self._profiles[track, 0] = _Profile(self._named(track, 0))
         return profile if profile.takes(start, stop, parent) else None
 
-    def _beside(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile:
-        """A profile for what doesn't fit there; where none has room, a new one, or the last, in which ends are cut."""
+    def _overflow_profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile:
+        """A profile for events that don't fit the track's own: one with room, a new one, or the last, with cut ends."""
         number = 1
         while (profile := self._profiles.get((track, number))) is not None:
             if profile.takes(start, stop, parent) or number == LANES:
@@ -144,9 +144,9 @@ class _Profiles:
             profile.close()
             head = f'{{"type":"evented","name":{encoded(profile.name)},"unit":"{self._unit}","startValue":0,'
             separator = ",\n" if self.count else ""
-            yield f'{separator}{head}"endValue":{profile.end},"events":[\n' + ",\n".join(profile.written) + "]}"
-            if len(profile.written) > self._most:
-                self.first, self._most = self.count, len(profile.written)
+            yield f'{separator}{head}"endValue":{profile.end},"events":[\n' + ",\n".join(profile.events) + "]}"
+            if len(profile.events) > self._most:
+                self.first, self._most = self.count, len(profile.events)
             self.count += 1
         self._profiles = {}
 
@@ -161,7 +161,7 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, str]:
 
 
 def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
-    """A frame a signature, in the order of these: with the line of the model's source, where a record tells it."""
+    """A frame per signature, in their order: with the line of the model's source, if a record has it."""
     query = """
         SELECT s.signature_index, s.label, s.family, s.kind, o.module_path, o.source_file, o.source_line
         FROM signatures AS s
@@ -173,7 +173,7 @@ def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
     for place, (index, label, family, kind, module, file, line) in enumerate(rows):
         assert index == place, "signatures are numbered from 0"
         name = family if kind == "kernel" else label
-        # Calls of operators are alike wherever they stand: their kernels tell where.
+        # Operator calls look the same everywhere: their kernels show where they are.
         is_placed = module and kind != "operator_call"
         frame: dict[str, Any] = {"name": f"{name} [{module}]" if is_placed else name}
         if file is not None:

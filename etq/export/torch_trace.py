@@ -1,7 +1,7 @@
 """A capture of a PyTorch Profiler trace as a trace again: what of it is stored, as Kineto writes it.
 
 Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace.scanner` reads them. Events
-stand in the file's order, with its processes, threads and clock. What etq doesn't store is not in it: flows, instants
+are in the file's order, with its processes, threads and clock. What etq doesn't store is missing: flows, instants
 but `[memory]`, counters, metadata but names, and arguments that no view reads (Record function id, Ev Idx, ...).
 """
 
@@ -61,7 +61,7 @@ PROPERTIES: Final = {
 }
 
 
-def torch_trace(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> Iterator[str]:
+def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
     """The text of the trace. With options that choose among steps, it has the events of these alone."""
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
@@ -73,12 +73,12 @@ def torch_trace(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> 
     threads = _threads(warehouse, capture)
     names = _names(warehouse, capture)
     separator = ""
-    asked = {"capture": capture.sha256, **given}
-    for rows in blocks(warehouse, _slices(given), asked):
+    parameters = {"capture": capture.sha256, **options}
+    for rows in blocks(warehouse, _slices(options), parameters):
         yield separator + ",\n".join(_of_slices(rows, names, threads))
         separator = ",\n"
-    if not given:
-        for rows in blocks(warehouse, _MEMORY, asked):
+    if not options:
+        for rows in blocks(warehouse, _MEMORY, parameters):
             yield separator + ",\n".join(_of_memory(rows, threads))
             separator = ",\n"
     if named := _thread_names(warehouse, capture):
@@ -86,7 +86,7 @@ def torch_trace(warehouse: Answers, capture: Capture, given: dict[str, Any]) -> 
     yield "\n]}\n"
 
 
-def _slices(given: dict[str, Any]) -> str:
+def _slices(options: dict[str, Any]) -> str:
     columns = ", ".join(
         [
             *(f"e.{name}" for name in OF_EVENTS),
@@ -96,7 +96,7 @@ def _slices(given: dict[str, Any]) -> str:
     )
     return f"""
         SELECT t.signature_index, e.thread_index, t.start_ticks, t.elapsed_ticks, {columns}
-        FROM _selected_runs($capture{arguments(given)}) AS r
+        FROM _selected_runs($capture{arguments(options)}) AS r
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
         JOIN trace_events AS e
             ON e.capture_id = t.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
@@ -118,8 +118,10 @@ _MEMORY: Final = f"""
 
 def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, str]) -> Iterator[str]:
     columns = rows.to_pydict()
-    said = [(f'"{name}":', columns[column]) for column, name in (OF_EVENTS | OF_DEVICES).items() if _any(rows, column)]
-    written = [
+    encoded_columns = [
+        (f'"{name}":', columns[column]) for column, name in (OF_EVENTS | OF_DEVICES).items() if _any(rows, column)
+    ]
+    raw_columns = [
         (f'"{name}":', columns[column]) for column, name in (OF_OPS | WRITTEN_OF_DEVICES).items() if _any(rows, column)
     ]
     for at, (signature, thread, start, elapsed) in enumerate(
@@ -128,14 +130,14 @@ def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, s
             strict=True,
         )
     ):
-        args = [name + encoded(values[at]) for name, values in said if values[at] is not None]
-        args += [name + values[at] for name, values in written if values[at] is not None]
+        args = [name + encoded(values[at]) for name, values in encoded_columns if values[at] is not None]
+        args += [name + values[at] for name, values in raw_columns if values[at] is not None]
         when = f'"ts":{microseconds(start)},"dur":{microseconds(elapsed)}'
         yield f'{{"ph":"X",{names[signature]}{threads[thread]}{when},"args":{{{",".join(args)}}}}}'
 
 
 def _any(rows: pa.RecordBatch, column: str) -> bool:
-    """Whether anything stands in a column."""
+    """Whether a column has any value."""
     return bool(rows.column(column).null_count < rows.num_rows)
 
 
@@ -165,15 +167,15 @@ def _thread_names(warehouse: Answers, capture: Capture) -> list[str]:
         SELECT t.process, t.thread, t.process_name, t.thread_name
         FROM threads AS t WHERE t.capture_id = $id ORDER BY t.thread_index
     """
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for pid, tid, process, thread in warehouse.rows(query, id=capture.capture_id)[1]:
         for what, name, of in (
             ("process_name", process, f'"pid":{_as_written(pid)}'),
             ("thread_name", thread, f'"pid":{_as_written(pid)},"tid":{_as_written(tid)}'),
         ):
             if name is not None:
-                found[f'{{"ph":"M","name":"{what}",{of},"ts":0,"args":{encoded({"name": name})}}}'] = None
-    return [*found]
+                lines[f'{{"ph":"M","name":"{what}",{of},"ts":0,"args":{encoded({"name": name})}}}'] = None
+    return [*lines]
 
 
 def _as_written(name: str) -> str:

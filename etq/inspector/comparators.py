@@ -1,6 +1,6 @@
 """Distances between a program's values and their references: the base to derive one's own from, and three ready ones.
 
-They work on numpy arrays and on what numpy makes arrays of, in doubles; what is no number counts as 0.
+They work on numpy arrays and on what numpy makes arrays of, in doubles; NaN counts as 0.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _doubles(a: Any, b: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.fl
 
 def _array(value: Any) -> npt.NDArray[np.float64]:
     if isinstance(value, Sequence):
-        raise EtqError(f"a tensor or a number is compared at a time, not a {type(value).__name__}")
+        raise EtqError(f"expected a tensor or a number to compare, not a {type(value).__name__}")
     try:
         return np.nan_to_num(np.asarray(value, np.float64), posinf=np.inf, neginf=-np.inf)
     except (TypeError, ValueError) as error:
-        raise EtqError(f"a value of type {type(value).__name__} is no tensor and no number: {error}") from error
+        raise EtqError(f"a value of type {type(value).__name__} is neither a tensor nor a number: {error}") from error

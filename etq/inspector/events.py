@@ -20,7 +20,7 @@ TimeScaleConverter = Callable[[int | str, int | float], int | float]
 
 
 class Statistics(NamedTuple):
-    """Statistics of a list of values, as `inspector_events` has them; None where there is no value."""
+    """Statistics of a list of values, as `inspector_events` has them; None for an empty list."""
 
     p10: float | None
     p50: float | None
@@ -58,7 +58,7 @@ class PerfData:
         self.raw = raw
 
     @classmethod
-    def told(cls, raw: list[float], statistics: Statistics) -> PerfData:
+    def with_statistics(cls, raw: list[float], statistics: Statistics) -> PerfData:
         """Durations whose statistics are known."""
         made = cls(raw)
         made._known = (len(raw), statistics)
@@ -132,7 +132,7 @@ class Event:
     debug_handles              debug handles of these nodes: one, or a list; None where it has none
     num_outputs                number of outputs of a delegate's call; 1 for all else
     stack_traces               Python stack of each node, by the node's name
-    module_hierarchy           modules that each node stands in, outermost first, by the node's name: a mapping from the
+    module_hierarchy           modules that contain each node, outermost first, by the node's name: a mapping from the
                                module's key to its path and class
     is_delegated_op            whether a delegate ran it
     delegate_backend_name      the delegate's backend
@@ -169,7 +169,7 @@ class Event:
 
     @property
     def raw_delegate_debug_metadatas(self) -> list[Any]:
-        """What the delegate logged beside the times: bytes for each run, or an empty text; nothing where no run did."""
+        """What the delegate logged with the times: bytes for each run, or an empty text; empty if no run logged any."""
         return self._delegate_debug_metadatas
 
     @property
@@ -215,7 +215,7 @@ class EventBlock:
     target_time_scale    what durations are shown in
     bundled_input_index  which bundled input they ran; None where none is named
     run_output           outputs of the first run that logged some: arrays, lists of arrays, numbers
-    reference_output     what the record says they should be; None where it doesn't, where several may be meant, or
+    reference_output     what the record expects; None if it has no expectation, if several are possible, or
                          where torch, which wrote them, is not installed
     """
 
@@ -244,7 +244,7 @@ class LoadedBlock(EventBlock):
 
     @property
     def reference_output(self) -> list[Any] | None:
-        """What the record says the outputs should be."""
+        """The outputs that the record expects."""
         if self._reference is not None:
             self.reference_output = self._reference()
         return self._reference_output
@@ -255,5 +255,5 @@ class LoadedBlock(EventBlock):
         self._reference = None
 
     def read_by(self, reference: Callable[[], list[Any] | None]) -> None:
-        """Say how the reference output is read."""
+        """Set how the reference output is read."""
         self._reference = reference

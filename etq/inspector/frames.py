@@ -55,7 +55,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
-    """Columns as a DataFrame; `units` is put behind the names of statistics. Raises `EtqError` without pandas."""
+    """Columns as a DataFrame; `units` is appended to the names of statistics. Raises `EtqError` without pandas."""
     pandas = import_pandas()
     made = {
         name + units if name in STATISTICS else name: pandas.Series(values, dtype=_dtype(name, values))
@@ -74,20 +74,20 @@ def _dtype(name: str, values: list[Any]) -> Any:
 
 
 def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.DataFrame:
-    """A block's DataFrame with the metadata of its events beside: a mapping's fields, or a column of lists.
+    """A block's DataFrame with columns for the metadata of its events: a mapping's fields, or a column of lists.
 
     Raises `EtqError` where a parser gave anything else.
     """
     pandas = import_pandas()
-    found = []
+    fields_of_rows = []
     for each in metadata:
         if not isinstance(each, Mapping | list) and each is not None:
             raise EtqError(f"the parser of delegate metadata gave {each!r}; expected a mapping or a list")
         fields = {"delegate_debug_metadata": each} if isinstance(each, list) and each else dict(each or {})
-        found.append(pandas.Series(fields, dtype=None if fields else object))
-    if all(series.empty for series in found):
+        fields_of_rows.append(pandas.Series(fields, dtype=None if fields else object))
+    if all(series.empty for series in fields_of_rows):
         return frame
-    return pandas.concat([frame, pandas.DataFrame(found)], axis=1)
+    return pandas.concat([frame, pandas.DataFrame(fields_of_rows)], axis=1)
 
 
 def printed_frame(frame: pandas.DataFrame) -> pandas.DataFrame:

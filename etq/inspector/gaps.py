@@ -86,7 +86,7 @@ class Gaps:
             return _frame(self, _compared(self.pairs, distance))
         metric = METRICS.get(distance.strip().upper())
         if metric is None:
-            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and one's own comparators")
+            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
         return _frame(self, _figures(self.warehouse, self.base, self.new, self.pairs, metric))
 
 
@@ -100,11 +100,11 @@ def _graph_of(warehouse: Warehouse, graph: str | None) -> str:
 
 
 def _pairs(warehouse: Warehouse, base: Capture, new: Capture) -> list[Pair]:
-    found = []
+    pairs = []
     for method, handle, index, handles, op, *values in warehouse.rows(_PAIRS, base=base, new=new)[1]:
         truth, given = (_value(*each) for each in (values[:3], values[3:]))
-        found.append(Pair((method, handle, index), tuple(handles), op, truth, given))
-    return found
+        pairs.append(Pair((method, handle, index), tuple(handles), op, truth, given))
+    return pairs
 
 
 def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
@@ -117,26 +117,26 @@ def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | No
 def _figures(warehouse: Warehouse, base: Capture, new: Capture, pairs: list[Pair], metric: str) -> list[Compared]:
     rows = warehouse.rows(_FIGURES, base=base, new=new, metric=metric)[1]
     figures = {(method, handle, index): (gap, problem) for method, handle, index, gap, problem in rows}
-    told = []
+    results = []
     for pair in pairs:
         gap, problem = figures[pair.place]
-        told.append((pair, [float("nan") if gap is None else gap], problem))
-    return told
+        results.append((pair, [float("nan") if gap is None else gap], problem))
+    return results
 
 
 def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
     """By a comparator of the user's: what it raises for a pair is that pair's problem alone."""
     mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
-    of_given = {id(pair.given): pair for pair in pairs}
-    told: list[Compared] = []
+    pair_of_value = {id(pair.given): pair for pair in pairs}
+    results: list[Compared] = []
     for at, ((handles, truth), (_, given)) in enumerate(comparator.preprocessing(mapping).items()):
-        before = of_given.get(id(given)) or pairs[min(at, len(pairs) - 1)]
+        before = pair_of_value.get(id(given)) or pairs[min(at, len(pairs) - 1)]
         pair = Pair(before.place, handles, before.op, truth, given)
         try:
-            told.append((pair, [comparator.element_compare(truth, given)], None))
+            results.append((pair, [comparator.element_compare(truth, given)], None))
         except Exception as error:
-            told.append((pair, [float("nan")], str(error)))
-    return told
+            results.append((pair, [float("nan")], str(error)))
+    return results
 
 
 def _frame(gaps: Gaps, rows: list[Compared]) -> pandas.DataFrame:

@@ -36,8 +36,8 @@ def _aligned(header: str, values: list[Any]) -> list[str]:
     cells = [_text(value, is_real and is_number) for value in values]
     width = max([len(header) + _AROUND_HEADER, *map(len, cells)])
     if is_number:
-        behind = [_behind_point(cell) for cell in cells]
-        cells = [cell + " " * (max(behind) - after) for cell, after in zip(cells, behind, strict=True)]
+        decimals = [_decimals(cell) for cell in cells]
+        cells = [cell + " " * (max(decimals) - after) for cell, after in zip(cells, decimals, strict=True)]
         width = max([width, *map(len, cells)])
         return [each.rjust(width) for each in (header, *cells)]
     return [each.ljust(width) for each in (header, *cells)]
@@ -63,7 +63,7 @@ def _text(value: Any, is_real: bool) -> str:
     return format(float(value), "g") if is_real else str(value).strip()
 
 
-def _behind_point(cell: str) -> int:
+def _decimals(cell: str) -> int:
     """The number of characters from the decimal point on, or from the exponent on; 0 for a whole number."""
     if _INTEGER.fullmatch(cell) or _kind(cell) == "text":
         return 0

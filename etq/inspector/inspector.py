@@ -16,7 +16,7 @@ from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from etq.storage.sources import source_of
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 
 if TYPE_CHECKING:
     import pandas
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from etq.inspector.comparators import NumericalComparatorBase
     from etq.inspector.gaps import Gaps
 
-# Findings that make answers differ from what one may take them for; the others are told by `findings` alone.
+# Findings of which users are warned, as results differ from what they may expect; others are in `findings` alone.
 _WARNED_OF: Final = ("foreign record", "method unknown", "several dumps", "trailing bytes", "impossible times")
 _WRAPPER: Final = "OPERATOR_CALL"
 
 
 class Inspector:
-    """What executorch's Inspector says of an ETDump and its ETRecord, from etq's views, without executorch.
+    """The results of executorch's Inspector for an ETDump and its ETRecord, from etq's views, without executorch.
 
     etdump_path                    the ETDump's file; either this or etdump_data is given
     etdump_data                    its bytes
@@ -39,9 +39,9 @@ class Inspector:
     target_time_scale              what durations are shown in; cycles go with cycles only
     debug_buffer_path              file of the values that the runtime logged; without it they are unknown
     delegate_metadata_parser       given what a delegate logged of an event in each run, its columns, or a list
-    delegate_time_scale_converter  given the name of a delegate's event and a time in ticks, the time to show: asked for
-                                   start and end apart
-    enable_module_hierarchy        taken for compatibility: modules are told in any case
+    delegate_time_scale_converter  function of a delegate's event name and a time in ticks that returns the time to
+                                   show; called for start and end separately
+    enable_module_hierarchy        accepted for compatibility: modules are always shown
     reference_graph_name           the record's graph that events get their nodes from: that of the edge program, or a
                                    member of the record by its name, as exported_program
     compat                         answer as executorch's Inspector does where that is wrong; see below
@@ -53,7 +53,7 @@ class Inspector:
     durations of delegated events are rounded as their start and end are; tensors without a debug buffer are zeros;
     outputs that are no tensors are an event without a name; a bundled input that isn't named is the last; framework and
     user events belong to the ops of instruction 0; every record is taken for the dump's, and every block for its method
-    forward; events within a delegate that tells nothing have no ops; only the first of several dumps is read; five
+    forward; events within a delegate without debug handles have no ops; only the first of several dumps is read; five
     op_types or more are a text; and a module is any whose key has the name in it. Where the Inspector raises (several
     methods, allocations, values that differ between runs, short debug buffers, half-written records), there is an
     answer with `compat`, too; a truncated file is refused in either case.
@@ -79,9 +79,11 @@ class Inspector:
     ) -> None:
         self._source, self._target = time_scale_of(source_time_scale), time_scale_of(target_time_scale)
         if (self._source is TimeScale.CYCLES) != (self._target is TimeScale.CYCLES):
-            raise EtqError("cycles are no unit of time: source and target time scale are both in cycles, or neither")
+            raise EtqError(
+                "cycles are not a unit of time; give source and target time scale both in cycles, or neither"
+            )
         if (etdump_path is None) == (etdump_data is None):
-            raise EtqError("exactly one of etdump_path and etdump_data is given")
+            raise EtqError("give exactly one of etdump_path and etdump_data")
         self._parser = delegate_metadata_parser
         self._graph = reference_graph_name
         self._enable_module_hierarchy = enable_module_hierarchy
@@ -90,7 +92,7 @@ class Inspector:
         self._record = None if etrecord is None else references.path_of_record(etrecord, self)
         dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
         self._dump = _first_dump(dump) if compat else dump
-        self._asked = _asked(
+        self._queries = _queries(
             self._dump,
             self._record,
             (self._source.value, self._target.value),
@@ -104,10 +106,10 @@ class Inspector:
             self._warn_of_findings()
 
     def _warn_of_findings(self) -> None:
-        found = self._asked.rows("SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key")
+        found = self._queries.rows("SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key")
         if self._record is not None:
             query = "SELECT 'half-written record', f.detail FROM record_findings AS f JOIN records AS r"
-            found += self._asked.rows(f"{query} ON r.record_id = f.record_id AND NOT r.is_complete")
+            found += self._queries.rows(f"{query} ON r.record_id = f.record_id AND NOT r.is_complete")
         for rule, detail in found:
             if rule in (*_WARNED_OF, "half-written record"):
                 warnings.warn(f"{rule}: {detail}", stacklevel=3)
@@ -125,19 +127,19 @@ class Inspector:
 
     @cached_property
     def _rows(self) -> rows.Rows:
-        return rows.read_rows(self._asked)
+        return rows.read_rows(self._queries)
 
     @cached_property
     def _symbols(self) -> dict[tuple[int, int], symbols.Symbols]:
-        return {} if self._record is None else symbols.read_symbols(self._asked, self._graph)
+        return {} if self._record is None else symbols.read_symbols(self._queries, self._graph)
 
     @cached_property
     def _values(self) -> values.Values:
-        found = values.read_values(self._asked, None if self._buffer is None else self._buffer.content)
+        found = values.read_values(self._queries, None if self._buffer is None else self._buffer.content)
         if found.differing:
             names: dict[Any, str] = dict(zip(self._rows.keys, self._rows.names, strict=True))
-            told = sorted({names.get(each, "output of the program") for each in found.differing})
-            shown = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+            names_shown = sorted({names.get(each, "output of the program") for each in found.differing})
+            shown = ", ".join(names_shown[:3]) + (f" and {len(names_shown) - 3} more" if len(names_shown) > 3 else "")
             warnings.warn(f"values differ between runs, those of the first are given: {shown}", stacklevel=4)
         return found
 
@@ -148,13 +150,13 @@ class Inspector:
             FROM event_blocks($capture) AS b ORDER BY b.block_index
         """
         made: dict[int, EventBlock] = {}
-        for block, name, index, method in self._asked.rows(query):
-            bundled = -1 if index is None and self._asked.compat else index
+        for block, name, index, method in self._queries.rows(query):
+            bundled = -1 if index is None and self._queries.compat else index
             outputs = self._values.of_blocks.get(block, [])
             made[block] = LoadedBlock(name, [], self._source, self._target, bundled, outputs)
             if self._record is not None:
                 made[block].read_by(self._reader_of_reference(method, bundled))  # type: ignore[attr-defined]
-        metadata = rows.read_metadata(self._asked)
+        metadata = rows.read_metadata(self._queries)
         for at, (block, slot, occurrence) in enumerate(self._rows.keys):
             made[block].events.append(self._event(at, metadata.get((block, slot, occurrence), [])))
         return list(made.values())
@@ -165,7 +167,7 @@ class Inspector:
         raw = self._rows.raw[at]
         return Event(
             self._rows.names[at],
-            None if raw is None else PerfData.told(raw, self._rows.statistics[at]),
+            None if raw is None else PerfData.with_statistics(raw, self._rows.statistics[at]),
             list(found.op_types),
             self._rows.identifiers[at],
             found.debug_handles,
@@ -178,18 +180,18 @@ class Inspector:
             self._values.of_events.get(key, []),
             self._rows.instructions[at],
             self._parser,
-            self._asked.converter,
+            self._queries.converter,
             self._rows.starts[at],
             occurrence=key[2],
-            _shortens=self._asked.compat,
+            _shortens=self._queries.compat,
         )
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
-        record, compat = self._record, self._asked.compat
+        record, compat = self._record, self._queries.compat
         assert record is not None
 
         def read() -> list[Any] | None:
-            # Only a block that ran a method has outputs; which of several are meant, only an index tells.
+            # Only a block that ran a method has outputs; if a method has several, only an index selects one.
             outputs = None if method is None and not compat else references.reference_outputs(record, method)
             if not outputs or (index is None and len(outputs) > 1):
                 return None
@@ -201,8 +203,8 @@ class Inspector:
     def to_dataframe(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
         """One row an event of each block, as a pandas DataFrame.
 
-        include_units                whether the names of statistics say their unit, as in `p50 (ms)`
-        include_delegate_debug_data  whether what delegates logged beside times is there, too: a column for each field
+        include_units                whether the names of statistics have their unit, as in `p50 (ms)`
+        include_delegate_debug_data  whether what delegates logged with times is included: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
         Raises `EtqError` where pandas is missing.
@@ -217,20 +219,20 @@ class Inspector:
     def _columns(self) -> frames.Columns:
         """The columns of all events, without making objects of them."""
         found = self._rows
-        told = [self._symbols.get(key[:2], symbols.Symbols()) for key in found.keys]
-        shown = frames.shortened if self._asked.compat else list
+        node_symbols = [self._symbols.get(key[:2], symbols.Symbols()) for key in found.keys]
+        shown = frames.shortened if self._queries.compat else list
         logged = self._values.of_events
         return {
             "event_block_name": found.blocks,
             "event_name": found.names,
             "raw": list(found.raw),
             **{name: [getattr(each, name) for each in found.statistics] for name in frames.STATISTICS},
-            "op_types": [shown(each.op_types) for each in told],
+            "op_types": [shown(each.op_types) for each in node_symbols],
             "delegate_debug_identifier": found.identifiers,
-            "stack_traces": [dict(each.stack_traces) for each in told],
-            "module_hierarchy": [dict(each.modules) for each in told],
+            "stack_traces": [dict(each.stack_traces) for each in node_symbols],
+            "module_hierarchy": [dict(each.modules) for each in node_symbols],
             "is_delegated_op": found.is_delegated,
-            "delegate_backend_name": [each.backend for each in told],
+            "delegate_backend_name": [each.backend for each in node_symbols],
             "debug_data": [logged.get(key, []) for key in found.keys],
             "start_time": found.starts,
         }
@@ -262,21 +264,21 @@ class Inspector:
 
         module_name  the module's path, as block1.up, or its key, as L__self___block1_up; modules within it count
 
-        Each moment counts once. With `compat`, it is the sum of the averages of all events, calls and what is within
-        them alike, that have a node of which any module's key contains the name. 0 where nothing is found, or without a
-        record. Raises `QueryError` where the record is half-written.
+        Each moment counts once. With `compat`, it is the sum of the averages of all events, both calls and their
+        children, that have a node of which any module's key contains the name. 0 if nothing matches, or without a
+        record. Raises `QueryError` for a half-written record.
         """
         if self._record is None:
             return 0.0
-        if not self._asked.compat:
-            return symbols.total_for_module(self._asked, module_name)
+        if not self._queries.compat:
+            return symbols.total_for_module(self._queries, module_name)
         averages = [
             event.perf_data.avg
             for block in self.event_blocks
             for event in block.events
             if event.name != _WRAPPER and event.perf_data is not None and _has_module(event, module_name)
         ]
-        return symbols.sum_of(self._asked, [each for each in averages if each is not None])
+        return symbols.sum_of(self._queries, [each for each in averages if each is not None])
 
     def get_op_list(self, event_block: str, show_delegated_ops: bool | None = True) -> dict[str, list[Event]]:
         """The events of each type of op in the blocks of a name, in their order; an event of several types is in each.
@@ -284,7 +286,7 @@ class Inspector:
         event_block         name of the blocks, as Execute
         show_delegated_ops  whether calls of delegates, and what they ran, are among them
 
-        Raises `EtqError` where there is no block of that name.
+        Raises `EtqError` for an unknown block.
         """
         blocks = [block for block in self.event_blocks if block.name == event_block]
         if not blocks:
@@ -298,7 +300,7 @@ class Inspector:
         return found
 
     def write_tensorboard_artifact(self, path: str) -> None:
-        """Not written. Raises `EtqError`, which says what to use instead."""
+        """Not supported. Raises `EtqError`, which names alternatives."""
         raise EtqError(
             "TensorBoard artifacts are not written: draw the op graph with times by `etq graph CAPTURE --dot`, or "
             "write any view with `etq sql … --format parquet -o FILE`"
@@ -329,7 +331,8 @@ class Inspector:
 
         A DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
         aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
-        list of one), stacktraces, and problem: why there is no gap (NaN), as where sizes differ; None where there is.
+        list of one), stacktraces, and problem: why the gap is NaN, for example different sizes; None if the gap is a
+        number.
 
         Raises `EtqError` where pandas, torch or executorch is missing, and without a record or a debug buffer.
         """
@@ -352,12 +355,12 @@ class Inspector:
         return [record for each in logged for record in parse_vgf_neural_statistics_delegate_metadata(each)]
 
 
-def _asked(
+def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
-) -> rows.Asked:
+) -> rows.CaptureQueries:
     views = [*rows.VIEWS, *values.VIEWS, *(symbols.VIEWS if record is not None else ())]
-    warehouse, capture = look_at(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
-    return rows.Asked(warehouse, capture, units[1], compat, converter)
+    warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
+    return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 
 
 def _first_dump(dump: Any) -> Any:

@@ -18,7 +18,7 @@ _FORWARD: Final = "forward"
 
 
 def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
-    """The outputs that a record says a method should have, one list for each bundled input, as numpy arrays.
+    """The outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
 
     None where the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
     values is unpickled. Raises `EtqError` for outputs that hold anything else.
@@ -61,8 +61,8 @@ def exported_program(record: Any, graph: str | None) -> Any:
             from executorch.devtools.etrecord import parse_etrecord
         except ImportError:
             raise EtqError(
-                "an ExportedProgram is an object of torch: pip install torch executorch; what is in its graph, the "
-                "tables graphs, op_nodes and op_edges of the record tell without them"
+                "an ExportedProgram is an object of torch: pip install torch executorch; the tables graphs, op_nodes "
+                "and op_edges of the record show its graph without them"
             ) from None
         record = parse_etrecord(etrecord_path=record)
     return record.edge_dialect_program if graph is None else record.graph_map.get(graph)
@@ -76,7 +76,7 @@ def path_of_record(record: Any, owner: object) -> str:
     if isinstance(record, str | os.PathLike):
         return os.fspath(record)
     if not hasattr(record, "save"):
-        raise EtqError(f"an ETRecord is given by its path, or as executorch's object; not by {type(record).__name__}")
+        raise EtqError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
     folder = tempfile.mkdtemp(prefix="etq-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "given.etrecord")

@@ -32,9 +32,7 @@ def compare_results(
     """
     if reference_output is None or run_output is None:
         side = "reference" if reference_output is None else "run"
-        raise EtqError(
-            f"there is no {side} output to compare: reference outputs need a record that has them, and torch"
-        )
+        raise EtqError(f"no {side} output to compare: reference outputs need a record that has them, and torch")
     results: dict[str, list[float | None]] = {}
     for name, metric in _METRICS.items():
         if metrics is None or name in metrics:

@@ -25,7 +25,7 @@ _ROWS: Final = """
         i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
     FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
 """
-# What a runtime logs behind Method::execute without marking it: outputs of the program that are no tensors.
+# What a runtime logs after Method::execute without marking it: outputs of the program that are not tensors.
 _UNMARKED: Final = """
     SELECT s.block_index, s.slot FROM signatures AS s
     WHERE s.capture_id = $key AND s.kind = 'debug' AND s.chain_index = -1 AND s.label = ''
@@ -37,7 +37,7 @@ _NUMBERED: Final = """
 
 
 @dataclass(frozen=True)
-class Asked:
+class CaptureQueries:
     """What is asked of a capture: its warehouse, the unit to answer in, and whether faults are to be kept."""
 
     warehouse: Warehouse
@@ -56,8 +56,8 @@ class Asked:
 
         Raises `QueryError` where it fails.
         """
-        given = {"capture": self.capture, "key": self.capture.capture_id}
-        used = {name: value for name, value in given.items() if f"${name}" in query}
+        parameters = {"capture": self.capture, "key": self.capture.capture_id}
+        used = {name: value for name, value in parameters.items() if f"${name}" in query}
         return self.warehouse.rows(query, **used, **parameters)[1]
 
 
@@ -76,18 +76,20 @@ class Rows:
     starts: list[list[int] | None]
 
 
-def read_rows(asked: Asked) -> Rows:
+def read_rows(queries: CaptureQueries) -> Rows:
     """The events of a capture.
 
-    But for compatibility's sake, what the runtime failed to mark as an output of the program is no event.
+    Without `compat`, what the runtime failed to mark as an output of the program is not an event.
     """
-    table = asked.warehouse.sql(_ROWS, capture=asked.capture, unit=asked.unit, repeats=asked.repeats).to_arrow_table()
+    table = queries.warehouse.sql(
+        _ROWS, capture=queries.capture, unit=queries.unit, repeats=queries.repeats
+    ).to_arrow_table()
     keys = _keys(table)
-    if not asked.compat and "" in table.column("event_name").unique().to_pylist():
-        left_out = set(asked.rows(_UNMARKED))
+    if not queries.compat and "" in table.column("event_name").unique().to_pylist():
+        left_out = set(queries.rows(_UNMARKED))
         table = table.filter(pa.array([key[:2] not in left_out for key in keys], pa.bool_()))
         keys = _keys(table)
-    raw, starts = _lists(asked, keys)
+    raw, starts = _lists(queries, keys)
     rows = Rows(
         keys,
         table.column("event_block_name").to_pylist(),
@@ -97,13 +99,13 @@ def read_rows(asked: Asked) -> Rows:
             Statistics(*values)
             for values in zip(*(table.column(name).to_pylist() for name in Statistics._fields), strict=True)
         ],
-        _identifiers(asked, keys, table.column("delegate_debug_identifier")),
+        _identifiers(queries, keys, table.column("delegate_debug_identifier")),
         table.column("is_delegated_op").to_pylist(),
         table.column("instruction_id").to_pylist(),
         starts,
     )
-    if asked.converter is not None or asked.compat:
-        _time_as_asked(asked, rows)
+    if queries.converter is not None or queries.compat:
+        _convert_times(queries, rows)
     return rows
 
 
@@ -111,19 +113,19 @@ def _keys(table: pa.Table) -> list[Key]:
     return list(zip(*(table.column(name).to_pylist() for name in ("block_index", "slot", "occurrence")), strict=True))
 
 
-def _lists(asked: Asked, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
+def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
     """The durations and starts of each event, run by run; None for what was not timed, or what is replaced."""
-    if asked.compat:
+    if queries.compat:
         return [None] * len(keys), [None] * len(keys)
     query = "SELECT s.signature_index, s.block_index, s.slot FROM signatures AS s WHERE s.capture_id = $key"
     # Occurrences stand one below the other, from the first on.
     first_rows = {key[:2]: at for at, key in reversed(list(enumerate(keys)))}
-    signatures = asked.rows(query)
+    signatures = queries.rows(query)
     first = np.full(max((index for index, *_ in signatures), default=0) + 1, -1, np.int64)
     for index, block, slot in signatures:
         first[index] = first_rows.get((block, slot), -1)
     query = "FROM _event_values($key, $unit)"
-    table = asked.warehouse.sql(query, key=asked.capture.capture_id, unit=asked.unit).to_arrow_table()
+    table = queries.warehouse.sql(query, key=queries.capture.capture_id, unit=queries.unit).to_arrow_table()
     columns = {name: table.column(name).to_numpy() for name in ("signature_index", "occurrence", "run_index")}
     order, ends = _grouped(first[columns["signature_index"]] + columns["occurrence"], columns["run_index"], len(keys))
     starts = _split(table.column("start_ticks").to_numpy().view(np.uint64)[order].tolist(), ends)
@@ -147,37 +149,39 @@ def _split(values: list[Any], ends: list[int]) -> list[list[Any] | None]:
     return [values[start:end] or None for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _identifiers(asked: Asked, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
+def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
     """Ids within delegates: numbers where they were written as such."""
     identifiers: list[int | str | None] = texts.to_pylist()
     if texts.null_count == len(identifiers):
         return identifiers
-    numbers = {(block, slot): number for block, slot, number in asked.rows(_NUMBERED)}
+    numbers = {(block, slot): number for block, slot, number in queries.rows(_NUMBERED)}
     return [numbers.get(key[:2], text) for key, text in zip(keys, identifiers, strict=True)]
 
 
-def _time_as_asked(asked: Asked, rows: Rows) -> None:
+def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
     """Put other durations in place of the views': of all events the Inspector's, or of delegates' the user's."""
     query = (
         "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "
         "FROM _event_lists($key, $unit, $repeats) AS l"
     )
-    if not asked.compat:
+    if not queries.compat:
         query += " WHERE l.is_delegated"
-    found = {
+    converted = {
         (block, slot, occurrence): (raw, starts, ends)
-        for block, slot, occurrence, raw, starts, ends in asked.rows(query, unit=asked.unit, repeats=asked.repeats)
+        for block, slot, occurrence, raw, starts, ends in queries.rows(
+            query, unit=queries.unit, repeats=queries.repeats
+        )
     }
-    places = [at for at, key in enumerate(rows.keys) if key in found]
+    places = [at for at, key in enumerate(rows.keys) if key in converted]
     for at in places:
-        raw, starts, ends = found[rows.keys[at]]
-        if asked.converter is not None and rows.is_delegated[at]:
+        raw, starts, ends = converted[rows.keys[at]]
+        if queries.converter is not None and rows.is_delegated[at]:
             times = zip(starts, ends, strict=True)
-            raw = [_converted(asked.converter, rows.names[at], start, end, asked.compat) for start, end in times]
+            raw = [_converted(queries.converter, rows.names[at], start, end, queries.compat) for start, end in times]
         rows.raw[at] = raw
         rows.starts[at] = [start % 2**64 for start in starts]
-    for at, told in zip(places, _statistics(asked, [rows.raw[at] for at in places]), strict=True):
-        rows.statistics[at] = told
+    for at, statistics in zip(places, _statistics(queries, [rows.raw[at] for at in places]), strict=True):
+        rows.statistics[at] = statistics
 
 
 def _converted(converter: TimeScaleConverter, name: str, start: int, end: int, compat: bool) -> Any:
@@ -188,9 +192,9 @@ def _converted(converter: TimeScaleConverter, name: str, start: int, end: int, c
     return last - first if first <= last or not compat else _WRAPS - 1 - first + last
 
 
-def _statistics(asked: Asked, lists: list[list[float] | None]) -> list[Statistics]:
+def _statistics(queries: CaptureQueries, lists: list[list[float] | None]) -> list[Statistics]:
     table = pa.table({"at": pa.array(range(len(lists)), pa.int64()), "raw": pa.array(lists, pa.list_(pa.float64()))})
-    connection = asked.warehouse.connection
+    connection = queries.warehouse.connection
     connection.register("_lists", table)
     try:
         query = "SELECT unnest(_list_statistics(l.raw)) FROM _lists AS l ORDER BY l.at"
@@ -199,14 +203,15 @@ def _statistics(asked: Asked, lists: list[list[float] | None]) -> list[Statistic
         connection.unregister("_lists")
 
 
-def read_metadata(asked: Asked) -> dict[Key, list[Any]]:
-    """What delegates logged beside the times of events: for each run bytes, or an empty text; only where any did."""
+def read_metadata(queries: CaptureQueries) -> dict[Key, list[Any]]:
+    """What delegates logged with the times of events: for each run bytes, or an empty text; only if any run logged
+    some."""
     logged = "SELECT 1 FROM event_ticks AS t WHERE t.capture_id = $key AND t.delegate_metadata IS NOT NULL LIMIT 1"
-    if not asked.rows(logged):
+    if not queries.rows(logged):
         return {}
     query = "SELECT l.block_index, l.slot, l.occurrence, l.metadata FROM _event_lists($key, $unit, $repeats) AS l"
     return {
         (block, slot, occurrence): ["" if each is None else each for each in metadata]
-        for block, slot, occurrence, metadata in asked.rows(query, unit=asked.unit, repeats=asked.repeats)
+        for block, slot, occurrence, metadata in queries.rows(query, unit=queries.unit, repeats=queries.repeats)
         if any(each is not None for each in metadata)
     }

@@ -18,13 +18,13 @@ class TimeScale(Enum):
     CYCLES = "cycles"
 
 
-def time_scale_of(given: Any) -> TimeScale:
-    """The time scale that is meant: by itself, by its value, or by executorch's enumeration.
+def time_scale_of(scale: Any) -> TimeScale:
+    """The time scale of an argument: a TimeScale, its value, or a member of executorch's enumeration.
 
     Raises `EtqError` for anything else.
     """
     try:
-        return TimeScale(getattr(given, "value", given))
+        return TimeScale(getattr(scale, "value", scale))
     except ValueError:
         known = ", ".join(scale.value for scale in TimeScale)
-        raise EtqError(f"no time scale {given!r}; known are {known}") from None
+        raise EtqError(f"no time scale {scale!r}; known are {known}") from None

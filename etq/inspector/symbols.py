@@ -1,4 +1,4 @@
-"""What a record says of events: their debug handles, the ops they stand for, these' stack traces and modules."""
+"""The symbols of events in a record: their debug handles, ops, stack traces and modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
-    from etq.inspector.rows import Asked
+    from etq.inspector.rows import CaptureQueries
 
 VIEWS: Final = (
     *("event_ops", "event_nodes", "find_total_for_module", "_inspector_handles", "_inspector_nodes"),
@@ -67,7 +67,7 @@ Node = tuple[int, int]
 
 @dataclass
 class Symbols:
-    """What a record says of one event; see `etq.inspector.Event`."""
+    """The symbols of one event; see `etq.inspector.Event`."""
 
     debug_handles: int | list[int] | None = None
     num_outputs: int = 1
@@ -77,35 +77,35 @@ class Symbols:
     modules: dict[str, dict[str, tuple[str, str]] | None] = field(default_factory=dict)
 
 
-def read_symbols(asked: Asked, graph: str) -> dict[tuple[int, int], Symbols]:
-    """What the linked record says of events, by their block and slot, with the nodes of a graph.
+def read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], Symbols]:
+    """The symbols of events by their block and slot, from the linked record, with the nodes of a graph.
 
-    Raises `EtqError` where the record has no such graph.
+    Raises `EtqError` if the record lacks the graph.
     """
     found: dict[tuple[int, int], Symbols] = {}
-    handles = _INSPECTORS_HANDLES if asked.compat else _HANDLES
-    for block, slot, debug_handles, backend, outputs in asked.rows(handles):
+    handles = _INSPECTORS_HANDLES if queries.compat else _HANDLES
+    for block, slot, debug_handles, backend, outputs in queries.rows(handles):
         # So the record has them: a number for one op, a list for a delegate, of however many.
         single = debug_handles is not None and len(debug_handles) == 1 and backend is None
         found[block, slot] = Symbols(
             debug_handles[0] if single else debug_handles, 1 if outputs is None else outputs, backend
         )
-    _add_nodes(asked, found, graph)
+    _add_nodes(queries, found, graph)
     return found
 
 
-def _add_nodes(asked: Asked, found: dict[tuple[int, int], Symbols], graph: str) -> None:
+def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], graph: str) -> None:
     if graph == EDGE_GRAPH:
-        placed = asked.rows(_INSPECTORS_NODES if asked.compat else _NODES)
+        placed = queries.rows(_INSPECTORS_NODES if queries.compat else _NODES)
     else:
-        _check_graph(asked, graph)
-        placed = asked.rows(_NODES_OF_GRAPH, graph=graph)
+        _check_graph(queries, graph)
+        placed = queries.rows(_NODES_OF_GRAPH, graph=graph)
     wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
     described = {
-        (graph_id, node): rest for graph_id, node, *rest in asked.rows(_DESCRIBED) if (graph_id, node) in wanted
+        (graph_id, node): rest for graph_id, node, *rest in queries.rows(_DESCRIBED) if (graph_id, node) in wanted
     }
     modules: dict[Node, dict[str, tuple[str, str]]] = {}
-    for graph_id, node, key, path, kind in asked.rows(_MODULES):
+    for graph_id, node, key, path, kind in queries.rows(_MODULES):
         if (graph_id, node) in wanted:
             modules.setdefault((graph_id, node), {})[key] = (path, kind)
     for block, slot, graph_id, node in placed:
@@ -117,27 +117,27 @@ def _add_nodes(asked: Asked, found: dict[tuple[int, int], Symbols], graph: str) 
         symbols.modules.setdefault(f"{name}_", modules.get((graph_id, node)))
 
 
-def _check_graph(asked: Asked, graph: str) -> None:
+def _check_graph(queries: CaptureQueries, graph: str) -> None:
     query = """
         SELECT g.member FROM captures AS k JOIN graphs AS g ON g.record_id = k.record_id
         WHERE k.capture_id = $key ORDER BY g.graph_id
     """
-    known = [EDGE_GRAPH, *(member for (member,) in asked.rows(query))]
+    known = [EDGE_GRAPH, *(member for (member,) in queries.rows(query))]
     if graph not in known:
         raise EtqError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
-def total_for_module(asked: Asked, module: str) -> float:
+def total_for_module(queries: CaptureQueries, module: str) -> float:
     """The time of a module, by its path or its key, and of those within it, in an execute, on average."""
     query = "SELECT any_value(m.module_path) FROM node_modules AS m WHERE m.module_key = $module"
-    [(path,)] = asked.rows(query, module=module)
+    [(path,)] = queries.rows(query, module=module)
     query = "SELECT t.total FROM find_total_for_module($capture, $module, unit := $unit) AS t"
-    [(total,)] = asked.rows(query, module=module if path is None else path, unit=asked.unit)
+    [(total,)] = queries.rows(query, module=module if path is None else path, unit=queries.unit)
     return float(total)
 
 
-def sum_of(asked: Asked, values: list[float]) -> float:
+def sum_of(queries: CaptureQueries, values: list[float]) -> float:
     """The sum of values."""
     query = "SELECT coalesce(fsum(v.x), 0) FROM (SELECT unnest($values::DOUBLE[]) AS x) AS v"
-    [(total,)] = asked.rows(query, values=values)
+    [(total,)] = queries.rows(query, values=values)
     return float(total)

@@ -11,7 +11,7 @@ import numpy as np
 from etq.ingest.etdump.debug_buffer import tensor_at
 
 if TYPE_CHECKING:
-    from etq.inspector.rows import Asked, Key
+    from etq.inspector.rows import CaptureQueries, Key
 
 VIEWS: Final = ("debug_values",)
 _LOGGED: Final = """
@@ -55,23 +55,23 @@ class Values:
     differing: list[Key | int] = field(default_factory=list)
 
 
-def read_values(asked: Asked, buffer: Any) -> Values:
+def read_values(queries: CaptureQueries, buffer: Any) -> Values:
     """All that was logged, with the tensors that a debug buffer holds; None for each that it doesn't.
 
     To be compatible, tensors without any buffer at all are zeros.
     """
-    of_groups, outputs = _logged(asked)
+    of_groups, outputs = _logged(queries)
     values = Values()
     if not of_groups and not outputs:
         return values
     slots: dict[Group, list[tuple[int, bool]]] = defaultdict(list)
-    for *of_group, slot, is_unmarked in asked.rows(_SLOTS):
+    for *of_group, slot, is_unmarked in queries.rows(_SLOTS):
         slots[tuple(of_group)].append((slot, is_unmarked))
-    repeated = {} if asked.compat else {(run, *place): events for run, *place, events in asked.rows(_REPEATED)}
-    reader = _Reader(buffer, asked.compat)
+    repeated = {} if queries.compat else {(run, *place): events for run, *place, events in queries.rows(_REPEATED)}
+    reader = _Reader(buffer, queries.compat)
     for group, logged in of_groups.items():
         for slot, is_unmarked in slots[group]:
-            if is_unmarked and not asked.compat:
+            if is_unmarked and not queries.compat:
                 outputs[group[0]] += logged
             else:
                 _add(values, reader, (group[0], slot), logged, repeated)
@@ -81,12 +81,12 @@ def read_values(asked: Asked, buffer: Any) -> Values:
     return values
 
 
-def _logged(asked: Asked) -> tuple[dict[Group, list[Logged]], dict[int, list[Logged]]]:
+def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[int, list[Logged]]]:
     """What was logged for each group of events, and of outputs for each block."""
     of_groups: dict[Group, list[Logged]] = defaultdict(list)
     outputs: dict[int, list[Logged]] = defaultdict(list)
     current = Logged(-1, -1, [])
-    for block, run, event, is_output, *rest in asked.rows(_LOGGED):
+    for block, run, event, is_output, *rest in queries.rows(_LOGGED):
         if (current.run, current.event) != (run, event):
             current = Logged(run, event, [])
             (outputs[block] if is_output else of_groups[block, *rest[:4]]).append(current)
@@ -157,7 +157,7 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        # What is no number equals itself here: the bytes are the same.
+        # NaN equals itself here: the bytes are the same.
         return np.array_equal(one, other) or one.tobytes() == other.tobytes()
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_is_same, one, other))

@@ -18,20 +18,20 @@ MetadataBytes = bytes | bytearray | str
 
 
 class VgfError(EtqError, ValueError):
-    """Metadata that say they are VGF's statistics, and can't be read as such."""
+    """Metadata that claim to be VGF's statistics, and can't be read."""
 
 
 def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, Any]:
-    """The record that one piece of metadata holds; a part in base64 has its bytes beside, as `raw_data`.
+    """The record that one piece of metadata holds; a part in base64 has its bytes, too, as `raw_data`.
 
-    Raises `VgfError`, which is a ValueError too, for what is no such record, of another version, or damaged.
+    Raises `VgfError`, which is also a ValueError, for metadata of another kind or version, and for damaged ones.
     """
     try:
         record = json.loads(bytes(metadata) if isinstance(metadata, bytearray) else metadata)
     except ValueError as error:
         raise VgfError(f"VGF neural statistics are JSON; this is not: {error}") from error
     if not isinstance(record, dict) or record.get("schema") != _SCHEMA:
-        raise VgfError(f"no VGF neural statistics: expected the schema {_SCHEMA}")
+        raise VgfError(f"not VGF neural statistics: expected the schema {_SCHEMA}")
     if record.get("schema_version") != _VERSION:
         raise VgfError(f"VGF neural statistics of version {record.get('schema_version')}; known is {_VERSION}")
     return {**record, "segments": [_segment(segment) for segment in record.get("segments", [])]}
@@ -49,7 +49,7 @@ def _blob(blob: dict[str, Any]) -> dict[str, Any]:
     try:
         return {**blob, "raw_data": base64.b64decode(blob.get("data", ""), validate=True)}
     except (binascii.Error, TypeError, ValueError) as error:
-        raise VgfError(f"a part of VGF neural statistics is no base64: {error}") from error
+        raise VgfError(f"a part of VGF neural statistics is not base64: {error}") from error
 
 
 def parse_vgf_neural_statistics_delegate_metadata(
@@ -62,12 +62,12 @@ def parse_vgf_neural_statistics_delegate_metadata(
     return [
         parse_vgf_neural_statistics_metadata(metadata)
         for metadata in delegate_metadata_list
-        if isinstance(metadata, bytes | bytearray | str) and _is_meant(metadata)
+        if isinstance(metadata, bytes | bytearray | str) and _claims_vgf(metadata)
     ]
 
 
-def _is_meant(metadata: MetadataBytes) -> bool:
-    """Whether a piece says of itself that it is VGF's: by its schema, or, where it is damaged, by a trace of it."""
+def _claims_vgf(metadata: MetadataBytes) -> bool:
+    """Whether metadata claim to be VGF's: by their schema, or, if they are damaged, by a trace of it."""
     content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
     try:
         record = json.loads(content)

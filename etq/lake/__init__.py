@@ -6,7 +6,7 @@
 A segment's files are written aside, under a name of their own, and are of the lake once an entry of the log names the
 segment; an entry is made by the first who takes its number, so that of several writers none is lost and none sees a
 part. Nothing is ever changed in place. Keys are of the content (60 bits of its SHA-256): the same capture has the same
-key, whoever adds it.
+key in every lake.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 
 from etq.lake import log
-from etq.lake.log import Segment, State, TakenError
+from etq.lake.log import ConflictError, Segment, State
 from etq.lake.reading import connect
-from etq.lake.segments import KINDS, parts, rewrite, take_back, write
+from etq.lake.segments import KINDS, discard, parts, rewrite, write
 from etq.maintenance.merge import longer_names
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -39,13 +39,13 @@ class Content:
 def export(
     path: str | os.PathLike[str], warehouse: Warehouse | str | os.PathLike[str], *, replace: bool = False
 ) -> Added:
-    """Add all that a warehouse holds to a lake, which is made where there is none.
+    """Add everything that a warehouse holds to a lake, which is created if it doesn't exist.
 
-    What is there already stays as it is: nothing is there twice. With `replace`, captures that are there are taken out
-    for those of the warehouse, with what is said of them, in one step: readers see the one or the other. What has a
-    name that another has there gets a longer one, of its file's folders or its hash.
+    Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
+    has are replaced by the warehouse's, with their annotations, in one step: readers see the one or the other. A name
+    that other content has in the lake is made longer, by the file's folders or its hash.
 
-    Raises `WarehouseError` for a folder that is something else, and where it can't be written.
+    Raises `WarehouseError` for a folder with other files, and for one that can't be written.
     """
     lake = Path(path)
     log.make(lake)
@@ -63,14 +63,14 @@ def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) ->
             known = {kind: dict(held.execute(f"SELECT sha256, name FROM {kind}s").fetchall()) for kind in KINDS}
             written: list[Segment] = []
             try:
-                removed, told = _write_lacking(lake, state, connection, held, known, replace, written)
+                removed, result = _write_lacking(lake, state, connection, held, known, replace, written)
                 if written:
                     log.commit(lake, state, written, removed)
-                return told
-            except TakenError:
-                take_back(lake, written)
+                return result
+            except ConflictError:
+                discard(lake, written)
             except BaseException:
-                take_back(lake, written)
+                discard(lake, written)
                 raise
 
 
@@ -83,23 +83,23 @@ def _write_lacking(
     replace: bool,
     written: list[Segment],
 ) -> tuple[list[str], Added]:
-    """Write what the lake lacks, into `written` as it is; which segments it takes the place of, and what is told."""
+    """Write what the lake lacks, and append it to `written`; the names of the replaced segments, and the counts."""
     removed: list[str] = []
-    told = Added(0, 0, 0)
+    result = Added(0, 0, 0)
     for kind in KINDS:
         query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
         contents = [Content(*row) for row in connection.execute(query).fetchall()]
         there = [each for each in contents if each.sha256 in known[kind]]
         chosen = [each for each in contents if each.sha256 not in known[kind]]
         if kind == "capture":
-            told = Added(len(chosen), 0 if replace else len(there), len(there) if replace else 0)
+            result = Added(len(chosen), 0 if replace else len(there), len(there) if replace else 0)
             if replace and there:
                 removed = _write_others(lake, state, held, there, written)
                 chosen += there
         names = free_names(chosen, known[kind])
         for part in parts(connection, kind, [each.key for each in chosen]):
             written.append(write(connection, lake, kind, {key: names[key] for key in part}))
-    return removed, told
+    return removed, result
 
 
 def _write_others(

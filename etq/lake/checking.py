@@ -1,4 +1,4 @@
-"""Checking that a lake holds what its log says."""
+"""Checking that a lake holds what its log lists."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Fault:
 
 
 def check(path: str | os.PathLike[str]) -> list[Fault]:
-    """All that is wrong with a lake: files that are missing, damaged or others than the log says; contents twice.
+    """All faults of a lake: files that are missing, damaged or not as the log lists them; content that is there twice.
 
-    Raises `WarehouseError` for what is no lake, and for a damaged log.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log.
     """
     lake = Path(path)
     state = log.read(lake)
@@ -49,17 +49,17 @@ def _faults(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment)
             yield Fault(str(file), "missing")
             continue
         try:
-            # Every value is read, so that damaged pages are told.
+            # Every value is read, so that damaged pages are found.
             [(number, *_)] = connection.execute(
                 "SELECT count(*), max(hash(COLUMNS(*))) FROM read_parquet(?)", [str(file)]
             ).fetchall()
-            found = [name for name, *_ in connection.execute("DESCRIBE FROM read_parquet(?)", [str(file)]).fetchall()]
+            columns = [name for name, *_ in connection.execute("DESCRIBE FROM read_parquet(?)", [str(file)]).fetchall()]
         except duckdb.Error as error:
             yield Fault(str(file), f"damaged: {message_of(error)}")
             continue
         expected = [column.name for column in catalog.objects()[table].columns]
-        if found != expected:
-            yield Fault(str(file), f"has the columns {', '.join(found)}; expected {', '.join(expected)}")
+        if columns != expected:
+            yield Fault(str(file), f"has the columns {', '.join(columns)}; expected {', '.join(expected)}")
         elif number != rows:
             yield Fault(str(file), f"has {number} rows; expected {rows}")
 
@@ -74,5 +74,5 @@ def _twice(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> I
             ("is the name of several", "SELECT name FROM read_parquet(?) GROUP BY name HAVING count(*) > 1"),
             ("has another's key", f"SELECT sha256 FROM read_parquet(?) AS k WHERE k.{kind}_id <> {KEY.format('k')}"),
         ):
-            for (found,) in connection.execute(query, [paths]).fetchall():
-                yield Fault(f"{lake / f'{kind}s'}", f"{found} {what}")
+            for (value,) in connection.execute(query, [paths]).fetchall():
+                yield Fault(f"{lake / f'{kind}s'}", f"{value} {what}")

@@ -11,9 +11,9 @@ from typing import Final
 
 from etq import catalog
 from etq.lake import log
-from etq.lake.log import Segment, State, TakenError
+from etq.lake.log import ConflictError, Segment, State
 from etq.lake.reading import connect
-from etq.lake.segments import EVENTS, KINDS, MOST_CONTENTS, MOST_EVENTS, rewrite, take_back
+from etq.lake.segments import EVENTS, KINDS, MOST_CONTENTS, MOST_EVENTS, discard, rewrite
 
 # A file of no segment may be one that a writer has not noted yet, or that a reader of the lake as it was still reads.
 _LEFT_SECONDS: Final = 24 * 3600
@@ -25,7 +25,7 @@ def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECOND
     Readers go on with what they have: files that no segment names any more are deleted a day (or `leave_seconds`)
     after they were written or taken out.
 
-    Raises `WarehouseError` for what is no lake, or is damaged.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     lake = Path(path)
     while True:
@@ -41,10 +41,10 @@ def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECOND
                 after = log.commit(lake, state, written, [each.name for group in groups for each in group])
             _delete_left(lake, after, leave_seconds)
             return len(state.segments), len(after.segments)
-        except TakenError:
-            take_back(lake, written)
+        except ConflictError:
+            discard(lake, written)
         except BaseException:
-            take_back(lake, written)
+            discard(lake, written)
             raise
 
 

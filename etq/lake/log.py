@@ -35,7 +35,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct):
-    """A change. `is_whole` says that `added` lists all segments there are then."""
+    """A change. `is_whole` is true if `added` lists all segments of the lake."""
 
     schema_version: int
     added: list[Segment]
@@ -45,7 +45,7 @@ class Entry(msgspec.Struct):
 
 @dataclass(frozen=True)
 class State:
-    """What a lake holds behind an entry of its log; of an empty log, entry 0."""
+    """What a lake holds after an entry of its log; of an empty log, entry 0."""
 
     number: int
     segments: dict[str, Segment]
@@ -55,7 +55,7 @@ class State:
         return [each for each in self.segments.values() if each.rows.get(table)]
 
 
-class TakenError(Exception):
+class ConflictError(Exception):
     """Another writer was first: what was to be written must be looked at again."""
 
 
@@ -69,14 +69,14 @@ def make(lake: Path) -> None:
     if lake.exists() and not lake.is_dir():
         raise WarehouseError(f"{lake}: a file; a lake is a folder")
     if lake.is_dir() and not is_lake(lake) and any(lake.iterdir()):
-        raise WarehouseError(f"{lake}: a folder with other things in it; a lake needs one of its own")
+        raise WarehouseError(f"{lake}: a folder with other things in it; name an empty one for the lake")
     (lake / LOG).mkdir(parents=True, exist_ok=True)
 
 
 def read(lake: Path) -> State:
-    """What a lake holds. Raises `WarehouseError` for a folder that is no lake, and for a log that is damaged."""
+    """What a lake holds. Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log."""
     if not is_lake(lake):
-        raise WarehouseError(f"{lake}: no lake; make one with: etq lake add {lake} FILE...")
+        raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
     numbers = sorted(int(each.stem) for each in (lake / LOG).glob("[0-9]*.json") if each.stem.isdigit())
     if not numbers:
         return State(0, {})
@@ -110,22 +110,22 @@ def commit(lake: Path, state: State, added: Iterable[Segment], removed: Iterable
     is_whole = number % WHOLE_EVERY == 0
     entry = Entry(SCHEMA_VERSION, [*segments.values()] if is_whole else new, gone, is_whole)
     target = _path(lake, number)
-    aside = target.with_name(f".{number}.{secrets.token_hex(8)}")
+    temporary = target.with_name(f".{number}.{secrets.token_hex(8)}")
     try:
-        with aside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(msgspec.json.encode(entry))
             file.flush()
             os.fsync(file.fileno())
-        os.link(aside, target)  # Unlike a rename, it fails where there is one.
+        os.link(temporary, target)  # Unlike a rename, it fails where there is one.
     except FileExistsError as error:
-        raise TakenError from error
+        raise ConflictError from error
     finally:
-        aside.unlink(missing_ok=True)
-    settle(target.parent)
+        temporary.unlink(missing_ok=True)
+    fsync_folder(target.parent)
     return State(number, segments)
 
 
-def settle(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """Have the file system write down which files a folder has."""
     opened = os.open(folder, os.O_RDONLY)
     try:
@@ -143,12 +143,14 @@ def _entry(lake: Path, number: int) -> Entry:
     try:
         entry = msgspec.json.decode(path.read_bytes(), type=Entry)
     except FileNotFoundError:
-        raise WarehouseError(f"{path}: missing, so that nobody knows what the lake holds") from None
+        raise WarehouseError(f"{path}: missing; the lake's content is unknown without it") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WarehouseError(f"{path}: damaged: {error}") from error
     if entry.schema_version != SCHEMA_VERSION:
-        told = "upgrade etq" if entry.schema_version > SCHEMA_VERSION else "export its captures again"
-        raise WarehouseError(f"{lake}: of schema {entry.schema_version}, this etq knows {SCHEMA_VERSION}: {told}")
+        raise WarehouseError(
+            f"{lake}: made by another version of etq (schema {entry.schema_version}; this is {SCHEMA_VERSION}); add "
+            "the files again to a new lake"
+        )
     for segment in entry.added:
         if not segment.name.isalnum() or not all(table.isidentifier() for table in segment.rows):
             raise WarehouseError(f"{path}: damaged: a segment is called {segment.name!r}")

@@ -24,14 +24,14 @@ def files(lake: Path, state: State, table: str) -> list[str]:
 def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables, views and macros, as the lake is now, or was at `state`.
 
-    Raises `WarehouseError` for what is no lake, or is damaged.
+    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     state = state or log.read(lake)
     connection = connect_tables(lake, state)
     with _closed_at_errors(connection, lake):
         _note_bytes(connection, lake, state)
         schema.define(connection, without={"_table_bytes"})
-        schema.note_version(connection)
+        schema.write_version(connection)
     return connection
 
 

@@ -14,7 +14,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.errors import WarehouseError, message_of
 from etq.lake import log
-from etq.lake.log import Segment, settle
+from etq.lake.log import Segment, fsync_folder
 
 # What has keys of its own, those that others refer to first.
 KINDS: Final = ("program", "record", "capture")
@@ -109,13 +109,15 @@ def _segment(
     query: Callable[[str], str | None],
     prefix: str = "",
 ) -> Segment:
-    """Write the rows that `query` tells of each table of a kind."""
+    """Write the rows that `query` selects from each table of a kind."""
     name = prefix + secrets.token_hex(16)
     tables = [table.name for table in catalog.tables() if table.columns[0].name == f"{kind}_id"]
     rows = {}
     try:
         for table in tables:
-            if (asked := query(table)) and (number := _write(connection, asked, lake / table / f"{name}.parquet")):
+            if (selection := query(table)) and (
+                number := _write(connection, selection, lake / table / f"{name}.parquet")
+            ):
                 rows[table] = number
     except BaseException:
         remove(lake, Segment(name, kind, 0, dict.fromkeys(tables, 0)))
@@ -126,7 +128,7 @@ def _segment(
 def rename(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment, names: Mapping[str, str]) -> None:
     """Give captures of a segment that the log doesn't name yet other names, by their SHA-256."""
     target = segment.file(lake, "captures")
-    aside = target.with_name(f"{segment.name}{secrets.token_hex(4)}.parquet")
+    temporary = target.with_name(f"{segment.name}{secrets.token_hex(4)}.parquet")
     connection.execute("CREATE OR REPLACE TEMP TABLE _names (sha256 VARCHAR, name VARCHAR)")
     connection.execute("INSERT INTO _names SELECT unnest(?), unnest(?)", [[*names], [*names.values()]])
     query = f"""
@@ -136,12 +138,12 @@ def rename(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment, 
         ORDER BY t.capture_id
     """
     try:
-        _write(connection, query, aside)
-        aside.replace(target)
+        _write(connection, query, temporary)
+        temporary.replace(target)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         connection.execute("DROP TABLE _names")
-    settle(target.parent)
+    fsync_folder(target.parent)
 
 
 def remove(lake: Path, segment: Segment) -> None:
@@ -159,8 +161,8 @@ def remove_of_prefix(lake: Path, prefix: str) -> None:
                 file.unlink(missing_ok=True)
 
 
-def take_back(lake: Path, written: Sequence[Segment]) -> None:
-    """Delete the files of segments, but of those that the log names: what failed may have failed behind that."""
+def discard(lake: Path, written: Sequence[Segment]) -> None:
+    """Delete the files of segments, except those that the log names: a write may fail after its commit."""
     named = log.read(lake).segments
     for segment in written:
         if segment.name not in named:
@@ -181,5 +183,5 @@ def _write(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> i
         return 0
     with target.open("rb") as file:
         os.fsync(file.fileno())
-    settle(target.parent)
+    fsync_folder(target.parent)
     return int(number)

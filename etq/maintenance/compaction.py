@@ -22,9 +22,7 @@ _FRESH: Final = ".compact"
 def compact(database: Database) -> tuple[int, int]:
     """Write the file of a database anew; returns its bytes before and after. Raises as `Warehouse.compact` does."""
     if database.path is None or database.read_only:
-        raise WarehouseError(
-            f"{database.path or 'a warehouse in memory'} can't be compacted: it is no file to write to"
-        )
+        raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
@@ -75,11 +73,11 @@ def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
         try:
             fcntl.lockf(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise WarehouseError(f"{path}: another process opened it; it stays as it was") from None
+            raise WarehouseError(f"{path}: another process opened it; the file was not changed") from None
         now = path.stat()
         is_same = (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
         if not is_same or os.path.exists(f"{path}.wal"):
-            raise WarehouseError(f"{path}: another process wrote to it; it stays as it is")
+            raise WarehouseError(f"{path}: another process wrote to it; the file was not changed")
         os.fsync(new.fileno())
         fresh.chmod(before.st_mode & 0o777)
         fresh.replace(path)

@@ -31,7 +31,7 @@ KINDS: Final = ("program", "record", "capture")
 class Merged:
     """What a merge made: numbers of captures, and of those that a warehouse before had already.
 
-    `conflicts` tells, a line each, where warehouses said different things of the same capture: the first one's stayed.
+    `conflicts` has a line for each difference between warehouses about one capture, where the first one's value stayed.
     """
 
     captures: int
@@ -42,12 +42,12 @@ class Merged:
 def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> Merged:
     """Make a new warehouse of all captures, records and programs of several, whose files are only read.
 
-    The same content is there once, with the labels, metrics, phases, record and program that any warehouse says of it;
-    where they differ, the first wins, and it is told. Its events are there if they were pruned in some but not in all.
-    Keys are given anew, in the order of the warehouses; of a name that other content has, a longer one is made of the
-    file's folders or its hash. Tables that are not etq's are left out.
+    The same content is stored once, with the labels, metrics, phases, record and program of any warehouse; where they
+    differ, the first has precedence, and the result lists it. Events are stored if one warehouse has not pruned them.
+    Keys are assigned again, in the order of the warehouses; a name that other content has is made longer, by the file's
+    folders or its hash. Tables that are not etq's are left out.
 
-    Raises `WarehouseError` for what is no warehouse, one of another schema, and an output that is there already or
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, and for an output that exists already or
     can't be written; then nothing is left of it.
     """
     sources = [os.fspath(path) for path in paths]
@@ -72,9 +72,9 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
 
 
 def _check(path: str) -> None:
-    """Raise `WarehouseError` for what is no warehouse of this schema."""
+    """Raise `WarehouseError` for a file that isn't a warehouse of this schema."""
     with connect(path, True) as connection:
-        schema.bring_forward(connection, path, read_only=True)
+        schema.update_definitions(connection, path, read_only=True)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:
@@ -84,11 +84,11 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:
-            told = schema.in_transaction(connection, lambda: _add(connection))
+            result = schema.in_transaction(connection, lambda: _add(connection))
         finally:
             _detach(connection)
-        known += told.known
-        conflicts += [f"{path}: {each}" for each in told.conflicts]
+        known += result.known
+        conflicts += [f"{path}: {each}" for each in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
@@ -188,7 +188,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Say of what is known what is said of it there, and here not."""
+    """Add the annotations that known captures have there and lack here."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     for statement in _UNITED:
         connection.execute(statement)
@@ -219,7 +219,7 @@ _UNITED: Final = (
     SELECT m.new_key, s.key, s.value FROM _source.labels AS s {_KNOWN}
     WHERE NOT EXISTS (FROM labels AS l WHERE l.capture_id = m.new_key AND l.key = s.key)
     """,
-    # What was read of a file is there or not; what was said by hand is so by its name.
+    # Metrics of one file are copied together; those attached by hand, by name.
     f"""
     INSERT INTO metrics BY NAME
     SELECT s.* REPLACE (m.new_key AS capture_id) FROM _source.metrics AS s {_KNOWN}
@@ -249,7 +249,7 @@ _LINKED: Final = " UNION ALL ".join(
     """
     for kind in ("program", "record")
 )
-# What several warehouses may say something else of: what stands here, and there.
+# Values that may differ between warehouses: the one here, and the one there.
 _COMPARED: Final = {
     **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},
     **{
@@ -288,7 +288,7 @@ _CONFLICTS: Final = " UNION ALL ".join(
         WHERE h.source IS NULL AND s.source IS NULL AND h.value <> s.value
         """,
         f"""
-        SELECT c.name, 'phases: those said before stay, and differ for ' || count(*) || ' runs'
+        SELECT c.name, 'phases: those of the first stay, and differ for ' || count(*) || ' runs'
         FROM _source.runs AS s {_KNOWN} JOIN captures AS c ON c.capture_id = m.new_key
         JOIN runs AS r ON r.capture_id = m.new_key AND r.run_index = s.run_index
         WHERE r.phase <> s.phase

@@ -28,7 +28,7 @@ def outdated_captures(
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
-        raise WarehouseError(f"keep_last is a number of captures, not {keep_last!r}")
+        raise WarehouseError(f"keep_last must be a number of captures, not {keep_last!r}")
     with database.lock:
         _check_keys(database.connection, by)
     query = """
@@ -38,9 +38,9 @@ def outdated_captures(
         WHERE NOT (o.is_pruned AND $keep_rollups)
         ORDER BY o.group_values, o.age DESC
     """
-    given = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
+    parameters = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
     chosen = None if selectors is None else list(selectors)
-    return [Capture(*row) for row in database.fetch(query, {**given, "selectors": chosen})]
+    return [Capture(*row) for row in database.fetch(query, {**parameters, "selectors": chosen})]
 
 
 def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
@@ -51,7 +51,7 @@ def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence
 
 
 def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
-    """Delete the events of these captures, and tell so in their findings. The caller holds a transaction."""
+    """Delete the events of these captures, and add a finding about it. The caller holds a transaction."""
     for table in EVENT_TABLES:
         _delete(connection, table, capture_ids)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -69,7 +69,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, capture_ids: Sequ
 
 def _check_keys(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
     if isinstance(keys, str):
-        raise WarehouseError(f"by is a list of keys of labels, not {keys!r}")
+        raise WarehouseError(f"by must be a list of keys of labels, not {keys!r}")
     known = [key for (key,) in connection.execute("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1").fetchall()]
     if missing := [key for key in keys if key not in known]:
         raise WarehouseError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")

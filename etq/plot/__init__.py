@@ -1,4 +1,4 @@
-"""Figures of what the views say: `etq.plot.ops(warehouse, capture)` and the like return figures of matplotlib.
+"""Figures of views: `etq.plot.ops(warehouse, capture)` and the like return matplotlib figures.
 
 Each is drawn from one view, by matplotlib's objects alone: no state of pyplot's, no style of anyone's is touched. A
 figure is saved with `.savefig("ops.png")`, shows itself in a notebook, and its `.axes[0]` may be drawn on.

@@ -10,11 +10,11 @@ from etq.plot.drawing import (
     ORANGE,
     RED,
     add_legend,
-    asked,
     call_of,
-    given_of,
+    fetch,
     name_rows,
     new_chart,
+    set_options,
 )
 
 if TYPE_CHECKING:
@@ -49,21 +49,21 @@ def compare(
     limit      the first so many
     options    as the view takes them: quantile, phase, history, alpha, min_effect, allow_mismatch
 
-    What is added or removed changed by no percentage; the title says how many. Raises `EtqError` where nothing is left.
+    Added and removed parts have no percentage; the title gives their number. Raises `EtqError` if nothing is left.
     """
-    given = given_of(options)
+    arguments = set_options(options)
     sides = {"base": str(base) if isinstance(base, str) else base.sha256,
              "new": str(new) if isinstance(new, str) else new.sha256}  # fmt: skip
     query = f"""
         WITH compared AS (
             SELECT {_NAMES[what]} AS name, c.verdict, c.change_percent, c.low_percent, c.high_percent
-            FROM {call_of(f"compare_{what}", ["base", "new"], given)} AS c
+            FROM {call_of(f"compare_{what}", ["base", "new"], arguments)} AS c
         )
         SELECT c.name, c.verdict, c.change_percent, c.low_percent, c.high_percent,
             (SELECT count(*) FROM compared AS o WHERE o.change_percent IS NULL)
         FROM compared AS c WHERE c.change_percent IS NOT NULL LIMIT $limit
     """
-    rows = asked(warehouse, query, f"no {what} of both sides can be compared", **sides, **given, limit=limit)
+    rows = fetch(warehouse, query, f"no {what} of both sides can be compared", **sides, **arguments, limit=limit)
     title = f"Change of {what} from {base} to {new}"
     if rows[0][5]:
         title += f"; {rows[0][5]} more have no change to draw"
@@ -73,12 +73,12 @@ def compare(
         label, colour = _VERDICTS.get(verdict, (verdict, ORANGE))
         chosen = [(place, row) for place, row in enumerate(rows) if row[1] == verdict]
         axes.barh([place for place, _ in chosen], [row[2] for _, row in chosen], color=colour, alpha=0.8, label=label)
-    told = [(place, row) for place, row in enumerate(rows) if row[3] is not None and row[4] is not None]
-    if told:
+    with_interval = [(place, row) for place, row in enumerate(rows) if row[3] is not None and row[4] is not None]
+    if with_interval:
         axes.errorbar(
-            [row[2] for _, row in told],
-            [place for place, _ in told],
-            xerr=[[row[2] - row[3] for _, row in told], [row[4] - row[2] for _, row in told]],
+            [row[2] for _, row in with_interval],
+            [place for place, _ in with_interval],
+            xerr=[[row[2] - row[3] for _, row in with_interval], [row[4] - row[2] for _, row in with_interval]],
             fmt="none",
             ecolor="black",
             elinewidth=1,

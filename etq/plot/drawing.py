@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# Told apart by people who don't see red or green, too: M. Okabe and K. Ito, Color Universal Design, 2008.
+# Colours that people who don't see red or green can distinguish: M. Okabe and K. Ito, Color Universal Design, 2008.
 BLUE: Final = "#0072B2"
 SKY: Final = "#56B4E9"
 GREEN: Final = "#009E73"
@@ -39,9 +39,9 @@ def new_chart(title: str, x: str, y: str, *, bars: int | None = None) -> tuple[F
     height = 4.8 if bars is None else 1.4 + 0.3 * max(bars, 3)
     figure = Chart(figsize=(9, height), layout="constrained")
     axes = figure.subplots()
-    axes.set_title(told(title), loc="left", parse_math=False)
-    axes.set_xlabel(told(x), parse_math=False)
-    axes.set_ylabel(told(y), parse_math=False)
+    axes.set_title(printable_text(title), loc="left", parse_math=False)
+    axes.set_xlabel(printable_text(x), parse_math=False)
+    axes.set_ylabel(printable_text(y), parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.grid(axis="both" if bars is None else "x", color="#dddddd", linewidth=0.8)
@@ -56,7 +56,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def add_legend(axes: Axes, **options: Any) -> None:
-    """A legend, if there is more than one thing to tell apart."""
+    """Add a legend, if there is more than one series."""
     handles, labels = axes.get_legend_handles_labels()
     if len(handles) > 1:
         legend = axes.legend(handles, labels, frameon=False, **options)
@@ -64,39 +64,39 @@ def add_legend(axes: Axes, **options: Any) -> None:
             text.set_parse_math(False)
 
 
-def told(text: str) -> str:
+def printable_text(text: str) -> str:
     """A text from a file, with nothing in it that isn't shown. Dollar signs are left, and never read as formulas."""
     return printable(text)
 
 
 def shortened(name: str) -> str:
     """A name that leaves room for what it names."""
-    shown = told(name)
+    shown = printable_text(name)
     if len(shown) <= _LONGEST_NAME:
         return shown
     kept = _LONGEST_NAME // 2
     return f"{shown[: kept - 1]}…{shown[-kept:]}"
 
 
-def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, so that defaults stand in the SQL alone."""
+def set_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are set, so that defaults are in the SQL alone."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def call_of(view: str, positional: Sequence[str], given: Mapping[str, Any]) -> str:
+def call_of(view: str, positional: Sequence[str], arguments: Mapping[str, Any]) -> str:
     """The call of a view with these parameters."""
-    parts = [f"${name}" for name in positional] + [f'"{name}" := ${name}' for name in given]
+    parts = [f"${name}" for name in positional] + [f'"{name}" := ${name}' for name in arguments]
     return f"{view}({', '.join(parts)})"
 
 
-def asked(warehouse: Warehouse, query: str, nothing: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query. Raises `EtqError`, which says `nothing`, where there are none."""
+def fetch(warehouse: Warehouse, query: str, error_text: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query. Raises `EtqError` with this text if there are none."""
     _, rows = warehouse.rows(query, **parameters)
     if not rows:
-        raise EtqError(nothing)
+        raise EtqError(error_text)
     return rows
 
 
-def found(warehouse: Warehouse, capture: str | Capture) -> Capture:
-    """The capture that is meant."""
+def resolved(warehouse: Warehouse, capture: str | Capture) -> Capture:
+    """The capture of a selector or handle."""
     return warehouse.capture(capture if isinstance(capture, str) else capture.sha256)

@@ -11,13 +11,13 @@ from etq.plot.drawing import (
     LINES,
     RED,
     add_legend,
-    asked,
     call_of,
-    found,
-    given_of,
+    fetch,
     new_chart,
+    printable_text,
+    resolved,
+    set_options,
     shortened,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -36,21 +36,21 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
 
     Raises `EtqError` where no run has an execute whose time is known.
     """
-    meant = found(warehouse, capture)
-    given = given_of({"unit": unit, **schedule})
+    target = resolved(warehouse, capture)
+    arguments = set_options({"unit": unit, **schedule})
     query = f"""
         WITH taxed AS (
             SELECT t.run_index, t.execute, t.execute - t.tax AS work, t.unit
-            FROM {call_of("framework_tax", ["capture"], given)} AS t WHERE t.execute IS NOT NULL
+            FROM {call_of("framework_tax", ["capture"], arguments)} AS t WHERE t.execute IS NOT NULL
         )
         SELECT t.run_index, t.execute, t.work, t.unit,
             median(t.execute) OVER (), quantile_cont(t.execute, 0.1) OVER (), quantile_cont(t.execute, 0.9) OVER ()
         FROM taxed AS t ORDER BY t.run_index
     """
-    nothing = f"{meant.name} has no execute to draw in the runs that are asked for"
-    rows = asked(warehouse, query, nothing, capture=meant, **given)
+    error_text = f"{target.name} has no execute to draw in the runs that are asked for"
+    rows = fetch(warehouse, query, error_text, capture=target, **arguments)
     unit_shown, middle, low, high = rows[0][3:]
-    figure, axes = new_chart(f"Each run of {meant.name}", "run", f"time of the run's executes ({unit_shown})")
+    figure, axes = new_chart(f"Each run of {target.name}", "run", f"time of the run's executes ({unit_shown})")
     axes.axhspan(low, high, color="#dbe7f0", label="the middle eight tenths of the runs")
     axes.axhline(middle, color=GREY, linewidth=1, label=f"median: {middle:.6g} {unit_shown}")
     style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4, "color": BLUE}
@@ -67,7 +67,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
 
 
 def _mark_outliers(axes: Axes, runs: list[tuple[int, float]], limit: float, unit: str) -> None:
-    """Runs far beyond all others stand at the upper edge, so that the others can be told apart."""
+    """Draw runs far beyond all others at the upper edge, so that the others can be distinguished."""
     beyond = [each for each in runs if each[1] > limit > 0]
     if beyond:
         longest = max(time for _, time in beyond)
@@ -99,7 +99,7 @@ def trend(
 
     Parameters are those of the view. Raises `EtqError` where there is nothing to draw.
     """
-    given = given_of(
+    arguments = set_options(
         {
             "what": what,
             "item": item,
@@ -113,9 +113,9 @@ def trend(
     )
     query = f"""
         SELECT t.series, t.position, t.label, t.normalized, t.unit, t.change_percent
-        FROM {call_of("trend", [], given)} AS t WHERE t.normalized IS NOT NULL ORDER BY t.series, t.position
+        FROM {call_of("trend", [], arguments)} AS t WHERE t.normalized IS NOT NULL ORDER BY t.series, t.position
     """
-    rows = asked(warehouse, query, "no capture has what is to be drawn", **given)
+    rows = fetch(warehouse, query, "no capture has what is to be drawn", **arguments)
     subject = what if item is None else f"{what} {item}"
     figure, axes = new_chart(
         f"{subject[0].upper()}{subject[1:]}, one capture after the other", over or "build", f"{subject} ({rows[0][4]})"
@@ -151,7 +151,7 @@ def _mark_changes(axes: Axes, changes: list[tuple[Any, ...]], is_last: bool) -> 
     )
     for row in changes:
         axes.annotate(
-            f"{row[5]:+.1f} % at {told(row[2])}",
+            f"{row[5]:+.1f} % at {printable_text(row[2])}",
             (row[1], row[3]),
             xytext=(8, 8),
             textcoords="offset points",

@@ -9,11 +9,11 @@ from etq.plot.drawing import (
     GREEN,
     GREY,
     add_legend,
-    asked,
     call_of,
-    found,
-    given_of,
+    fetch,
     new_chart,
+    resolved,
+    set_options,
     shortened,
 )
 
@@ -49,18 +49,18 @@ def roofline(
 
     Needs a linked record. Raises `EtqError` where no op has both rates known.
     """
-    meant = found(warehouse, capture)
-    given = given_of({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, "by": by, **schedule})
+    target = resolved(warehouse, capture)
+    arguments = set_options({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, "by": by, **schedule})
     query = f"""
         SELECT r.op || coalesce(' @' || r.instruction_id, ''), r.bound, r.intensity, r.flops_per_second,
             r.share_percent
-        FROM {call_of("roofline", ["capture"], given)} AS r
+        FROM {call_of("roofline", ["capture"], arguments)} AS r
         WHERE r.intensity > 0 AND r.flops_per_second > 0
         ORDER BY r.share_percent DESC NULLS LAST, r.op, r.instruction_id
     """
-    nothing = f"{meant.name} has no op whose operations, bytes and time are all known"
-    rows = asked(warehouse, query, nothing, capture=meant, **given)
-    title = f"Ops of {meant.name} under the roof"
+    error_text = f"{target.name} has no op whose operations, bytes and time are all known"
+    rows = fetch(warehouse, query, error_text, capture=target, **arguments)
+    title = f"Ops of {target.name} under the roof"
     figure, axes = new_chart(title, "intensity (operations per byte)", "rate (operations per second)")
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -75,14 +75,14 @@ def roofline(
             alpha=0.7,
             label=label,
         )
-    _draw_roof(axes, _peaks(warehouse, meant, peak_flops, peak_bandwidth), [row[2] for row in rows])
+    _draw_roof(axes, _peaks(warehouse, target, peak_flops, peak_bandwidth), [row[2] for row in rows])
     _name_ops(axes, [row[:1] + row[2:4] for row in rows[:limit]])
     add_legend(axes, loc="lower right")
     return figure
 
 
 def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
-    """The names of ops beside them, where there is room: those before others."""
+    """Draw the names of ops next to their points, if there is room: those before others."""
     axes.autoscale_view()
     named: list[tuple[float, float]] = []
     for name, intensity, rate in ops:
@@ -108,8 +108,8 @@ def _peaks(
             _peak(_capture_id($capture), 'peak_flops', 'FLOP/s', $peak_flops),
             _peak(_capture_id($capture), 'peak_bandwidth', 'B/s', $peak_bandwidth)
     """
-    given = {"capture": capture, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth}
-    [(flops, bandwidth)] = warehouse.rows(query, **given)[1]
+    arguments = {"capture": capture, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth}
+    [(flops, bandwidth)] = warehouse.rows(query, **arguments)[1]
     return flops, bandwidth
 
 

@@ -12,12 +12,12 @@ from etq.plot.drawing import (
     PURPLE,
     SKY,
     add_legend,
-    asked,
     call_of,
-    found,
-    given_of,
+    fetch,
     name_rows,
     new_chart,
+    resolved,
+    set_options,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _KINDS: Final = {
     "kernel": ("kernels", BLUE),
     "delegate": ("delegates' events", GREEN),
-    "delegate_call": ("delegates' calls beside their events", SKY),
+    "delegate_call": ("delegates' calls without their events", SKY),
     "operator_call": ("operators without a kernel event", PURPLE),
     "slice": ("events", BLUE),
     "framework": ("framework", ORANGE),
@@ -46,25 +46,25 @@ def ops(
     limit: int = 15,
     **schedule: Any,
 ) -> Figure:
-    """Bars of `op_totals`: each op's own time in typical runs, and its share of them; of a PyTorch trace the own times
+    """Draw bars of `op_totals`: each op's self time in typical runs, and its share; for a PyTorch trace the self times
     on the CPU of `key_averages`.
 
-    by        what is one op, as these views take it
+    by        grouping of events into ops, as in these views
     unit      ns, us, ms, s or cycles
-    limit     the first so many; all others are one bar
+    limit     number of ops; all others become one bar
     schedule  which runs, as the views take it: skip_first, wait, ..., phase, method, runs
 
-    What is on another clock or no time has no bar. Raises `EtqError` where there is no time to draw.
+    Events with another clock, and values that are not times, have no bar. Raises `EtqError` without a time to draw.
     """
-    meant = found(warehouse, capture)
-    given = given_of({"by": by, "unit": unit, **schedule})
-    if meant.format == "torch_trace":
+    target = resolved(warehouse, capture)
+    arguments = set_options({"by": by, "unit": unit, **schedule})
+    if target.format == "torch_trace":
         columns = "o.name, 'slice', o.self_cpu_time, o.self_cpu_percent, o.unit, o.self_cpu_time"
-        view, whole = call_of("key_averages", ["capture"], given), "NOT o.is_device"
+        view, whole = call_of("key_averages", ["capture"], arguments), "NOT o.is_device"
     else:
         name = "o.op || coalesce(' @' || o.instruction_id, '')"
         columns = f"{name}, o.kind, o.total, o.share_percent, o.unit, o.total_ticks"
-        view, whole = call_of("op_totals", ["capture"], given), "o.share_percent IS NOT NULL"
+        view, whole = call_of("op_totals", ["capture"], arguments), "o.share_percent IS NOT NULL"
     query = f"""
         WITH shown (name, kind, total, share, unit, ticks) AS (SELECT {columns} FROM {view} AS o WHERE {whole}),
         ranked AS (SELECT s.*, row_number() OVER (ORDER BY s.ticks DESC, s.name, s.kind) AS place FROM shown AS s)
@@ -73,16 +73,16 @@ def ops(
         SELECT '(' || count(*) || ' others)', 'others', fsum(r.total), fsum(r.share), max(r.unit)
         FROM ranked AS r WHERE r.place > $limit HAVING count(*) > 0
     """
-    nothing = f"{meant.name} has no time of ops to draw in the runs that are asked for"
-    rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
-    title = f"Where the time of {meant.name} went, op by op"
-    runs = given.get("runs", "all" if meant.format == "torch_trace" else "typical")
-    figure, axes = new_chart(title, f"own time in {runs} runs ({rows[0][4]})", "", bars=len(rows))
+    error_text = f"{target.name} has no time of ops to draw in the runs that are asked for"
+    rows = fetch(warehouse, query, error_text, capture=target, limit=limit, **arguments)
+    title = f"Where the time of {target.name} went, op by op"
+    runs = arguments.get("runs", "all" if target.format == "torch_trace" else "typical")
+    figure, axes = new_chart(title, f"self time in {runs} runs ({rows[0][4]})", "", bars=len(rows))
     for kind in dict.fromkeys(row[1] for row in rows):
         label, colour = _KINDS.get(kind, (kind, GREY))
         places = [place for place, row in enumerate(rows) if row[1] == kind]
         axes.barh(places, [rows[place][2] for place in places], color=colour, label=label)
-    _tell_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
+    _label_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
     name_rows(axes, [row[0] for row in rows])
     add_legend(axes, loc="lower right")
     return figure
@@ -91,44 +91,46 @@ def ops(
 def modules(
     warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, limit: int = 25, **schedule: Any
 ) -> Figure:
-    """Bars of `module_totals`: each module's time in typical runs, with the part that is its own, in the model's order.
+    """Draw bars of `module_totals`: each module's total and self time in typical runs, in the model's order.
 
     unit      ns, us, ms, s or cycles
-    limit     only the so many that took most, and what is no module's
+    limit     only this many with the largest times, and what belongs to no module
     schedule  which runs, as the view takes it: skip_first, wait, ..., phase, method, runs
 
-    Needs a linked record. Raises `EtqError` where there is no time to draw.
+    Needs a linked record. Raises `EtqError` without a time to draw.
     """
-    meant = found(warehouse, capture)
-    given = given_of({"unit": unit, **schedule})
+    target = resolved(warehouse, capture)
+    arguments = set_options({"unit": unit, **schedule})
     query = f"""
         WITH ranked AS (
             SELECT m.*, row_number() OVER (ORDER BY m.total DESC, m.depth NULLS LAST, m.module_path) AS place
-            FROM {call_of("module_totals", ["capture"], given)} AS m WHERE m.total > 0
+            FROM {call_of("module_totals", ["capture"], arguments)} AS m WHERE m.total > 0
         )
         SELECT
             CASE r.module_path WHEN '' THEN '(model)' ELSE r.module_path END,
             r.self_time, r.total, r.share_percent, r.unit, r.depth IS NULL
         FROM ranked AS r WHERE r.place <= $limit OR r.depth IS NULL ORDER BY r.depth IS NULL, r.module_path
     """
-    nothing = f"{meant.name} has no time of modules to draw in the runs that are asked for"
-    rows = asked(warehouse, query, nothing, capture=meant, limit=limit, **given)
-    title = f"Where the time of {meant.name} went, module by module"
-    figure, axes = new_chart(title, f"time in {given.get('runs', 'typical')} runs ({rows[0][4]})", "", bars=len(rows))
+    error_text = f"{target.name} has no time of modules to draw in the runs that are asked for"
+    rows = fetch(warehouse, query, error_text, capture=target, limit=limit, **arguments)
+    title = f"Where the time of {target.name} went, module by module"
+    figure, axes = new_chart(
+        title, f"time in {arguments.get('runs', 'typical')} runs ({rows[0][4]})", "", bars=len(rows)
+    )
     places = range(len(rows))
     axes.barh(places, [row[2] for row in rows], color="#bcd7e8", label="with the modules within it")
     for label, colour, is_apart in (("its own ops", BLUE, False), ("no module's", ORANGE, True)):
         chosen = [place for place in places if rows[place][5] is is_apart]
         if chosen:
             axes.barh(chosen, [rows[place][1] for place in chosen], color=colour, label=label)
-    _tell_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
+    _label_shares(axes, [row[2] for row in rows], [row[3] for row in rows])
     name_rows(axes, [row[0] for row in rows])
     add_legend(axes, loc="lower right")
     return figure
 
 
-def _tell_shares(axes: Axes, lengths: list[float], shares: list[float | None]) -> None:
-    """Each bar's share of the total behind its end."""
+def _label_shares(axes: Axes, lengths: list[float], shares: list[float | None]) -> None:
+    """Write each bar's share of the total after its end."""
     for place, (length, share) in enumerate(zip(lengths, shares, strict=True)):
         if share is not None:
             axes.annotate(

@@ -17,25 +17,25 @@ def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> st
     The options are parameters of `node_totals`.
     """
     options = {name: value for name, value in options.items() if value is not None}
-    given = {"capture": capture, **options}
-    asked = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
+    parameters = {"capture": capture, **options}
+    arguments = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
     nodes = warehouse.sql(
         f"""
         SELECT
             n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.self_time, n.share_percent, n.unit, n.backend
-        FROM node_totals({asked}) AS n
+        FROM node_totals({arguments}) AS n
         """,
-        **given,
+        **parameters,
     ).fetchall()
     edges = warehouse.sql(
         f"""
         SELECT DISTINCT e.graph_id, e.from_node, e.to_node
         FROM op_edges AS e
-        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM node_totals({asked}) AS n) AS g
+        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM node_totals({arguments}) AS n) AS g
             ON g.record_id = e.record_id AND g.graph_id = e.graph_id
         ORDER BY ALL
         """,
-        **given,
+        **parameters,
     ).fetchall()
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
     for graph_id, index, name, op_type, module, self_time, share, shown_unit, backend in nodes:

@@ -9,14 +9,14 @@ from typing import Final
 
 from etq.errors import printable
 from etq.render.table import fitted
-from etq.render.terminal import Look, bar
+from etq.render.terminal import TerminalStyle, bar
 
 # Where there is no terminal.
 WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10
 _LONGEST_BAR: Final = 60
-# Without these a row still tells its name, time and share: the first to go where there is no room.
+# The columns to leave out on a narrow terminal: a row has its name, time and share without them.
 _STYLES: Final = {
     "total": ("bold",),
     "method": ("bold",),
@@ -30,8 +30,8 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a node of `time_tree`, or several small ones together. Times are of one unit; `share` is in percent of
-    all, NULL where that is nothing; `start` says where the node begins, as time from the begin of the first row."""
+    """One row: a node of `time_tree`, or several small ones together. Times have one unit; `share` is in percent of
+    all, NULL if the total is 0; `start` is the time from the begin of the first row to the begin of the node."""
 
     depth: int
     name: str
@@ -42,9 +42,9 @@ class Row:
     start: float
 
 
-def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
+def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
     """The rows as text, as wide as the terminal, or `WIDTH` where there is none."""
-    room = look.width or shutil.get_terminal_size((WIDTH, 24)).columns
+    room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     names = ["  " * row.depth + printable(row.name) for row in rows]
     decimals = _decimals([row.total for row in rows])
     columns = {
@@ -60,7 +60,7 @@ def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
 
     self_column = f"self {unit}"
     if left() < _SHORTEST_BAR:
-        # A bar says more than the last letters of the longest name.
+        # A bar is worth more than the last letters of the longest name.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[self_column]
@@ -68,14 +68,14 @@ def flame(rows: Sequence[Row], unit: str, look: Look) -> str:
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:
         name_width = max(min(max(len(name) for name in names), name_width + left() + 2), len("name"))
-    head = [fitted("name", name_width, False, look), *(title.rjust(width) for title, width in widths.items())]
-    lines = [look.styled("  ".join(head), "bold")]
+    head = [fitted("name", name_width, False, style), *(title.rjust(width) for title, width in widths.items())]
+    lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].total
     for at, row in enumerate(rows):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
-        name = look.styled(fitted(names[at], name_width, False, look), *_STYLES.get(row.kind, ()))
-        drawn = bar(row.start / whole, row.total / whole, bar_width, look) if bar_width and whole > 0 else ""
-        lines.append("  ".join([name, *cells, look.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
+        name = style.styled(fitted(names[at], name_width, False, style), *_STYLES.get(row.kind, ()))
+        drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
+        lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"
 
 

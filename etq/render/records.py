@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from etq.render.terminal import Look
+from etq.render.terminal import TerminalStyle
 
 _INDENT: Final = "    "
 
@@ -16,7 +16,7 @@ def paragraphs(
     rows: Sequence[Sequence[Any]],
     cells: Sequence[Sequence[str]],
     long: Collection[str],
-    look: Look,
+    style: TerminalStyle,
 ) -> str:
     """The rows, shown as these texts: a line of the short columns, and a paragraph of each `long` one."""
     parts = []
@@ -26,8 +26,8 @@ def paragraphs(
             for name, value, text in zip(columns, row, texts, strict=True)
             if text and name not in long
         ]
-        width = look.width or 80
-        lines = [look.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
+        width = style.width or 80
+        lines = [style.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
         for name, text in zip(columns, texts, strict=True):
             if text and name in long:
                 lines += textwrap.wrap(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError, printable, printable_lines
-from etq.render.terminal import PLAIN, Look, bar, look_of, width_of
+from etq.render.terminal import PLAIN, TerminalStyle, bar, style_of, width_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +31,7 @@ BINARY: Final = frozenset({"parquet", "arrow"})
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _SHORTEST_TEXT: Final = 12
-# Beside these a terminal that has room shows bars; of several the first.
+# Columns that a wide terminal shows with bars: the first of those that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
@@ -109,7 +109,7 @@ def write_rows(
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set.
 
-    A terminal gets it as it is only where all names in it `is_printable` already, beside which it may have colours.
+    A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
     refuse_existing(path, force)
     _put(text, path, is_printable=is_printable)
@@ -117,10 +117,10 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 
 def _checked_format(format: str | None, path: str | None) -> str:
     if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
-        raise EtqError(f"{path}: tables are not written compressed; Parquet is compressed in itself")
+        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
     format = format or format_of(path)
     if escaping_formulas.get() and format not in ("csv", "tsv"):
-        raise EtqError(f"formulas are escaped for spreadsheets, in csv and tsv; this is {format}")
+        raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
     return format
 
 
@@ -135,20 +135,20 @@ def refuse_existing(path: str | None, force: bool) -> None:
 
 
 def _write_text(columns: Sequence[str], rows: Rows, format: str, path: str | None, long: Collection[str]) -> None:
-    look = look_of(sys.stdout) if path is None else PLAIN
-    if long and format == "table" and not _has_room(columns, rows, look):
+    style = style_of(sys.stdout) if path is None else PLAIN
+    if long and format == "table" and not _has_room(columns, rows, style):
         from etq.render.records import paragraphs
 
-        text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, look)
+        text = paragraphs(columns, rows, [[shown(value) for value in row] for row in rows], long, style)
     else:
-        text = _WRITERS[format](columns, rows, look)
+        text = _WRITERS[format](columns, rows, style)
     # What is in a table is printable, and may have colours.
     _put(text, path, is_printable=format == "table")
 
 
-def _has_room(columns: Sequence[str], rows: Rows, look: Look) -> bool:
+def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
     """Whether the table fits without anything in it shortened."""
-    return look.width is None or max(map(width_of, table(columns, rows).splitlines())) <= look.width
+    return style.width is None or max(map(width_of, table(columns, rows).splitlines())) <= style.width
 
 
 def _put(text: str, path: str | None, *, is_printable: bool) -> None:
@@ -162,9 +162,9 @@ def _put(text: str, path: str | None, *, is_printable: bool) -> None:
         raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
-    """A table of aligned text. On a terminal, texts are shortened so that lines fit where that is possible, and bars
-    stand beside shares where there is room; verdicts are coloured where colours are shown."""
+def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
+    """Format aligned text. On a terminal, texts are shortened to make lines fit if possible, shares have bars if there
+    is room, and verdicts are coloured if colours are on."""
     columns = [printable(name) for name in columns]
     cells = [[shown(value) for value in row] for row in rows]
     is_number = [
@@ -172,20 +172,20 @@ def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
         for index in range(len(columns))
     ]
     widths = [max(width_of(name), *(width_of(row[index]) for row in cells), 0) for index, name in enumerate(columns)]
-    if look.width is not None:
-        _narrow(widths, is_number, columns, look.width)
+    if style.width is not None:
+        _narrow(widths, is_number, columns, style.width)
     barred = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
-    room = (look.width or 0) - sum(widths) - 2 * len(widths)
+    room = (style.width or 0) - sum(widths) - 2 * len(widths)
     bar_width = 0 if barred is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
 
     def line(row: Sequence[str], value: object, styles: Sequence[Sequence[str]]) -> str:
         parts = []
         for index, cell in enumerate(row):
-            padded = fitted(cell, widths[index], is_number[index], look)
-            parts.append(_styled(padded, look, styles[index]))
+            padded = fitted(cell, widths[index], is_number[index], style)
+            parts.append(_styled(padded, style, styles[index]))
             if bar_width and index == barred:
-                filled = bar(0, value / 100, bar_width, look) if isinstance(value, int | float) else ""
-                parts.append(look.styled(filled, "cyan") + " " * (bar_width - len(filled)))
+                filled = bar(0, value / 100, bar_width, style) if isinstance(value, int | float) else ""
+                parts.append(style.styled(filled, "cyan") + " " * (bar_width - len(filled)))
         return "  ".join(parts).rstrip()
 
     lines = [
@@ -199,17 +199,17 @@ def table(columns: Sequence[str], rows: Rows, look: Look = PLAIN) -> str:
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
     """How each cell of a row looks: verdicts in colours, and what belongs to no op dim."""
-    found = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
-    styles = [[style] if style else [] for style in found]
+    row_styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
+    styles = [[style] if style else [] for style in row_styles]
     if row and row[0] in _REST:
         styles[0] = ["dim"]
     return styles
 
 
-def _styled(padded: str, look: Look, styles: Sequence[str]) -> str:
+def _styled(padded: str, style: TerminalStyle, styles: Sequence[str]) -> str:
     """A cell whose text is in these styles, and the blanks around it are not."""
     text = padded.strip(" ")
-    return padded.replace(text, look.styled(text, *styles), 1) if text and styles else padded
+    return padded.replace(text, style.styled(text, *styles), 1) if text and styles else padded
 
 
 def _all_flags(rows: Rows, index: int) -> bool:
@@ -217,7 +217,7 @@ def _all_flags(rows: Rows, index: int) -> bool:
 
 
 def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], room: int) -> None:
-    """Take from the widest texts what doesn't fit, down to a width that still tells something."""
+    """Shorten the widest texts to fit, down to a width that is still readable."""
     texts = [index for index, number in enumerate(is_number) if not number]
     while texts and sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(texts, key=lambda index: widths[index])
@@ -226,13 +226,13 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
         widths[widest] -= 1
 
 
-def fitted(cell: str, width: int, right: bool, look: Look) -> str:
+def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
     """A cell of just that width: filled up with blanks, or shortened."""
     if width_of(cell) > width:
         cell = cell[: width - 1]
         while width_of(cell) >= width:
             cell = cell[:-1]
-        cell += "…" if look.has_blocks else "~"
+        cell += "…" if style.has_blocks else "~"
     blanks = " " * (width - width_of(cell))
     return blanks + cell if right else cell + blanks
 
@@ -274,7 +274,7 @@ def _tsv(columns: Sequence[str], rows: Rows, _: object) -> str:
 
 
 def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
-    """Quoted as RFC 4180 says, lines ending in a newline: the csv module then leaves a text with a lone \\r bare."""
+    """Quoted as in RFC 4180, with lines that end in a newline; the csv module would not quote a lone \\r then."""
     as_cell = _no_formula if escaping_formulas.get() else _plain
     special = re.compile(f'[{delimiter}"\\r\\n]')
 
@@ -283,7 +283,7 @@ def _delimited(columns: Sequence[str], rows: Rows, delimiter: str) -> str:
         text = "" if value is None else str(value)
         return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
-    # A row of one empty cell would be an empty line, which is no row.
+    # A row of one empty cell would be an empty line, which readers skip.
     return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
 
 
@@ -332,7 +332,7 @@ def markdown(columns: Sequence[str], rows: Rows, _: object = None) -> str:
     )
 
 
-_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, Look], str]]] = {
+_WRITERS: Final[dict[str, Callable[[Sequence[str], Rows, TerminalStyle], str]]] = {
     "table": table,
     "csv": _csv,
     "tsv": _tsv,
@@ -346,14 +346,14 @@ def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | No
         _BINARY_WRITERS[format](relation, path)
         return
     if sys.stdout.isatty():
-        raise EtqError(f"{format.capitalize()} is no text for a terminal; name a file with -o")
+        raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        made = os.path.join(folder, "result")
-        _BINARY_WRITERS[format](relation, made)
+        written_file = os.path.join(folder, "result")
+        _BINARY_WRITERS[format](relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer
-        stream.write(Path(made).read_bytes())
+        stream.write(Path(written_file).read_bytes())
 
 
 def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "_.-:=+*#"
-# As many bars as fit a line beside nothing else.
+# The most bars that fit a line without other text.
 WIDTH: Final = 72
 _NARROWEST: Final = 20
 STYLES: Final = {
@@ -29,12 +29,12 @@ STYLES: Final = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """How text may look.
+class TerminalStyle:
+    """How text is shown.
 
-    width        columns of the terminal; None where there is none, and nothing is shortened or drawn beside numbers
-    has_colours  whether it may be coloured
-    has_blocks   whether it may hold block characters, or ASCII alone
+    width        columns of the terminal; None without one: nothing is shortened, and numbers have no bars
+    has_colours  whether text may be coloured
+    has_blocks   whether text may have block characters, or only ASCII
     """
 
     width: int | None = None
@@ -48,7 +48,7 @@ class Look:
         return f"\x1b[{';'.join(STYLES[style] for style in styles)}m{text}\x1b[0m"
 
 
-PLAIN: Final = Look()
+PLAIN: Final = TerminalStyle()
 
 
 def width_of(text: str) -> int:
@@ -60,14 +60,14 @@ def width_of(text: str) -> int:
     return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def look_of(stream: IO[Any]) -> Look:
+def style_of(stream: IO[Any]) -> TerminalStyle:
     """How text on a stream may look.
 
     Colours are on a terminal unless NO_COLOR is set (https://no-color.org) or TERM is dumb; FORCE_COLOR asks for them
     anywhere, and `etq --color` wins over all of these.
     """
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
-    return Look(width, has_colours(stream), has_blocks(stream))
+    return TerminalStyle(width, has_colours(stream), has_blocks(stream))
 
 
 def has_colours(stream: IO[Any]) -> bool:
@@ -77,12 +77,12 @@ def has_colours(stream: IO[Any]) -> bool:
     context = click.get_current_context(silent=True)
     if context is not None and context.color is not None:
         return context.color
-    asked = colours_of_environment()
-    return stream.isatty() if asked is None else asked
+    setting = colours_of_environment()
+    return stream.isatty() if setting is None else setting
 
 
 def colours_of_environment() -> bool | None:
-    """Whether the environment refuses colours, or asks for them; None where it says nothing."""
+    """Whether the environment refuses colours, or requests them; None if it does neither."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return True if os.environ.get("FORCE_COLOR") else None
@@ -95,7 +95,7 @@ def has_blocks(stream: IO[Any]) -> bool:
     return encoding == "utf8" and locale not in ("C", "POSIX")
 
 
-def bar(start: float, share: float, width: int, look: Look) -> str:
+def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
     """A bar of `width` cells at most, of which `share` is filled from the part `start` on; what is not 0 shows.
 
     start, share  parts of the whole, from 0 to 1
@@ -105,19 +105,19 @@ def bar(start: float, share: float, width: int, look: Look) -> str:
     # A cell can't be filled from its middle on: a bar begins with the cell, and is as long as it should be.
     first = min(int(max(start, 0.0) * width + 1e-9), width - 1)
     filled = min(share * width, width - first)
-    if not look.has_blocks:
+    if not style.has_blocks:
         return " " * first + "#" * max(round(filled), 1)
     eighths = max(round(8 * filled), 1)
     return " " * first + _EIGHTHS[-1] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def sparkline(values: Sequence[float], look: Look = PLAIN) -> str:
+def sparkline(values: Sequence[float], style: TerminalStyle = PLAIN) -> str:
     """A line of bars from the least to the greatest value, each the median of as many neighbours as it takes to fit
     `WIDTH`, or a narrower terminal."""
     if not values:
         return ""
-    glyphs = BARS if look.has_blocks else _ASCII_BARS
-    parts = min(len(values), WIDTH, look.width or WIDTH)
+    glyphs = BARS if style.has_blocks else _ASCII_BARS
+    parts = min(len(values), WIDTH, style.width or WIDTH)
     edges = [len(values) * at // parts for at in range(parts + 1)]
     medians = [sorted(values[a:b])[(b - a) // 2] for a, b in pairwise(edges)]
     low, high = min(medians), max(medians)

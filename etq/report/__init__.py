@@ -41,8 +41,8 @@ def page_of(
     options   of one capture: method (its runs alone), runs (typical or all); of
               two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
 
-    Raises `QueryError` where there is no such capture or unit, or sides can't be compared; `EtqError` for a number of
-    captures that there is no kind of report for, and for an option that its kind doesn't take.
+    Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for a number of
+    captures without a kind of report, and for an option that its kind doesn't take.
     """
     from etq.report import difference, single
     from etq.report.page import assemble
@@ -51,10 +51,10 @@ def page_of(
         _check(options, difference.OPTIONS)
         base, new = (side if isinstance(side, str) else side.sha256 for side in captures)
         shown = [side if isinstance(side, str) else side.name for side in captures]
-        given = {"unit": unit, **options}
-        return assemble(difference.difference_of(warehouse, base, new, given, names or (shown[0], shown[1])))
+        passed = {"unit": unit, **options}
+        return assemble(difference.difference_of(warehouse, base, new, passed, names or (shown[0], shown[1])))
     if len(captures) != 1:
-        raise EtqError(f"a report is of one capture or of two sides, not of {len(captures)}; of many, see trends")
+        raise EtqError(f"a report needs one capture or two sides, not {len(captures)}; use trends for many captures")
     _check(options, single.OPTIONS)
     return assemble(single.report_of(warehouse, captures[0], unit, **options))
 
@@ -63,10 +63,10 @@ def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options:
     """A report of series of captures, as the text of an HTML page: totals, ops, and where they changed for good.
 
     selector  which captures; None: all
-    options   over (the label that orders captures), by (labels that tell series apart), unit, phase, min_effect, alpha,
+    options   over (the label that orders captures), by (labels that separate series), unit, phase, min_effect, alpha,
               since, as in `regressions`
 
-    Raises `QueryError` where there is no such capture, label or unit; `EtqError` for an option that there is not.
+    Raises `QueryError` for an unknown capture, label or unit; `EtqError` for an unknown option.
     """
     from etq.report import trends
     from etq.report.page import assemble

@@ -21,39 +21,39 @@ MOST_CAPTURES: Final = 2000
 
 
 def difference_of(
-    warehouse: Warehouse, base: str, new: str, given: Mapping[str, Any], names: tuple[str, str] | None = None
+    warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
-    """The report of base and new. Raises `QueryError` where a side has no captures, or they can't be compared.
+    """The report of base and new. Raises `QueryError` if a side has no captures, or they can't be compared.
 
-    given  options by name, as in `OPTIONS`
-    names  what to call the sides, if not as they are selected
+    options  options by name, as in `OPTIONS`
+    names    what to call the sides, if not as they are selected
     """
-    options = {name: given.get(name) for name in OPTIONS}
-    options["allow_mismatch"] = bool(options["allow_mismatch"])
-    comparison = Comparison(warehouse, base, new, options)
+    passed = {name: options.get(name) for name in OPTIONS}
+    passed["allow_mismatch"] = bool(passed["allow_mismatch"])
+    comparison = Comparison(warehouse, base, new, passed)
     names = names or (base, new)
     made = [make(comparison, names) for make in SECTIONS]
     return Report("difference", f"{names[0]} → {names[1]}", [section for section in made if section is not None])
 
 
-def _asked(comparison: Comparison, part: str, most: int | None = None) -> Table:
+def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
     return table(*comparison.rows(part, limit=most))
 
 
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
-    tables = {"totals": _asked(comparison, "captures"), "findings": _asked(comparison, "findings")}
+    tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
     # A half-sentence each, the totals' first: those of slow tails have no row of their own.
-    said = [text for text, _ in comparison.said_of_totals()]
+    findings = [text for text, _ in comparison.total_lines()]
     totals = tables["totals"].columns[0]
     count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
-    tails = said[count:]
-    facts = {"base": names[0], "new": names[1], "tails": tails, "asked": _asked_for(comparison), "ops": ops}
+    tails = findings[count:]
+    facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops}
     return Section("verdict", "Verdict", tables, facts)
 
 
-def _asked_for(comparison: Comparison) -> dict[str, Any]:
-    return {name: value for name, value in comparison.given.items() if value not in (None, False) and name != "unit"}
+def _options_of(comparison: Comparison) -> dict[str, Any]:
+    return {name: value for name, value in comparison.options.items() if value not in (None, False) and name != "unit"}
 
 
 def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
@@ -69,29 +69,29 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
-    facts = {"base": names[0], "new": names[1], "quantile": comparison.given["quantile"] or 0.25}
-    tables = {"rows": table(columns, kept), "totals": _asked(comparison, "captures")}
+    facts = {"base": names[0], "new": names[1], "quantile": comparison.options["quantile"] or 0.25}
+    tables = {"rows": table(columns, kept), "totals": _table(comparison, "captures")}
     return Section("captures", "Captures", tables, facts, " ".join(notes) or None)
 
 
 def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    ops = _asked(comparison, "ops", MOST_TOLD)
+    ops = _table(comparison, "ops", MOST_LISTED)
     return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
 
 
 # How many ops have a dot and an interval.
-MOST_TOLD: Final = 25
+MOST_LISTED: Final = 25
 
 
 def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    tables = {"parts": _asked(comparison, "parts", MOST_OPS), "totals": _asked(comparison, "captures")}
+    tables = {"parts": _table(comparison, "parts", MOST_OPS), "totals": _table(comparison, "captures")}
     if not tables["parts"].length:
         return None
     note = None
     if comparison.has_modules():
-        tables["modules"] = _asked(comparison, "modules")
+        tables["modules"] = _table(comparison, "modules")
     else:
-        note = "Without their ETRecords the captures don't tell which modules ops belong to: etq link CAPTURE RECORD."
+        note = "Without their ETRecords the captures don't show which modules ops belong to: etq link CAPTURE RECORD."
     if tables["parts"].length == MOST_OPS:
         note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
     return Section("parts", "Where they differ", tables, {"base": names[0], "new": names[1]}, note)
@@ -100,17 +100,17 @@ def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
 def _modules(comparison: Comparison, names: tuple[str, str]) -> Section | None:
     if not comparison.has_modules():
         return None
-    rows = _asked(comparison, "modules", MOST_OPS)
+    rows = _table(comparison, "modules", MOST_OPS)
     return Section("compared_modules", "Modules", {"rows": rows}, note=_cut(rows)) if rows.length else None
 
 
 def _ops(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    rows = _asked(comparison, "ops", MOST_OPS)
+    rows = _table(comparison, "ops", MOST_OPS)
     return Section("compared_ops", "Ops", {"rows": rows}, note=_cut(rows)) if rows.length else None
 
 
 def _metrics(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    rows = _asked(comparison, "metrics")
+    rows = _table(comparison, "metrics")
     return Section("compared_metrics", "Metrics", {"rows": rows}) if rows.length else None
 
 

@@ -1,7 +1,7 @@
 """A page made of a report's sections: one HTML file that needs nothing else.
 
-What the page may do is said in it, by a content security policy: run this one script and use this one style, told by
-their hashes, and nothing else: no network, no inline handlers, no eval.
+A content security policy in the page limits it to one script and one style, identified by their hashes: no network, no
+inline handlers, no eval.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Section:
     kind     what draws it
     title    its heading; names from files are not in it
     tables   its data by name
-    facts    single values beside them
-    note     what the reader must know of it: a cap, a sample, an estimate
-    missing  why there is nothing to draw, and what would help
+    facts    single values that belong to them
+    note     limits that the reader must know: a cap, a sample, an estimate
+    missing  why there is nothing to draw, and how to get it
     """
 
     kind: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from etq.report.asked import Asked, asked_of, basis_of
 from etq.report.page import Report, Section
+from etq.report.target import Target, basis_of, target_of
 from etq.report.timeline import timeline_section
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ VIEWS: Final = (
 )  # fmt: skip
 
 
-# What `report_of` takes beside the unit.
+# The options of `report_of` besides the unit.
 OPTIONS: Final = ("method", "runs")
 
 
@@ -37,55 +37,55 @@ def report_of(
 ) -> Report:
     """The report of one capture: of the runs of one `method`, or all; of `typical` runs, or `all`.
 
-    Raises `QueryError` where there is no such capture or unit, and `EtqError` for a method that no run is of.
+    Raises `QueryError` for an unknown capture or unit, and `EtqError` for a method without runs.
     """
-    asked = asked_of(warehouse, capture, unit, method, runs)
-    sections = [section for make in SECTIONS if (section := make(asked)) is not None]
-    return Report("capture", asked.name, sections)
+    target = target_of(warehouse, capture, unit, method, runs)
+    sections = [section for make in SECTIONS if (section := make(target)) is not None]
+    return Report("capture", target.name, sections)
 
 
-def _headline(asked: Asked) -> Section:
+def _headline(target: Target) -> Section:
     of_capture = "capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture)"
     tables = {
-        "numbers": asked.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
-        "capture": asked.table("FROM capture_summary AS s WHERE s.sha256 = $capture[:12]"),
-        "labels": asked.table(f"SELECT l.key, l.value FROM labels AS l WHERE l.{of_capture} ORDER BY l.key"),
-        "metrics": asked.table(
+        "numbers": target.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
+        "capture": target.table("FROM capture_summary AS s WHERE s.sha256 = $capture[:12]"),
+        "labels": target.table(f"SELECT l.key, l.value FROM labels AS l WHERE l.{of_capture} ORDER BY l.key"),
+        "metrics": target.table(
             "SELECT m.name, m.value, m.unit, m.meaning, m.run_index, m.sample FROM metric_values($capture) AS m"
         ),
-        "findings": asked.table(f"SELECT f.rule, f.detail FROM findings AS f WHERE f.{of_capture} ORDER BY ALL"),
+        "findings": target.table(f"SELECT f.rule, f.detail FROM findings AS f WHERE f.{of_capture} ORDER BY ALL"),
     }
-    if asked.has_record and asked.has_executes:
-        tables["coverage"] = asked.table(
+    if target.has_record and target.has_executes:
+        tables["coverage"] = target.table(
             """
             SELECT sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated
             FROM delegate_coverage($capture, method := $method, runs := $basis) AS d
             """
         )
-    if asked.is_trace:
-        tables["steps"] = asked.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
-    if asked.has_devices:
-        tables["devices"] = asked.table("FROM gpu_utilization($capture)")
-    facts = {"name": asked.name, "is_trace": asked.is_trace, "runs": asked.runs}
-    return Section("headline", "Overview", tables, facts, basis_of(asked))
+    if target.is_trace:
+        tables["steps"] = target.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
+    if target.has_devices:
+        tables["devices"] = target.table("FROM gpu_utilization($capture)")
+    facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
+    return Section("headline", "Overview", tables, facts, basis_of(target))
 
 
-def _advice(asked: Asked) -> Section:
+def _advice(target: Target) -> Section:
     query = (
         "FROM trace_recommendations($capture)"
-        if asked.is_trace
+        if target.is_trace
         else "FROM advice($capture, unit := $unit, method := $method, runs := $basis)"
     )
-    found = asked.table(query)
+    rows = target.table(query)
     return Section(
-        "advice", "Advice", {"advice": found}, note=None if found.length else "No rule found anything to say."
+        "advice", "Advice", {"advice": rows}, note=None if rows.length else "No rule applies to this capture."
     )
 
 
-def _breakdown(asked: Asked) -> Section | None:
+def _breakdown(target: Target) -> Section | None:
     """Where the time goes, by module and op."""
-    if asked.is_trace:
-        leaves = asked.table(
+    if target.is_trace:
+        leaves = target.table(
             """
             SELECT
                 coalesce(k.module, '') AS module_path, k.name AS op, 'slice' AS kind, k.calls,
@@ -94,16 +94,16 @@ def _breakdown(asked: Asked) -> Section | None:
             WHERE k.self_cpu_time > 0
             """
         )
-        facts = {"separator": "/", "what": "own time on the host", "leaves": "ops"}
+        facts = {"separator": "/", "what": "self time on the host", "leaves": "ops"}
         return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
-    if not asked.has_executes:
-        missing = "Nothing was executed in this capture, so that there is no time to tell apart."
+    if not target.has_executes:
+        missing = "Nothing was executed in this capture, so there is no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)
     note = None
-    if asked.has_record:
-        leaves = asked.table("FROM module_ops($capture, unit := $unit, method := $method, runs := $basis)")
+    if target.has_record:
+        leaves = target.table("FROM module_ops($capture, unit := $unit, method := $method, runs := $basis)")
     else:
-        leaves = asked.table(
+        leaves = target.table(
             """
             SELECT
                 CASE WHEN starts_with(o.op, '(') THEN o.op ELSE '' END AS module_path,
@@ -112,22 +112,22 @@ def _breakdown(asked: Asked) -> Section | None:
             WHERE o.share_percent IS NOT NULL
             """
         )
-        note = _without_record(asked, "which modules its ops belong to")
-    parts = asked.table(
+        note = _without_record(target, "which modules its ops belong to")
+    parts = target.table(
         """
         SELECT b.component, b.method, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
         FROM execute_breakdown($capture, unit := $unit, method := $method, runs := $basis) AS b
         """
     )
-    facts = {"separator": ".", "what": "own time within the executes", "leaves": "kernels"}
+    facts = {"separator": ".", "what": "self time within the executes", "leaves": "kernels"}
     return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
 
 
-def _runs(asked: Asked) -> Section | None:
-    if asked.is_trace:
-        steps = asked.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
+def _runs(target: Target) -> Section | None:
+    if target.is_trace:
+        steps = target.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
         return Section("steps", "Steps", {"steps": steps}) if steps.length else None
-    runs = asked.table(RUNS, most=MOST_RUNS)
+    runs = target.table(RUNS, most=MOST_RUNS)
     if not runs.length:
         return None
     all_runs = runs.columns[runs.names.index("all_runs")][0]
@@ -153,9 +153,9 @@ RUNS: Final = """
 """
 
 
-def _ops(asked: Asked) -> Section | None:
-    if asked.is_trace:
-        ops = asked.table(
+def _ops(target: Target) -> Section | None:
+    if target.is_trace:
+        ops = target.table(
             """
             SELECT
                 k.name, k.shapes, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total, k.cpu_time_avg,
@@ -164,13 +164,13 @@ def _ops(asked: Asked) -> Section | None:
             """
         )
         return Section("calls", "Ops", {"rows": ops}) if ops.length else None
-    ops = asked.table(
+    ops = target.table(
         """
         SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
         FROM op_totals($capture, by := 'instance', unit := $unit, method := $method, runs := $basis) AS o
         """
     )
-    families = asked.table(
+    families = target.table(
         """
         SELECT o.op, o.kind, o.method, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
         FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
@@ -179,46 +179,46 @@ def _ops(asked: Asked) -> Section | None:
     return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
 
 
-def _kernels(asked: Asked) -> Section | None:
-    if not asked.has_devices:
+def _kernels(target: Target) -> Section | None:
+    if not target.has_devices:
         return None
-    kernels = asked.table("FROM kernel_table($capture, unit := $unit)")
+    kernels = target.table("FROM kernel_table($capture, unit := $unit)")
     return Section("kernels", "Kernels of devices", {"rows": kernels}) if kernels.length else None
 
 
-def _modules(asked: Asked) -> Section | None:
-    if asked.is_trace:
-        modules = asked.table("FROM module_tree($capture, unit := $unit)")
-        missing = "The trace tells no modules: profile with with_modules=True, or with_stack=True."
+def _modules(target: Target) -> Section | None:
+    if target.is_trace:
+        modules = target.table("FROM module_tree($capture, unit := $unit)")
+        missing = "The trace has no modules: profile with with_modules=True, or with_stack=True."
         return Section("module_calls", "Modules", {"rows": modules}, missing=None if modules.length else missing)
-    if not asked.has_executes:
+    if not target.has_executes:
         return None
-    if not asked.has_record:
-        return Section("modules", "Modules", missing=_without_record(asked, "which module an op belongs to"))
+    if not target.has_record:
+        return Section("modules", "Modules", missing=_without_record(target, "which module an op belongs to"))
     return Section(
         "modules",
         "Modules",
-        {"rows": asked.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")},
+        {"rows": target.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")},
     )
 
 
-def _sources(asked: Asked) -> Section | None:
-    if asked.is_trace or not asked.has_executes:
+def _sources(target: Target) -> Section | None:
+    if target.is_trace or not target.has_executes:
         return None
-    if not asked.has_record:
-        return Section("sources", "Source lines", missing=_without_record(asked, "which line an op comes from"))
+    if not target.has_record:
+        return Section("sources", "Source lines", missing=_without_record(target, "which line an op comes from"))
     return Section(
         "sources",
         "Source lines",
-        {"rows": asked.table("FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)")},
+        {"rows": target.table("FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)")},
     )
 
 
-def _events(asked: Asked) -> Section | None:
+def _events(target: Target) -> Section | None:
     """Percentiles and histogram of each event, where there are runs to compare."""
-    if asked.is_trace:
+    if target.is_trace:
         return None
-    events = asked.table(
+    events = target.table(
         """
         SELECT
             p.block_index, p.event_block_name, p.method, p.slot, p.occurrence, p.event_name, s.kind,
@@ -243,7 +243,7 @@ def _events(asked: Asked) -> Section | None:
     )
     if not events.length:
         return None
-    bars = asked.table(
+    bars = target.table(
         """
         SELECT h.* EXCLUDE (unit)
         FROM event_histogram($capture, unit := $unit, method := $method, runs := $basis) AS h
@@ -274,29 +274,29 @@ DELEGATE_CALLS: Final = """
 """
 
 
-def _coverage(asked: Asked) -> Section | None:
-    if asked.is_trace or not asked.has_executes:
+def _coverage(target: Target) -> Section | None:
+    if target.is_trace or not target.has_executes:
         return None
-    calls = asked.table(DELEGATE_CALLS)
+    calls = target.table(DELEGATE_CALLS)
     tables = {"calls": calls} if calls.length else {}
-    if not asked.has_record:
-        missing = _without_record(asked, "what delegates took, and what fell back")
+    if not target.has_record:
+        missing = _without_record(target, "what delegates took, and what fell back")
         return Section("coverage", "Delegate coverage", tables, missing=missing)
-    tables["rows"] = asked.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
+    tables["rows"] = target.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
     return Section("coverage", "Delegate coverage", tables)
 
 
-def _memory(asked: Asked) -> Section | None:
-    if asked.is_trace:
-        timeline = asked.table("FROM memory_timeline($capture, unit := $unit)")
+def _memory(target: Target) -> Section | None:
+    if target.is_trace:
+        timeline = target.table("FROM memory_timeline($capture, unit := $unit)")
         return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
     tables = {}
-    totals = asked.table("FROM memory_totals($capture)")
+    totals = target.table("FROM memory_totals($capture)")
     if totals.length:
         tables["allocators"] = totals
     missing = None
-    if asked.has_program:
-        tables["planned"] = asked.table(
+    if target.has_program:
+        tables["planned"] = target.table(
             """
             SELECT m.*, v.scalar_type, v.sizes::VARCHAR AS sizes
             FROM captures AS c
@@ -310,25 +310,23 @@ def _memory(asked: Asked) -> Section | None:
         )
     else:
         missing = (
-            "Without its program the capture tells no planned memory, as its tensors' places and lives are in the "
-            f"program's file: etq link {asked.name} PROGRAM.pte, or --pte for a file."
+            "Without its program the capture has no planned memory, as the program's file has the places and lifetimes "
+            f"of its tensors: etq link {target.name} PROGRAM.pte, or --pte for a file."
         )
     return Section("memory", "Planned memory", tables, missing=missing)
 
 
-def _without_record(asked: Asked, what: str) -> str:
-    if asked.record is not None:
-        return f"The capture doesn't tell {what}, as its ETRecord {asked.record} is half-written."
-    return (
-        f"Without its ETRecord the capture doesn't tell {what}: etq link {asked.name} RECORD, or --etrecord for a file."
-    )
+def _without_record(target: Target, what: str) -> str:
+    if target.record is not None:
+        return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."
+    return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord FILE."
 
 
-def _timeline(asked: Asked) -> Section | None:
-    return timeline_section(asked.table, asked.is_trace)
+def _timeline(target: Target) -> Section | None:
+    return timeline_section(target.table, target.is_trace)
 
 
-SECTIONS: Final[tuple[Callable[[Asked], Section | None], ...]] = (
+SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     _headline,
     _advice,
     _breakdown,

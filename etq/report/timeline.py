@@ -1,4 +1,4 @@
-"""The timeline of a report: as many events as a page bears, and what is said of each."""
+"""The timeline of a report: as many events as a page can hold, with their details."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ EVENTS: Final = """
     ORDER BY t.run_index, lane, t.depth, t.start
 """
 
-# What a trace says of each call.
+# What a trace records of each call.
 CALLS: Final = """
     LEFT JOIN captures AS c ON c.sha256 = $capture
     LEFT JOIN op_arguments AS a
@@ -94,8 +94,8 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     kept = ""
     if len(chosen) < all_runs:
         notes.append(
-            f"The page has {len(chosen):,} of {all_runs:,} runs: of runs that are alike the first, the slowest, the "
-            "fastest and the most usual."
+            f"The page has {len(chosen):,} of {all_runs:,} runs: of equal runs the first, the slowest, the fastest and "
+            "the most usual."
         )
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
@@ -107,5 +107,5 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
 
 
 def _column(table: Table, name: str) -> list[int]:
-    found: list[int] = table.columns[table.names.index(name)]
-    return found
+    values: list[int] = table.columns[table.names.index(name)]
+    return values

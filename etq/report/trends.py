@@ -18,8 +18,8 @@ TAKEN: Final = {
     "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
     "op_trends": ("selector", "over", "by", "unit", "phase"),
 }
-# What a reader is told of these.
-ASKED: Final = ("unit", "phase", "min_effect", "alpha", "since")
+# The options that the page shows.
+SHOWN_OPTIONS: Final = ("unit", "phase", "min_effect", "alpha", "since")
 # How many points a chart has at most, and a page: some 2 MB of it.
 MOST_POINTS: Final = 300
 LEAST_POINTS: Final = 60
@@ -66,7 +66,7 @@ SERIES: Final = """
 """
 # The ops that changed, and of the others those that take most.
 OPS: Final = """
-    WITH told AS MATERIALIZED (
+    WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
         FROM {call} AS t
         WHERE t.what = 'op'
@@ -78,7 +78,7 @@ OPS: Final = """
     ),
     known AS (
         SELECT t.method, t.name, sum(t.normalized * t.captures) AS size, count(*) AS points
-        FROM told AS t
+        FROM points AS t
         GROUP BY t.method, t.name
     ),
     placed AS MATERIALIZED (
@@ -90,40 +90,40 @@ OPS: Final = """
     )
     SELECT t.* EXCLUDE (what, name)
     FROM placed AS p
-    JOIN told AS t ON t.name = p.name AND t.method = p.method
+    JOIN points AS t ON t.name = p.name AND t.method = p.method
     WHERE p.so_far <= $most
     ORDER BY p.so_far, t.position
 """
 
 
-def trends_of(warehouse: Warehouse, selector: str | None, given: Mapping[str, Any]) -> Report:
+def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> Report:
     """The report of the series of the captures that a selector means, or of all.
 
-    given  options by name, as in `OPTIONS`
+    options  options by name, as in `OPTIONS`
 
-    Raises `QueryError` where there is no such capture, label or unit.
+    Raises `QueryError` for an unknown capture, label or unit.
     """
-    asked = _Asked(warehouse, selector, given)
-    changes = asked.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
-    series = asked.table(SERIES, "trend")
-    points, ops = _ops(asked)
+    trends = _Trends(warehouse, selector, options)
+    changes = trends.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
+    series = trends.table(SERIES, "trend")
+    points, ops = _ops(trends)
     sections = [
-        _overview(asked, series, changes),
-        _totals(asked, series, changes),
-        _regressions(asked, changes, points),
+        _overview(trends, series, changes),
+        _totals(trends, series, changes),
+        _regressions(trends, changes, points),
     ]
     return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
 
 
-class _Asked:
+class _Trends:
     """What is asked of trends: calls of the macros, with the options that each takes."""
 
-    def __init__(self, warehouse: Warehouse, selector: str | None, given: Mapping[str, Any]) -> None:
+    def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
-        self.given = {"selector": selector, **{name: given.get(name) for name in OPTIONS}}
+        self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
 
     def arguments(self, view: str) -> dict[str, Any]:
-        return {name: self.given[name] for name in TAKEN[view] if self.given[name] is not None}
+        return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
 
     def call(self, view: str, **more: int) -> str:
         arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
@@ -132,23 +132,25 @@ class _Asked:
     @property
     def min_effect(self) -> float:
         """The smallest change that counts, in percent."""
-        return 100 * float(self.given["min_effect"] or 0.03)
+        return 100 * float(self.options["min_effect"] or 0.03)
 
     def table(self, query: str, view: str, **more: Any) -> Table:
         return ask(self.warehouse, query.format(call=self.call(view)), **self.arguments(view), **more)
 
 
-def _overview(asked: _Asked, series: Table, changes: Table) -> Section:
+def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {
-        "over": asked.given["over"] or "build",
-        "by": asked.given["by"] or "model,device,backend",
-        "asked": {name: value for name, value in asked.given.items() if value is not None and name in ASKED},
+        "over": trends.options["over"] or "build",
+        "by": trends.options["by"] or "model,device,backend",
+        "options": {
+            name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
+        },
     }
     return Section("series", "Overview", {"series": series, "changes": changes}, facts)
 
 
-def _totals(asked: _Asked, series: Table, changes: Table) -> Section:
-    rows = asked.table(TOTALS, "trend", points=MOST_POINTS)
+def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
+    rows = trends.table(TOTALS, "trend", points=MOST_POINTS)
     most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
     if most > 1:
@@ -156,43 +158,43 @@ def _totals(asked: _Asked, series: Table, changes: Table) -> Section:
             f"Series of more than {MOST_POINTS} captures are drawn in parts: a point is the median of up to "
             f"{most:,} neighbouring captures. Changes are found in all of them."
         )
-    facts = {"over": asked.given["over"] or "build"}
+    facts = {"over": trends.options["over"] or "build"}
     return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
 
 
-def _regressions(asked: _Asked, changes: Table, points: Table) -> Section:
+def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
     missing = note = None
     if not changes.length:
         missing = (
-            f"No total and no op changed its level for good. What counts is {asked.min_effect:.3g} % or more, clear "
-            "among all series; for an op it takes some 13 captures on each side."
+            f"No total and no op changed its level for good. A change counts if it is {trends.min_effect:.3g} % or "
+            "more and clear among all series; for an op that takes some 13 captures on each side."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."
     tables = {"rows": changes, "points": points}
-    facts = {"over": asked.given["over"] or "build"}
+    facts = {"over": trends.options["over"] or "build"}
     return Section("regressions", "Changes for good", tables, facts, note, missing)
 
 
-def _ops(asked: _Asked) -> tuple[Table, Section | None]:
+def _ops(trends: _Trends) -> tuple[Table, Section | None]:
     """The points of as many ops as a page bears, and a section that lists all ops."""
     listed = ask(
-        asked.warehouse,
+        trends.warehouse,
         f"""
         SELECT t.* EXCLUDE (what, position, p25), count(*) OVER () AS known
-        FROM {asked.call("op_trends", bins=1)} AS t
+        FROM {trends.call("op_trends", bins=1)} AS t
         WHERE t.what = 'op'
         ORDER BY t.normalized DESC, t.series, t.op, t.method
         LIMIT $most
         """,
         most=MOST_CHANGES,
-        **asked.arguments("op_trends"),
+        **trends.arguments("op_trends"),
     )
     known = listed.columns[listed.names.index("known")][0] if listed.length else 0
     bins = max(min(MOST_POINTS, MOST_IN_ALL // max(known, 1)), LEAST_POINTS)
-    query = OPS.format(call=asked.call("op_trends", bins=bins), regressions=asked.call("regressions"))
-    arguments = asked.arguments("op_trends") | asked.arguments("regressions")
-    points = ask(asked.warehouse, query, most=MOST_IN_ALL, **arguments)
+    query = OPS.format(call=trends.call("op_trends", bins=bins), regressions=trends.call("regressions"))
+    arguments = trends.arguments("op_trends") | trends.arguments("regressions")
+    points = ask(trends.warehouse, query, most=MOST_IN_ALL, **arguments)
     if not listed.length:
         return points, None
     notes = []
@@ -203,7 +205,7 @@ def _ops(asked: _Asked) -> tuple[Table, Section | None]:
         notes.append(
             f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most."
         )
-    facts = {"over": asked.given["over"] or "build"}
+    facts = {"over": trends.options["over"] or "build"}
     return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
 
 

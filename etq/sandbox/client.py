@@ -29,7 +29,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _TYPES:
-            raise QueryError(f"the query's result holds a {module}.{name}; cast it to a text")
+            raise QueryError(f"the query's result has a {module}.{name}; cast it to a text")
         return super().find_class(module, name)
 
 
@@ -38,10 +38,12 @@ def ask(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of a query's columns, and all its rows.
 
-    Raises `QueryError` for a query that is wrong, is no one SELECT, or takes more than `seconds` or `megabytes`.
+    Raises `QueryError` for a query that is wrong, isn't one SELECT, or takes more than `seconds` or `megabytes`.
     """
     if not 0 < seconds <= 86400 or not 16 <= megabytes <= 2**20:
-        raise QueryError(f"limits of {seconds:g} s and {megabytes} MB; from 0 to 86400 s, and from 16 MB, they may be")
+        raise QueryError(
+            f"limits of {seconds:g} s and {megabytes} MB: out of range; use up to 86400 s, and at least 16 MB"
+        )
     request = pickle.dumps((path, query, parameters, seconds, megabytes, seconds_to_wait()))
     done = subprocess.run(
         [sys.executable, "-P", "-m", "etq.sandbox.worker"],
@@ -55,9 +57,9 @@ def ask(
     if done.returncode == -signal.SIGALRM:
         raise QueryError(f"the query took longer than {seconds:g} s")
     if done.returncode != 0:
-        raise QueryError(f"the query ended the process that was to answer it (status {done.returncode})")
-    kind, told = _Unpickler(io.BytesIO(done.stdout)).load()
+        raise QueryError(f"the query crashed its process (status {done.returncode})")
+    kind, result = _Unpickler(io.BytesIO(done.stdout)).load()
     if kind == "rows":
-        columns, rows = told
+        columns, rows = result
         return columns, rows
-    raise (WarehouseError if kind == "WarehouseError" else QueryError)(told)
+    raise (WarehouseError if kind == "WarehouseError" else QueryError)(result)

@@ -20,7 +20,7 @@ import duckdb
 
 from etq.errors import EtqError, message_of
 
-# Beside what a query may take, in megabytes: what the process itself does.
+# What the process itself needs besides the query, in megabytes.
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
@@ -47,18 +47,18 @@ def main() -> None:
         clock.daemon = True
         clock.start()
         _limit(seconds, megabytes)
-        told: tuple[str, Any] = "rows", _answer(connection, query, parameters)
+        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters)
     except duckdb.InterruptException:
-        told = "QueryError", f"the query took longer than {seconds:g} s"
+        outcome = "QueryError", f"the query took longer than {seconds:g} s"
     except (duckdb.OutOfMemoryException, MemoryError):
-        told = "QueryError", f"the query took more than {megabytes} MB of memory"
+        outcome = "QueryError", f"the query took more than {megabytes} MB of memory"
     except duckdb.Error as error:
         # Where a module is missing, the database quotes Python.
-        told = "QueryError", message_of(error).split(" Traceback ")[0]
+        outcome = "QueryError", message_of(error).split(" Traceback ")[0]
     except EtqError as error:
-        told = type(error).__name__, str(error)
+        outcome = type(error).__name__, str(error)
     try:
-        written = pickle.dumps(told)
+        written = pickle.dumps(outcome)
     except MemoryError:
         written = pickle.dumps(("QueryError", f"the query's result took more than {megabytes} MB of memory"))
     sys.stdout.buffer.write(written)
@@ -68,10 +68,10 @@ def main() -> None:
 
 def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
     from etq.database.connection import connect
-    from etq.database.schema import bring_forward
+    from etq.database.schema import update_definitions
 
     connection = connect(path, True, wait, {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK})
-    bring_forward(connection, path, read_only=True)
+    update_definitions(connection, path, read_only=True)
     return connection
 
 
@@ -114,7 +114,7 @@ def _answer(
     statements = duckdb.extract_statements(query)
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
-        raise EtqError(f"what is asked safely is one SELECT, not {', '.join(kinds) or 'nothing'}")
+        raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
     answer = connection.execute(statements[0], parameters)
     return [column[0] for column in answer.description or ()], answer.fetchall()
 

@@ -6,10 +6,10 @@
     etq.spark.register(spark, "/mnt/lab/lake")
     etq.spark.sql(spark, "FROM op_totals('run', unit := 'us') LIMIT 5").show()
 
-Questions are in DuckDB's SQL. `etq views NAME` says which engines answer a view. Needs `pip install 'etq[spark]'`.
+Queries are in DuckDB's SQL. `etq views NAME` shows which engines answer a view. Needs `pip install 'etq[spark]'`.
 """
 
-from etq.spark.ingesting import Ingested, ingest
+from etq.spark.ingestion import Ingested, ingest
 from etq.spark.session import register, sql
 from etq.spark.transpiling import engines, spark_sql
 

@@ -1,6 +1,6 @@
 """The words of DuckDB's SQL that Spark has by another name, or not at all: how sqlglot is to read and to write them.
 
-What takes more than another word is mended in the tree before: see `etq.spark.mending`.
+What takes more than another word is mended in the tree before: see `etq.spark.rewrites`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
         if index.args.get("step") is not None:
-            raise QueryError("a slice of a list with a step has no word in Spark")
+            raise QueryError("a slice of a list with a step has no equivalent in Spark")
         start = writer.sql(index, "this") or "1"
         size = f"ARRAY_SIZE({writer.sql(node.this)})"
         end = writer.sql(index, "expression")
@@ -109,7 +109,7 @@ def _log(writer: SparkGenerator, node: exp.Log) -> str:
 
 def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
     if not node.expression.is_string:
-        raise QueryError("regexp_full_match of a pattern that isn't a text has no word in Spark")
+        raise QueryError("regexp_full_match of a pattern that isn't a text has no equivalent in Spark")
     whole = exp.Literal.string(rf"\A(?:{node.expression.name})\z")
     return f"{writer.sql(node.this)} RLIKE {writer.sql(whole)}"
 
@@ -131,19 +131,19 @@ def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
 
 def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
     """Java's %f is C's but for halves; it has no %g that leaves zeros out. Raises QueryError for other formats."""
-    given = list(values)
+    remaining = list(values)
     shown: list[str] = []
 
     def of_java(match: re.Match[str]) -> str:
         if match[0] == "%%":
             return "%%"
-        number = writer.sql(given.pop(0))
+        number = writer.sql(remaining.pop(0))
         shown.append(_significant(number, int(match[1] or 6)) if match[2] == "g" else number)
         return "%s" if match[2] == "g" else match[0]
 
     text = re.sub(r"%(?:\.(\d+))?([fgsd%])", of_java, pattern.name)
-    if given or "{" in text or not pattern.is_string:
-        raise QueryError(f"the format {pattern.name!r} has no word in Spark")
+    if remaining or "{" in text or not pattern.is_string:
+        raise QueryError(f"the format {pattern.name!r} has no equivalent in Spark")
     return writer.func("FORMAT_STRING", exp.Literal.string(text), *shown)
 
 
@@ -188,7 +188,7 @@ def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
     """A function that sqlglot doesn't know. Raises QueryError for one of DuckDB's own."""
     name = node.name.lower()
     if (write := _FUNCTIONS.get(name)) is None:
-        raise QueryError(f"the function {name} has no word in Spark")
+        raise QueryError(f"the function {name} has no equivalent in Spark")
     return write(writer, *node.expressions)
 
 

@@ -28,12 +28,12 @@ _DONE: Final = "inlined"  # what is marked so needs no further look: its names a
 def inlined(query: str) -> exp.Query:
     """A query in DuckDB's SQL, without any use of views and macros of etq.
 
-    Raises QueryError for what is no single query, and for arguments that a macro doesn't take.
+    Raises QueryError for anything but a single query, and for arguments that a macro doesn't take.
     """
     try:
         tree = sqlglot.parse_one(query, read=_DIALECT)
     except sqlglot.errors.ParseError as error:
-        raise QueryError(f"this can't be read as SQL: {str(error).splitlines()[0]}") from None
+        raise QueryError(f"not valid SQL: {str(error).splitlines()[0]}") from None
     if not isinstance(tree, exp.Query):
         raise QueryError("expected one query: SELECT ... or FROM ...")
     return _Statement().of(tree)
@@ -66,27 +66,27 @@ def _defaults(name: str) -> dict[str, exp.Expr | None]:
 
 def _macro(node: exp.Expr, kind: str) -> SqlObject | None:
     """The macro of that kind which a node calls, if any."""
-    found = catalog.objects().get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
-    return found if found is not None and found.kind == kind else None
+    macro = catalog.objects().get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    return macro if macro is not None and macro.kind == kind else None
 
 
 def _arguments(call: exp.Anonymous, macro: SqlObject) -> dict[str, exp.Expr]:
     """The argument of each parameter. Raises QueryError for one too many, unknown, or missing."""
-    found = dict(_defaults(macro.name))
-    positions = list(found)
-    for place, given in enumerate(call.expressions):
-        if isinstance(given, (exp.PropertyEQ, exp.Kwarg)):
-            name, value = given.this.name.lower(), given.expression
+    bound = dict(_defaults(macro.name))
+    positions = list(bound)
+    for place, argument in enumerate(call.expressions):
+        if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
+            name, value = argument.this.name.lower(), argument.expression
         elif place < len(positions):
-            name, value = positions[place], given
+            name, value = positions[place], argument
         else:
             raise QueryError(f"{macro.name} takes {len(positions)} arguments: {', '.join(positions)}")
-        if name not in found:
+        if name not in bound:
             raise QueryError(f"{macro.name} has no parameter {name}; it has {', '.join(positions)}")
-        found[name] = value
-    if missing := [name for name, value in found.items() if value is None]:
+        bound[name] = value
+    if missing := [name for name, value in bound.items() if value is None]:
         raise QueryError(f"{macro.name} needs an argument for {', '.join(missing)}")
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in bound.items() if value is not None}
 
 
 def _substituted(body: exp.Expr, arguments: dict[str, exp.Expr]) -> exp.Expr:
@@ -158,7 +158,7 @@ class _Statement:
         """The statement of a query."""
         self._expand(query, {}, "", hoists=True)
         if self.expressions and _is_all_of(query, self.expressions[-1].alias):
-            # Its order is the answer's only if it is no part of another query.
+            # Its order is the result's only if it isn't part of another query.
             query = self.expressions.pop().this
         if self.expressions:
             query.set("with_", exp.With(expressions=self.expressions, recursive=self.is_recursive or None))
@@ -285,7 +285,7 @@ class _Statement:
             table.replace(subquery)
 
     def _value(self, call: exp.Anonymous, macro: SqlObject) -> exp.Expr:
-        """What stands in place of a call of a scalar macro."""
+        """The expression that replaces a call of a scalar macro."""
         arguments = _arguments(call, macro)
         body = _parsed(macro.name)
         if not isinstance(body, exp.Query):
@@ -308,6 +308,6 @@ class _Statement:
             (selected,) = value.selects
             value.set("expressions", [exp.alias_(selected.unalias(), "value")])
             name = self._hoisted(macro, value, key)
-        asked = exp.select(exp.column("value", name)).from_(exp.to_table(name))
-        asked.meta[_DONE] = True
-        return exp.Subquery(this=asked)
+        selected = exp.select(exp.column("value", name)).from_(exp.to_table(name))
+        selected.meta[_DONE] = True
+        return exp.Subquery(this=selected)

@@ -23,7 +23,7 @@ def read_table(spark: SparkSession, lake: str, table: SqlObject) -> DataFrame:
     Of a folder without a log, as one on an object store, all Parquet files below `LAKE/TABLE` are read, without the
     columns of their folders' names: copy what no writer changes meanwhile, and `etq lake compact` it before.
 
-    Raises WarehouseError for a damaged log, and where there are no files, or they lack one of the table's columns.
+    Raises WarehouseError for a damaged log, for missing files, and for files that lack a column of the table.
     """
     from pyspark.errors import AnalysisException
 
@@ -38,7 +38,7 @@ def read_table(spark: SparkSession, lake: str, table: SqlObject) -> DataFrame:
         files = spark.read.parquet(*paths)
         return files.select(*(f"`{column.name}`" for column in table.columns))
     except AnalysisException as error:
-        raise WarehouseError(f"{place}: no table {table.name} of a lake: {str(error).splitlines()[0]}") from None
+        raise WarehouseError(f"{place}: not a table {table.name} of a lake: {str(error).splitlines()[0]}") from None
 
 
 def _empty(table: SqlObject) -> str:

@@ -34,7 +34,7 @@ def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def _session(folder: str) -> SparkSession:
-    """A session on all cores, quiet, and without a web page. `$SPARK_CONF_DIR` and `$SPARK_HOME` say all else."""
+    """A quiet session on all cores, without a web page. `$SPARK_CONF_DIR` and `$SPARK_HOME` set everything else."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         try:
@@ -60,7 +60,7 @@ def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        raise EtqError(f"Spark doesn't start: {str(error).splitlines()[0]} (it needs Java 17 or later)") from None
+        raise EtqError(f"Spark failed to start: {str(error).splitlines()[0]} (it needs Java 17 or later)") from None
 
 
 def _plain(value: Any) -> Any:

@@ -12,18 +12,18 @@ from sqlglot import exp
 from etq import catalog
 from etq.errors import QueryError
 from etq.spark.lake import read_table
-from etq.spark.transpiling import engines, portable, written
+from etq.spark.transpiling import engines, portable, to_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_QUERIES: Final = count(1)  # so that what one query puts into the session is no other's
+_QUERIES: Final = count(1)  # makes the names of what a query puts into the session unique
 
 
 def register(spark: SparkSession, lake: str) -> None:
     """Make the base tables of a lake, and the views that take no parameters, temporary views of a session.
 
-    Raises WarehouseError for what is no lake.
+    Raises WarehouseError for a folder that isn't a lake.
     """
     for table in catalog.tables():
         read_table(spark, lake, table).createOrReplaceTempView(table.name)
@@ -38,7 +38,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     What a query reads more than once, DuckDB evaluates once; Spark would evaluate, and plan, each use. So it is kept in
     the executors as rows until the DataFrame is let go, for which part of the work is done before this returns.
 
-    Raises QueryError for what can't be read, has no form in Spark, or fails.
+    Raises QueryError for what can't be read, has no equivalent in Spark, or fails.
     """
     tree = portable(query)
     clause = tree.args.get("with_")
@@ -47,19 +47,19 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     uses = Counter(table.name for part in (*named, tree) for table in part.find_all(exp.Table))
     prefix = f"_etq_{next(_QUERIES)}_"
     names = {each.alias: prefix + each.alias for each in named}
-    made: list[str] = []
+    created: list[str] = []
     try:
         for each in named:
             frame = spark.sql(_standing_alone(each, names))
             if uses[each.alias] > 1 and not each.meta.get("is_view"):
                 frame = frame.localCheckpoint(eager=False)
             frame.createOrReplaceTempView(names[each.alias])
-            made.append(names[each.alias])
-        return spark.sql(written(_renamed(tree, names)))
+            created.append(names[each.alias])
+        return spark.sql(to_text(_renamed(tree, names)))
     except failures() as error:
         raise QueryError(message(error)) from None
     finally:
-        for name in made:
+        for name in created:
             spark.catalog.dropTempView(name)
 
 
@@ -79,8 +79,8 @@ def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
         others = {old: new for old, new in names.items() if old != each.alias}
         query = exp.select("*").from_(exp.to_table(each.alias))
         query.set("with_", exp.With(expressions=[_renamed(each, others)], recursive=True))
-        return written(query)
-    return written(_renamed(body, names))
+        return to_text(query)
+    return to_text(_renamed(body, names))
 
 
 def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
@@ -105,7 +105,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def message(error: Exception) -> str:
-    """What Spark says, in one line; of an error that a view raises, its words alone."""
+    """Spark's message in one line; of an error that a view raises, only the view's text."""
     text = str(error)
     if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):
         return " ".join(raised[1].split())

@@ -8,11 +8,11 @@ from etq import catalog
 from etq.errors import QueryError
 from etq.spark.dialect import EtqSpark
 from etq.spark.inlining import inlined, used
-from etq.spark.mending import mended
+from etq.spark.rewrites import rewritten
 
 
 def engines(name: str) -> tuple[str, ...]:
-    """The engines that answer a table, view or macro: `duckdb`, and `spark` unless its file says why not."""
+    """The engines that answer a table, view or macro: `duckdb`, and `spark` unless its file excludes it."""
     return catalog.objects()[name].engines
 
 
@@ -22,11 +22,11 @@ def portable(query: str) -> exp.Query:
     for name in sorted(used(query)):
         each = catalog.objects()[name]
         if each.is_public and "spark" not in each.engines:
-            raise QueryError(f"{name} is for DuckDB alone: {each.engines_reason}")
-    return mended(tree)
+            raise QueryError(f"{name} only runs in DuckDB: {each.engines_reason}")
+    return rewritten(tree)
 
 
-def written(tree: exp.Expr, *, pretty: bool = False) -> str:
+def to_text(tree: exp.Expr, *, pretty: bool = False) -> str:
     """A mended tree as Spark's SQL."""
     return tree.sql(EtqSpark, pretty=pretty, comments=False)
 
@@ -34,6 +34,6 @@ def written(tree: exp.Expr, *, pretty: bool = False) -> str:
 def spark_sql(query: str, *, pretty: bool = False) -> str:
     """The Spark SQL of a query in DuckDB's SQL that may use all portable views: it asks base tables alone.
 
-    Raises QueryError for what can't be read, has no form in Spark, or uses a view that is for DuckDB alone.
+    Raises QueryError for what can't be read, has no equivalent in Spark, or uses a view that is for DuckDB alone.
     """
-    return written(portable(query), pretty=pretty)
+    return to_text(portable(query), pretty=pretty)

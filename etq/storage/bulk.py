@@ -1,4 +1,4 @@
-"""Putting many files into a warehouse: the small ones together, as a transaction costs more than one of them."""
+"""Storing many files in a warehouse: small ones share a transaction, which costs more than one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from etq.annotations.discovery import Found
+from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
 from etq.database.connection import explained
 from etq.database.rollups import fill_rollups
@@ -19,26 +19,26 @@ from etq.database.schema import in_transaction
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.arrow import Rows, batch, numbers, texts
 from etq.ingest.registry import GZIP, read_capture
-from etq.storage.capture import Options, described_tables, keep_order, store
+from etq.storage.capture import Options, described_tables, ensure_ingest_order, store
 from etq.storage.linking import link, link_many
 from etq.storage.naming import check_name, names_for
 from etq.storage.sources import Source, source_of
 
-# What one transaction takes: so many files, and bytes of them.
+# The most files that one transaction stores, and the most bytes of them.
 FILES: Final = 64
 BYTES: Final = 32 * 2**20
-# Larger files go by themselves, streamed: what a transaction costs is little beside them.
+# Larger files are streamed, each in its own transaction, whose cost is small then.
 SMALL: Final = 4 * 2**20
 
-# A file that is stored: its capture_id, and whether it is new. Or why it isn't.
+# The result for a file: its capture_id, and whether it is new; or the error.
 Outcome = tuple[int, bool] | EtqError
-# The columns of `captures` that link to records and programs, and the keys.
+# Columns of `captures` that link to records and programs, each with a key.
 Links = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to store, with what is said and was found about it."""
+    """A file to store, with its options and what was found about it."""
 
     source: Source
     options: Options
@@ -55,13 +55,13 @@ class Decoded:
 
 
 def files_of(
-    sources: Iterable[str | os.PathLike[str] | bytes], said: Options, find: Callable[[str | None], Found]
+    sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[File | EtqError]:
-    """Each file with what is said of all, and what is found about its path; or why it can't be read."""
+    """Each file with the options, and what is found about its path; or why it can't be read."""
     for each in sources:
         try:
-            found = find(None if isinstance(each, bytes) else os.fspath(each))
-            yield File(source_of(each), replace(said, found=found))
+            discovered = find(None if isinstance(each, bytes) else os.fspath(each))
+            yield File(source_of(each), replace(options, discovered=discovered))
         except EtqError as error:
             yield error
 
@@ -69,9 +69,9 @@ def files_of(
 def store_many(
     connection: duckdb.DuckDBPyConnection, files: Iterable[File | EtqError], links: Links
 ) -> Iterator[list[Outcome]]:
-    """Store files, and link their captures; what became of each, in order, in lists that are committed.
+    """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
-    Each file is stored whole or not at all, and none stops the others. What is an error already stays one.
+    Each file is stored whole or not at all, and none stops the others. An error among `files` is its own outcome.
     """
     for together in _batches(files):
         yield _store_together(connection, together, links)
@@ -95,7 +95,7 @@ def _batches(files: Iterable[File | EtqError]) -> Iterator[list[File | EtqError]
 
 
 def _unpacked_bytes(source: Source) -> int:
-    """The size of what is read; of a gzip file, what its last bytes say."""
+    """The size of the content; for a gzip file, as its last bytes state it."""
     if bytes(source.content[:2]) == GZIP:
         return max(len(source.content), int.from_bytes(source.content[-4:], "little"))
     return len(source.content)
@@ -104,17 +104,17 @@ def _unpacked_bytes(source: Source) -> int:
 def _store_together(
     connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], links: Links
 ) -> list[Outcome]:
-    """What became of files that go into one transaction: those of new content; each other one has its own."""
+    """The outcomes of files: those of new content share a transaction, each other one has its own."""
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(files) if isinstance(each, EtqError)}
-    given = {at: each for at, each in enumerate(files) if isinstance(each, File)}
-    if len(given) > 1:
-        known = _known(connection, given.values())
+    readable = {at: each for at, each in enumerate(files) if isinstance(each, File)}
+    if len(readable) > 1:
+        known = _known(connection, readable.values())
         new: dict[str, int] = {}
-        for at, each in given.items():
+        for at, each in readable.items():
             if each.source.sha256 not in known:
                 new.setdefault(each.source.sha256, at)
-        outcomes |= _store_new(connection, {at: given[at] for at in new.values()}, links)
-    for at, each in given.items():
+        outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, links)
+    for at, each in readable.items():
         if at not in outcomes:
             outcomes[at] = _store_alone(connection, each, links)
     return [outcomes[at] for at in range(len(files))]
@@ -131,7 +131,7 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
     def work() -> tuple[int, bool]:
         capture_id, is_new = store(connection, file.source, file.options)
         for column, key in links:
-            # What is linked already need not be found again.
+            # A capture that is linked already need not be linked again.
             query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
             if not connection.execute(query, [capture_id, key]).fetchall():
                 link(connection, capture_id, column, key)
@@ -146,7 +146,7 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
 
 
 def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File], links: Links) -> dict[int, Outcome]:
-    """What became of files of new content; of none, where the database refuses them together."""
+    """The outcomes of files of new content; empty if the database refuses them together."""
     outcomes: dict[int, Outcome] = {}
     decoded: dict[int, Decoded] = {}
     taken = _taken(connection, files.values())
@@ -161,14 +161,14 @@ def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File],
         try:
             keys = in_transaction(connection, lambda: _insert(connection, list(decoded.values()), links))
         except duckdb.Error:
-            # One of them is why, and the others may go: each by itself, then.
+            # One of them is the reason, and the others can be stored: the caller stores each by itself.
             return outcomes
         outcomes |= {at: (key, True) for at, key in zip(decoded, keys, strict=True)}
     return outcomes
 
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
-    """Of the names that the files may get, those that captures have."""
+    """The names that the files may get and captures have already."""
     names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
@@ -181,8 +181,8 @@ def _names(source: Source) -> Iterator[str]:
 def _decoded(file: File, taken: set[str]) -> Decoded:
     """A file's rows. Raises `EtqError` for what `store` would refuse."""
     options, source = file.options, file.source
-    # What is said wins over what was found.
-    labels = {**options.found.labels, **options.labels}
+    # Labels that the user gives have precedence over those that were found.
+    labels = {**options.discovered.labels, **options.labels}
     for key, value in labels.items():
         check_label(key, value)
     moment = labels.pop(CAPTURED_AT, None)
@@ -209,14 +209,14 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], lin
         connection.register("_rows", pa.Table.from_batches(batches))
         connection.execute(f"INSERT INTO {table} BY NAME FROM _rows")
         connection.unregister("_rows")
-    metrics = {key: each.file.options.found.metrics for key, each in zip(keys, files, strict=True)}
+    metrics = {key: each.file.options.discovered.metrics for key, each in zip(keys, files, strict=True)}
     if any(metrics.values()):
         from etq.storage.metrics import add_metrics_of_new
 
         add_metrics_of_new(connection, metrics)
     for column, record in links:
         link_many(connection, keys, column, record)
-    keep_order(connection, keys[0])
+    ensure_ingest_order(connection, keys[0])
     fill_rollups(connection, keys[0], keys[-1])
     return keys
 
@@ -226,7 +226,7 @@ def _label_rows(labels: Mapping[str, str]) -> pa.RecordBatch:
 
 
 def _keyed(key: int, rows: Rows) -> pa.RecordBatch:
-    """Rows with the key of their capture before them."""
-    made = rows if isinstance(rows, pa.RecordBatch) else rows.rows
-    keys = numbers(np.full(made.num_rows, key, np.int32))
-    return batch({"capture_id": keys, **dict(zip(made.schema.names, made.columns, strict=True))})
+    """Rows with their capture's key as first column."""
+    rows_read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
+    keys = numbers(np.full(rows_read.num_rows, key, np.int32))
+    return batch({"capture_id": keys, **dict(zip(rows_read.schema.names, rows_read.columns, strict=True))})

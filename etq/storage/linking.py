@@ -1,4 +1,4 @@
-"""Linking captures to their records and programs, and finding what these say of them."""
+"""Linking captures to their records and programs, and finding what these state about their events."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import duckdb
 from etq import catalog
 from etq.database.rollups import fill_rollups
 
-# Below this share of a capture's operators that fit a record, the record is taken for another program's.
+# If a smaller share of a capture's operators fits a record, the record is taken for another program's.
 FITTING: Final = 0.8
-# The tables of what is found when captures are linked.
+# The tables that linking fills.
 FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
 
 def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int) -> None:
-    """Say of which record or program a capture is, by the column of `captures` that has its key.
+    """Link a capture to a record or program, by the column of `captures` that has its key.
 
-    The methods of its runs are inferred, and the nodes of its events found. A record or program that doesn't fit is
-    linked all the same, and told of in `findings`. The caller holds a transaction.
+    Infers the methods of its runs, and finds the nodes of its events. A record or program that doesn't fit is linked
+    too, with a finding. The caller holds a transaction.
     """
     link_many(connection, [capture_id], column, key)
     fill_rollups(connection, capture_id)
 
 
 def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:
-    """Link captures as `link` does, but for their rollups, which the caller fills.
+    """Link captures as `link` does, except for their rollups, which the caller fills.
 
-    What is found depends on the signatures alone: of captures that have the same, it is found for one.
+    The results depend on the signatures alone: for captures with the same signatures, they are found once.
     """
     keys = {"keys": list(capture_ids)}
     connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
-    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _alike(connection, capture_ids):
+    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
         _find_all(connection, first)
         if others:
-            _copy_found(connection, first, others)
+            _copy_links(connection, first, others)
     connection.execute(
         f"""
         UPDATE runs SET method = b.method, method_score = b.score
@@ -53,8 +53,8 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
     )
 
 
-def _alike(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """These captures in groups of the same signatures, and the same record and program."""
+def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
+    """These captures in groups with the same signatures, and the same record and program."""
     columns = [f"s.{column.name}" for column in catalog.objects()["signatures"].columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)
@@ -73,7 +73,7 @@ def _alike(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) ->
 
 
 def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find what a capture's record or program says of it."""
+    """Find what a capture's record or program states about its events."""
     _find(connection, capture_id, "linked_methods", "_find_methods")
     _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
     if _has_delegates(connection, capture_id):
@@ -87,8 +87,8 @@ def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     )
 
 
-def _copy_found(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
-    """Say of other captures what was found of the first."""
+def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
+    """Copy to other captures what was found for the first."""
     for table in (*FOUND, "findings"):
         connection.execute(
             f"""
@@ -108,7 +108,7 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
 
 
 def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
-    """Whether there are delegates to find the nodes of; where there are none, that search needn't be planned."""
+    """Whether there are delegates whose nodes can be found; without any, that search needn't be planned."""
     query = f"""
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
         WHERE k.capture_id = ? AND {which} LIMIT 1

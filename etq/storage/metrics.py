@@ -1,4 +1,4 @@
-"""Putting metrics into a warehouse, with the units and directions that are known by their names."""
+"""Storing metrics in a warehouse, with the units and directions that are known by their names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
 
 _NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# What takes the rows of each table that is read to those of `metrics`.
+# The macro that converts the rows of each table that is read to those of `metrics`.
 _COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
 
 
 def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source) -> int:
-    """Put a file's metrics to a capture; returns their number, 0 where the file's are there.
+    """Attach a file's metrics to a capture; returns their number, 0 if the file was attached before.
 
     The caller holds a transaction. Raises `FormatError` for a file that can't be read.
     """
@@ -35,9 +35,9 @@ def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source
 
 
 def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: Sequence[pa.RecordBatch]) -> None:
-    """Put a sidecar's metrics to a capture, as if said by hand, but for those that were said."""
-    said = "SELECT DISTINCT name FROM metrics WHERE capture_id = ? AND source IS NULL"
-    have = {name for (name,) in connection.execute(said, [capture_id]).fetchall()}
+    """Attach a sidecar's metrics to a capture like metrics of a user, except for names that it has already."""
+    attached = "SELECT DISTINCT name FROM metrics WHERE capture_id = ? AND source IS NULL"
+    have = {name for (name,) in connection.execute(attached, [capture_id]).fetchall()}
     for rows in parts:
         new = [name not in have for name in rows["name"].to_pylist()]
         _insert(connection, capture_id, "metrics", rows.filter(pa.array(new)), None)
@@ -46,7 +46,7 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: S
 def add_metrics_of_new(
     connection: duckdb.DuckDBPyConnection, parts_of_captures: Mapping[int, Sequence[pa.RecordBatch]]
 ) -> None:
-    """Put sidecars' metrics to captures of which nothing was said yet, by their keys, as `add_metrics` does to one."""
+    """Attach sidecars' metrics to captures without any, by their keys, as `add_metrics` does for one."""
     keyed = [
         rows.add_column(0, "capture_id", pa.repeat(pa.scalar(key, pa.int32()), rows.num_rows))
         for key, parts in parts_of_captures.items()
@@ -70,9 +70,9 @@ def add_metrics_of_new(
 def set_metric(
     connection: duckdb.DuckDBPyConnection, capture_id: int, metric: Metric | str, run_index: int | None
 ) -> int:
-    """Say a metric of a capture or of one of its runs, in place of what was said by hand of that name.
+    """Attach a metric to a capture or to one of its runs, replacing the one of that name that a user attached.
 
-    A name alone takes that away. Returns the number of metrics taken away.
+    A name alone removes it. Returns the number of metrics removed.
     """
     name = metric if isinstance(metric, str) else metric.name
     gone = connection.execute(
@@ -94,22 +94,24 @@ def check_metric(metric: Metric) -> None:
     """Raise `WarehouseError` for a metric that can't be stored."""
     name, value, unit = metric.name, metric.value, metric.unit
     if not isinstance(name, str) or not name.strip() or _NOT_IN_NAMES.search(name):
-        raise WarehouseError(f"{name!r} is no name of a metric: a text without = and control characters")
+        raise WarehouseError(f"{name!r} is not a name of a metric: a name has no = and no control characters")
     if isinstance(value, str):
-        raise WarehouseError(f"the metric {name} is no number but {value!r}; a text is a label: {name}={value}")
+        raise WarehouseError(
+            f"the metric {name} is {value!r}, which is not a number; attach a text as a label: {name}={value}"
+        )
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WarehouseError(f"the metric {name} is no number but {value!r}")
+        raise WarehouseError(f"the metric {name} is {value!r}, which is not a finite number")
     if unit is not None and (not isinstance(unit, str) or not unit.strip() or _NOT_IN_NAMES.search(unit)):
-        raise WarehouseError(f"{unit!r} is no unit of the metric {name}: a text without = and control characters")
+        raise WarehouseError(f"{unit!r} is not a unit of the metric {name}: a unit has no = and no control characters")
     if metric.better not in (None, *DIRECTIONS):
-        raise WarehouseError(f"better of the metric {name} is lower, higher or None, not {metric.better!r}")
+        raise WarehouseError(f"better of the metric {name} is {metric.better!r}; it must be lower, higher or None")
 
 
 def _check_run(connection: duckdb.DuckDBPyConnection, capture_id: int, run_index: int) -> None:
     query = "SELECT count(*) FROM runs AS r WHERE r.capture_id = ?"
     [(runs,)] = connection.execute(query, [capture_id]).fetchall()
     if not 0 <= run_index < runs:
-        raise WarehouseError(f"there is no run {run_index}: the capture has {runs} runs, counted from 0")
+        raise WarehouseError(f"no run {run_index}: the capture has {runs} runs, counted from 0")
 
 
 def _insert(

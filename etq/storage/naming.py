@@ -1,4 +1,4 @@
-"""Names of captures, records and programs: unique in a warehouse, and made of files' paths unless given."""
+"""Names of captures, records and programs: unique in a warehouse, and by default made from files' paths."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from etq.errors import WarehouseError
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
-# The endings of files, no part of a name: longest first, as one may end in another.
+# The endings of files, which are not part of a name: longest first, as one may end in another.
 _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for ending in each.endings)}, key=len)[::-1]
 
 
 def check_name(name: str) -> None:
-    """Raise `WarehouseError` for what is no name."""
+    """Raise `WarehouseError` for an invalid name."""
     if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(f"{name!r} is no name: it must not be empty, begin with @ or hold =, as selectors do")
+        raise WarehouseError(
+            f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =, as selectors do"
+        )
 
 
 def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` where other content of `captures`, `records` or `programs` has the name, or it is none."""
+    """Raise `WarehouseError` for an invalid name, and one that other content of the table has."""
     check_name(name)
     taken = connection.execute(
         f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
@@ -41,13 +43,13 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
 
 
 def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
-    """The file's stem; that with folders before it; at last with its hash behind it, which no other content has."""
+    """The file's stem; the stem with folders before it; at last the stem and the hash, which no other content has."""
     path = PurePath(uri)
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
-    # What names can't hold (see `check_name`) is left out of those that come from paths.
+    # Characters that names can't have (see `check_name`) are left out.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
-    # The hash is asked for last: it may still be under way, beside the reading.
+    # The hash comes last: another thread may still compute it.
     yield f"{stem}-{sha256()[:12]}"
     yield f"{stem}-{sha256()}"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import duckdb
 import pyarrow as pa
 
 from etq.ingest.etrecord.reader import read_etrecord
-from etq.storage.capture import insert, store_once
+from etq.storage.capture import store_once
 from etq.storage.sources import Source
-
-_ARGUMENTS: Final = "SELECT 1 FROM node_arguments AS a WHERE a.record_id = ? LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -35,14 +32,5 @@ def store_read(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> tup
 
 
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
-    """Put an ETRecord into the warehouse; see `store_once`.
-
-    One that is there from before schema 3 gets the arguments of its nodes, which were not kept then.
-    """
-    reading = read_etrecord(source.content, source.uri)
-    record_id, is_new = store_once(connection, "records", source, name, reading)
-    if not is_new and not connection.execute(_ARGUMENTS, [record_id]).fetchall():
-        for table, rows in reading:
-            if table == "node_arguments":
-                insert(connection, table, record_id, rows, "record_id")
-    return record_id, is_new
+    """Put an ETRecord into the warehouse; see `store_once`."""
+    return store_once(connection, "records", source, name, read_etrecord(source.content, source.uri))

@@ -18,10 +18,10 @@ from etq.version import VERSION
 def store_reference(
     connection: duckdb.DuckDBPyConnection, record_id: int, graph: str, values: Mapping[str, Outputs], name: str | None
 ) -> tuple[int, bool]:
-    """Put the outputs of a graph's nodes into the warehouse, or name the capture that is there of the same.
+    """Store the outputs of a graph's nodes as a capture, or name the existing capture of the same outputs.
 
     Returns the capture_id, and whether it is new. The caller holds a transaction. Raises `WarehouseError` for a name
-    that is taken, and where the record has no such graph, or not just one.
+    that is taken, and for a record without such a graph.
     """
     [(record_name, record_sha256, uri)] = connection.execute(
         "SELECT name, sha256, uri FROM records WHERE record_id = ?", [record_id]

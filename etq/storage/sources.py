@@ -1,4 +1,4 @@
-"""The files that are read: their bytes, where they were, their hash, and what may be said of them."""
+"""The files that are read: their bytes, paths and hashes, and checks of the options about them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Source:
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Compute the hash on another thread, beside what follows; once."""
+        """Compute the hash on another thread; once."""
         if self._hashing is None:
             self._hashing = Thread(target=self._hash)
             self._hashing.start()
@@ -68,9 +68,9 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     return Source(*_content(path))
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from another one, and from itself once it was written to."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """What distinguishes a file from another one, and from itself after a change."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
@@ -80,13 +80,13 @@ def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
-            raise FormatError(path, "can't be read: it is no regular file")
+            raise FormatError(path, "can't be read: not a regular file")
         with Path(path).open("rb") as file:
-            found = os.fstat(file.fileno())
+            status = os.fstat(file.fileno())
             # To touch what another process cuts off of a file that is mapped ends this one: small ones are read.
-            if found.st_size <= SMALL and stat.S_ISREG(found.st_mode):
+            if status.st_size <= SMALL and stat.S_ISREG(status.st_mode):
                 return file.read(), path, None
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path, _identity(found)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path, _identity(status)
     except OSError as error:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
 

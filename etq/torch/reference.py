@@ -51,7 +51,7 @@ def _archive(path: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
-        raise FormatError(displayed(path), f"no ETRecord: {error}") from error
+        raise FormatError(displayed(path), f"not an ETRecord: {error}") from error
 
 
 def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
@@ -116,12 +116,12 @@ def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
             if n.op == "call_function":
                 values = result if isinstance(result, tuple | list) else [result]
                 # Later nodes may write into a tensor: what it is now is copied.
-                given.append((n.name, [_plain(value) for value in values]))
+                outputs.append((n.name, [_plain(value) for value in values]))
             return result
 
-    given: list[tuple[str, list[Any]]] = []
+    outputs: list[tuple[str, list[Any]]] = []
     Recorder(module).run(inputs)
-    yield from given
+    yield from outputs
 
 
 def _plain(value: Any) -> Any:

@@ -21,8 +21,8 @@ def torch_trace_handler(
     The capture has these labels, a label `step` (the profiler's) and, of distributed runs, `rank`; it was captured now.
 
     warehouse  path of the warehouse file; made where there is none
-    labels     key=value pairs that tell captures apart
-    name       name of the captures, with the step behind it; by default host, process and time, as
+    labels     key=value pairs that distinguish captures
+    name       name of the captures, followed by the step; by default host, process and time, as
                `torch.profiler.tensorboard_trace_handler` names files
 
     The function raises `WarehouseError` where the warehouse can't be written.

@@ -1,4 +1,4 @@
-"""What delegates log beside times, decoded by a function of the user's: for backends that `delegate_metadata` lacks."""
+"""Metadata that delegates log with times, decoded by a user's function: for backends that `delegate_metadata` lacks."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> 
 
 def _fields(decoder: Decoder, name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
     try:
-        found = decoder(name, content)
+        fields = decoder(name, content)
     except Exception as error:
         raise QueryError(f"the decoder raised {type(error).__name__} at {content!r} of {name}: {error}") from error
-    if found is None:
+    if fields is None:
         yield None, content.hex()
         return
-    if not isinstance(found, Mapping):
-        raise QueryError(f"the decoder gave {found!r} for {name}; expected a mapping of fields to values, or None")
-    for field, value in found.items():
+    if not isinstance(fields, Mapping):
+        raise QueryError(f"the decoder gave {fields!r} for {name}; expected a mapping of fields to values, or None")
+    for field, value in fields.items():
         yield str(field), value if isinstance(value, str) else json.dumps(value, default=str)

@@ -14,7 +14,7 @@ from etq.errors import QueryError
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # What these begin with takes selectors of many captures as `base` and `new`, or programs.
 OF_SIDES: Final = "compare"
-# In the stub; those of other parameters are told by their defaults.
+# The types in the stub; those of other parameters follow from their defaults.
 PYTHON_TYPES: Final = {
     "capture": "str | Capture",
     "baseline": "str | Capture | None = ...",
@@ -32,7 +32,7 @@ PYTHON_TYPES: Final = {
 class Views:
     """Gives `Warehouse` a method for each public table macro: `warehouse.op_totals(capture, unit="us")`.
 
-    Only the arguments that are given are passed on, so that defaults stand in the SQL alone.
+    Only arguments that are given are passed on, so that defaults are in the SQL alone.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -43,15 +43,15 @@ class Views:
 
         def view(*args: Any, **kwargs: Any) -> Any:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                passed = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
-            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(given):
-                if isinstance(given[parameter], str):
-                    self.capture(given[parameter])
-            arguments = ", ".join(_argument(macro, parameter) for parameter in given)
-            return self.sql(f"FROM {name}({arguments})", **given)
+            for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
+                if isinstance(passed[parameter], str):
+                    self.capture(passed[parameter])
+            arguments = ", ".join(_argument(macro, parameter) for parameter in passed)
+            return self.sql(f"FROM {name}({arguments})", **passed)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
@@ -103,7 +103,7 @@ def _argument(macro: catalog.SqlObject, parameter: str) -> str:
 def stub() -> str:
     """The text of `views.pyi`: `python -m etq.warehouse.views > etq/warehouse/views.pyi` writes it."""
     lines = [
-        "# Made from the SQL files by `python -m etq.warehouse.views`; a test tells when it is stale.",
+        "# Made from the SQL files by `python -m etq.warehouse.views`; a test fails if it is stale.",
         "from collections.abc import Sequence",
         "",
         "import duckdb",

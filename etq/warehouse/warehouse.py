@@ -1,4 +1,4 @@
-"""A warehouse: a DuckDB database with etq's tables and views, and captures that are put into it.
+"""A warehouse: a DuckDB database with etq's tables and views, into which captures are ingested.
 
 with etq.open("lab.duckdb") as warehouse:
     warehouse.ingest("run.etdp", labels={"device": "pixel8"})
@@ -42,14 +42,14 @@ __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 def open(
     path: str | os.PathLike[str] | None = None, *, read_only: bool = False, wait: float | None = None
 ) -> Warehouse:
-    """Open the warehouse in a file, or make it there; without a path, one in memory. A lake is opened as it is now.
+    """Open a warehouse file, which is created if it doesn't exist; without a path, one in memory; or a lake.
 
-    read_only  opens an existing file beside other readers; else no other process can have it open; a lake is always
-               only read
+    read_only  whether to open an existing file for reading, as other processes may at the same time; otherwise no other
+               process can have it open. A lake is always read-only, and stays as it is when it is opened
     wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
 
-    Raises `WarehouseError` for a file that is no DuckDB database or no warehouse, that a newer etq wrote, that can't
-    be opened, or that another process holds.
+    Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
+    that can't be opened, or that another process holds.
     """
     if path is None:
         connection = duckdb.connect(":memory:")
@@ -66,7 +66,7 @@ def open(
             if not read_only and schema.is_empty(connection):
                 schema.in_transaction(connection, lambda: schema.create(connection))
             else:
-                schema.bring_forward(connection, path, read_only=read_only)
+                schema.update_definitions(connection, path, read_only=read_only)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -86,12 +86,12 @@ def _open_lake(path: str) -> Warehouse:
 
 
 class Warehouse(Views):
-    """An open warehouse, made by `open`. A context manager; `close` may be called more than once.
+    """An open warehouse, returned by `open`. A context manager; `close` may be called more than once.
 
-    Threads may share one: they are served one after the other. A relation, which is asked when it is read, is for one
-    thread while no other asks; `rows` is for all.
+    Threads may share a warehouse: their queries run one after the other. A relation runs its query when it is read, so
+    read it while no other thread queries the warehouse; `rows` is safe for all threads.
 
-    Each public table macro of the SQL is a method of its name, which returns a relation of DuckDB: `.show()`,
+    Each public table macro of the SQL is a method of the same name, which returns a DuckDB relation: `.show()`,
     `.fetchall()`, `.df()`, `.to_arrow_table()`.
     """
 
@@ -135,9 +135,9 @@ class Warehouse(Views):
         return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
 
     def sql(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """The result of a query as a relation; `$name` in it is that parameter: also a `Capture` or the like.
+        """The result of a query as a relation. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.
 
-        Raises `QueryError` where the query is wrong; errors in the data show when the relation is read.
+        Raises `QueryError` for a wrong query; errors in the data are raised when the relation is read.
         """
         try:
             with self._database.lock:
@@ -146,32 +146,32 @@ class Warehouse(Views):
             raise QueryError(message_of(error)) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of a query's columns, and all its rows: sooner there than through `sql`, which plans it twice.
+        """The names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
 
-        Raises `QueryError` where the query is wrong or the data have none of what is asked for.
+        Raises `QueryError` for a wrong query, and for errors in the data.
         """
         try:
             with self._database.lock:
-                answer = self.connection.execute(query, _values(parameters))
-                # No answer at all is what an empty query has.
-                return ([column[0] for column in answer.description or ()], answer.fetchall()) if answer else ([], [])
+                result = self.connection.execute(query, _values(parameters))
+                # An empty query has no result at all.
+                return ([column[0] for column in result.description or ()], result.fetchall()) if result else ([], [])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of a query's columns, and all its rows, as of `rows`: for SQL that isn't trusted.
+        """The names of a query's columns, and all its rows, as `rows` returns them: for SQL that isn't trusted.
 
-        It must be one SELECT and is asked in a process of its own, which reads the file (or the files of the lake) and
-        nothing else: no other files, settings, extensions, environment or variables of Python's, and writes nothing.
-        What it may see are all tables, and the path of the file.
+        The query must be one SELECT. It runs in a process of its own, which reads the file (or the files of the lake)
+        and nothing else: no other files, settings, extensions, environment or Python variables; it writes nothing. The
+        query can read all tables, and the path of the file.
 
-        seconds    how long it may take
-        megabytes  how much memory it may take, with its result
+        seconds    limit of its time
+        megabytes  limit of its memory, including its result
 
-        Raises `QueryError` where the query is wrong or is anything else than that, or takes more, and `WarehouseError`
-        for a warehouse in memory or open for writing, which no other process can read.
+        Raises `QueryError` for a query that is wrong, isn't one SELECT or exceeds a limit, and `WarehouseError` for a
+        warehouse in memory or open for writing, which no other process can read.
         """
         from etq.sandbox.client import ask
 
@@ -181,9 +181,9 @@ class Warehouse(Views):
         return ask(self.path, query, _values(parameters), seconds, megabytes)
 
     def capture(self, selector: str) -> Capture:
-        """The one capture of a name, hash prefix or selector (key=value,key=value, @latest, @previous).
+        """The capture of a name, hash prefix or selector (key=value,key=value, @latest, @previous).
 
-        Raises `QueryError`, naming the nearest, where there is none or more than one.
+        Raises `QueryError` if none matches, with the nearest names, or several do.
         """
         query = """
             SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c
@@ -199,7 +199,7 @@ class Warehouse(Views):
         return self.sql("FROM capture_summary")
 
     def record(self, selector: str) -> Record:
-        """The one record of a name or hash prefix. Raises `QueryError` where there is none or more than one."""
+        """The record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
         query = (
             "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
         )
@@ -224,32 +224,32 @@ class Warehouse(Views):
         sidecar: bool = True,
         metrics: Sequence[str | os.PathLike[str] | bytes] = (),
     ) -> Capture:
-        """Read a profiling file (or its bytes) into the warehouse: all of it, or, at an error, nothing. Its format is
-        told by its first bytes: ETDump, also in a log, or prof_result.
+        """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
-        Content that is there already adds no rows: the options given are applied to it, and `is_new` is False.
+        The first bytes determine the format: ETDump, also in a log, prof_result or PyTorch trace. Content that the
+        warehouse has already adds no rows: the options are applied to it, and `is_new` is False.
 
-        name          unique name; by default the file's stem (of x.prof_result.bin, x), with folders before it where
-                      other content has that
-        labels        key=value pairs that tell captures apart
-        captured_at   when it was measured; without a time zone in UTC; unknown by default, as files don't say
-        time_scale    what one tick is; ns by default
-        clock_bits    width of the clock's counter; by default 32 where a wraparound is evident, else 64
-        debug_buffer  the file (or its bytes) that the values that the runtime logged lie in
-        keep_values   whether their elements are kept, as `numeric_gap` needs, and not only what they are like
-        label_from    labels from the file's path, as {model}/{device}/{build}.etdp
-        label_git     a folder whose repository's commit, commit_time, branch and dirty become labels
-        sidecar       whether labels and metrics are read from run.etdp.json or run.etdp.toml beside the file
-        metrics       files of metrics (or their bytes), as `ingest_metrics` takes
+        name          unique name; by default the file's stem (x for x.prof_result.bin), with folders before it if
+                      other content has that name
+        labels        key=value pairs that distinguish captures
+        captured_at   time of the measurement; in UTC if it has no time zone; by default unknown, as files lack it
+        time_scale    unit of one tick; by default ns
+        clock_bits    width of the clock's counter; by default 32 if a wraparound is evident, else 64
+        debug_buffer  file (or its bytes) with the values that the runtime logged
+        keep_values   whether to store the elements of these values, which `numeric_gap` needs, with their statistics
+        label_from    pattern for labels from the file's path, such as {model}/{device}/{build}.etdp
+        label_git     folder whose repository's commit, commit_time, branch and dirty become labels
+        sidecar       whether to read labels and metrics from run.etdp.json or run.etdp.toml next to the file
+        metrics       files of metrics (or their bytes), as for `ingest_metrics`
 
-        Labels given win over the sidecar's, these over the path's, these over git's; of a capture that has labels, only
-        those given replace some.
+        Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
+        git. Of the labels that a known capture has, only `labels` replace any.
 
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
         and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
         """
-        # What reads files is imported where files are read: asking needs none of it.
-        from etq.annotations.discovery import found_about, labels_of_git
+        # Queries need none of the modules that read files.
+        from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
         from etq.storage.sources import source_of
 
@@ -259,10 +259,10 @@ class Warehouse(Views):
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         scale = checked_time_scale(time_scale)
         of_git = {} if label_git is None else labels_of_git(label_git)
-        found = found_about(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
-        beside = tuple(source_of(each) for each in metrics)
+        found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
+        metric_files = tuple(source_of(each) for each in metrics)
         moment = checked_moment(captured_at)
-        options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, beside)
+        options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, metric_files)
         capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return self._capture_of(query, [is_new, capture_id])
@@ -281,21 +281,21 @@ class Warehouse(Views):
         link_to: Sequence[str | Record | Program] = (),
         progress: Callable[[Given, Capture | EtqError], None] | None = None,
     ) -> list[Capture | EtqError]:
-        """Read many profiling files (or their bytes) into the warehouse, several times as fast as one by one.
+        """Ingest many profiling files (or their bytes), several times as fast as one by one.
 
-        Returns, in the order of the files, the capture of each, or the error for which it was left out: each file is
-        ingested whole or not at all, and none stops the others. Of files of the same content, the first is new.
+        Returns the capture of each file, or the error for which it was left out, in the order of the files. Each file
+        is ingested whole or not at all, and none stops the others. Of files of the same content, the first is new.
 
         link_to   records and programs (or names of records) that the captures are linked to
-        progress  called with each file, and its capture or error, once that is in the warehouse to stay
+        progress  called with each file, and its capture or error, after that is committed
 
-        The other options are those of `ingest`, and count for every file. Names are the files' stems, with folders
-        before them where other content has that.
+        The other options are those of `ingest`, and apply to every file. Names are the files' stems, with folders
+        before them if other content has that name.
 
-        Raises `WarehouseError` for options that are none and for a warehouse that is read-only, `QueryError` for a
-        record that there isn't, and `EtqError` for a folder without git; then nothing was ingested.
+        Raises `WarehouseError` for invalid options and for a warehouse that is read-only, `QueryError` for an unknown
+        record, and `EtqError` for a folder without git; then nothing is ingested.
         """
-        from etq.annotations.discovery import found_about, labels_of_git
+        from etq.annotations.discovery import discover, labels_of_git
         from etq.annotations.labels import check_labels
         from etq.storage.bulk import files_of, store_many
         from etq.storage.capture import Options
@@ -305,12 +305,12 @@ class Warehouse(Views):
         self._database.check_writable()
         check_labels(labels or {})
         moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
-        said = Options(None, labels or {}, moment, scale, checked_clock_bits(clock_bits))
+        options = Options(None, labels or {}, moment, scale, checked_clock_bits(clock_bits))
         of_git = {} if label_git is None else labels_of_git(label_git)
         links = [self._link(each) for each in link_to]
         listed = list(sources)
-        find = partial(found_about, pattern=label_from, of_git=of_git, sidecar=sidecar)
-        stored = store_many(self.connection, files_of(listed, said, find), links)
+        find = partial(discover, pattern=label_from, of_git=of_git, sidecar=sidecar)
+        stored = store_many(self.connection, files_of(listed, options, find), links)
         results: list[Capture | EtqError] = []
         while (outcomes := self._next(stored)) is not None:
             for each in self._captures(outcomes):
@@ -320,9 +320,9 @@ class Warehouse(Views):
         return results
 
     def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
-        """Read an ETRecord into the warehouse: all of it, or, at an error, nothing. Known content adds nothing.
+        """Ingest an ETRecord (or its bytes): all of it, or, at an error, nothing. Known content adds nothing.
 
-        Raises `FormatError` for a file that can't be read, is damaged or is no ETRecord, and `WarehouseError` for a
+        Raises `FormatError` for a file that can't be read, is damaged or isn't an ETRecord, and `WarehouseError` for a
         name that is taken and for a warehouse that can't be written.
         """
         from etq.storage.records import store_record
@@ -332,11 +332,11 @@ class Warehouse(Views):
         return Record(*self._database.fetch(query, [is_new, record_id])[0])
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
-        """Read an ExecuTorch program (`.pte`, or its bytes) into the warehouse: all of it, or, at an error, nothing.
+        """Ingest an ExecuTorch program (`.pte`, or its bytes): all of it, or, at an error, nothing.
 
-        Content that is there already adds no rows: a name given is applied to it, and `is_new` is False.
+        Content that the warehouse has already adds no rows: `name` is applied to it, and `is_new` is False.
 
-        name  unique name; by default the file's stem, with folders before it where another program has that
+        name  unique name; by default the file's stem, with folders before it if another program has that name
 
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
         and for a warehouse that can't be written.
@@ -355,14 +355,14 @@ class Warehouse(Views):
         graph: str = "exported_program",
         name: str | None = None,
     ) -> Capture:
-        """Put what the nodes of a record's graph give into the warehouse: a capture for `numeric_gap` to compare with.
+        """Store the outputs of the nodes of a record's graph as a capture, for `numeric_gap` to compare with.
 
-        values  by node name, in the order of running: the node's outputs, each a numpy array or a number
+        values  by node name, in the order of execution: the node's outputs, each a numpy array or a number
         graph   the graph's stage, as in `graphs`: exported_program or edge_dialect_exported_program
-        name    unique name; by default the record's, with `-reference` behind it
+        name    unique name; by default the record's, followed by `-reference`
 
-        `etq.torch.reference.reference_values` runs a graph. Raises `QueryError` where there is no such record, and
-        `WarehouseError` for a graph that it hasn't, a name that is taken and a warehouse that can't be written.
+        `etq.torch.reference.reference_values` runs a graph. Raises `QueryError` for an unknown record, and
+        `WarehouseError` for a graph that it lacks, a name that is taken and a warehouse that can't be written.
         """
         from etq.storage.reference import store_reference
 
@@ -374,7 +374,7 @@ class Warehouse(Views):
         return self._capture_of(query, [is_new, capture_id])
 
     def attach_second(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
-        """Put one more file into a warehouse that `look_at` gave; options and errors are those of `ingest`."""
+        """Load a second file into a warehouse of `open_ephemeral`; options and errors are those of `ingest`."""
         from etq.storage.capture import Options, load_second
         from etq.storage.sources import source_of
 
@@ -384,11 +384,10 @@ class Warehouse(Views):
         return self._capture_of(query, [capture_id])
 
     def link(self, capture: str | Capture, to: str | Record | Program) -> None:
-        """Say that a capture is of a record's program, so that its events can be told their ops and modules; or of a
-        program, so that the methods of its runs can be told.
+        """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
-        The methods are inferred from the record, or from the program where there is no record. What doesn't fit is told
-        of in `findings`. Raises `QueryError` where there is no such capture or record.
+        The methods are inferred from the record, or from the program if there isn't one. Findings report what doesn't
+        fit. Raises `QueryError` for an unknown capture or record.
         """
         from etq.storage.linking import link
 
@@ -400,14 +399,14 @@ class Warehouse(Views):
         self._database.write(lambda: link(self.connection, found.capture_id, column, key))
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
-        """Give a capture labels, in place of those of the same keys; None takes one away. Returns all it has then.
+        """Attach labels to a capture, replacing those of the same keys; None removes one. Returns all its labels.
 
-        `captured_at` is no label: it says when the capture was measured, in ISO 8601, in UTC without a time zone.
-        Keys that are no names of Python's are given as `**{"soc-rev": "2"}`.
+        `captured_at` sets the time of the measurement instead, in ISO 8601; in UTC if it has no time zone. Pass keys
+        that are not Python identifiers as `**{"soc-rev": "2"}`.
 
-        Raises `QueryError` where there is no such capture; `WarehouseError` for keys that are empty or hold commas,
-        equals signs, quotation marks, @ or control characters, for values that hold these last, for a captured_at that
-        is no time, and for a warehouse that can't be written.
+        Raises `QueryError` for an unknown capture; `WarehouseError` for keys that are empty or have commas, equals
+        signs, quotation marks, @ or control characters, for values with control characters, for a captured_at that is
+        not a time, and for a warehouse that can't be written.
         """
         from etq.annotations.labels import labels_of, set_labels
 
@@ -429,34 +428,34 @@ class Warehouse(Views):
         *,
         run: int | None = None,
     ) -> None:
-        """Say a number beside a capture's events, in place of what was said of that name; None takes that away.
+        """Attach a metric to a capture, replacing any value of that name. None removes it.
 
-        unit    what it counts; by default as in `known_metrics`, to whose unit times and memory are converted
+        unit    unit of the value; by default as in `known_metrics`, to whose unit times and memory are converted
         better  lower or higher; by default as in `known_metrics`; None for conditions, such as a temperature
-        run     the run that it is about; by default the capture as a whole
+        run     index of the run that it describes; by default the whole capture
 
-        Raises `QueryError` where there is no such capture; `WarehouseError` for a value that is no finite number, a
-        name or unit that is none, a run that there isn't and a warehouse that can't be written.
+        Raises `QueryError` for an unknown capture; `WarehouseError` for a value that is not a finite number, an invalid
+        name or unit, an unknown run, and a warehouse that can't be written.
         """
         from etq.ingest.metrics.rows import Metric
         from etq.storage.metrics import set_metric
 
         key = self._key(capture)
-        given = name if value is None else Metric(name, value, unit, better)
-        gone = self._database.write(lambda: set_metric(self.connection, key, given, run))
-        if value is None and not gone:
-            raise WarehouseError(f"no metric {name!r} was said by hand of {capture}")
+        metric = name if value is None else Metric(name, value, unit, better)
+        removed = self._database.write(lambda: set_metric(self.connection, key, metric, run))
+        if value is None and not removed:
+            raise WarehouseError(f"{capture}: no metric {name!r} was attached by hand")
 
     def ingest_metrics(self, capture: str | Capture, source: str | os.PathLike[str] | bytes) -> int:
-        """Read a file's metrics (or its bytes) to a capture: all of it, or, at an error, nothing.
+        """Attach the metrics of a file (or its bytes) to a capture: all of them, or, at an error, none.
 
         The file is a log of ExecuTorch's runner of language models, `benchmark_results.json` of its benchmark apps,
-        records of PyTorch's benchmark database, or JSON with numbers by name: told by its content.
+        records of PyTorch's benchmark database, or JSON with numbers by name; its content determines which.
 
-        Returns the number of metrics added: 0 where the same content was read to the capture before.
+        Returns the number of metrics added: 0 if the same content was attached before.
 
-        Raises `QueryError` where there is no such capture, `FormatError` for a file that can't be read or is damaged,
-        and `WarehouseError` for a warehouse that can't be written.
+        Raises `QueryError` for an unknown capture, `FormatError` for a file that can't be read or is damaged, and
+        `WarehouseError` for a warehouse that can't be written.
         """
         from etq.storage.metrics import store_metrics
         from etq.storage.sources import source_of
@@ -473,16 +472,16 @@ class Warehouse(Views):
         name: str | None = None,
         method: str | None = None,
     ) -> int:
-        """Say what runs of a capture were for. Returns the number of runs it was said of.
+        """Set the phase of runs of a capture. Returns the number of these runs.
 
-        phase   load, prefill, decode or other; None takes back what was said
-        runs    their numbers: integers, or a text such as 1-39,45 or 40-
-        name    runs of that name: Execute, Default
-        method  runs of that method, as inferred from the linked record or program
+        phase   load, prefill, decode or other; None removes the phase
+        runs    numbers of runs: integers, or a text such as 1-39,45 or 40-
+        name    name of runs: Execute, Default
+        method  method of runs, as inferred from the linked record or program
 
-        Runs that all of what is given chooses; one at least must be given. Raises `QueryError` where there is no such
-        capture, and `WarehouseError` for another phase, runs that there aren't, rules that choose none and a warehouse
-        that can't be written.
+        Give at least one of these rules; the phase is set for runs that fit all of them. Raises `QueryError` for an
+        unknown capture, and `WarehouseError` for another phase, runs that don't exist, rules that no run fits and a
+        warehouse that can't be written.
         """
         from etq.annotations.phases import set_phase
 
@@ -490,14 +489,14 @@ class Warehouse(Views):
         return self._database.write(lambda: set_phase(self.connection, key, phase, runs, name, method))
 
     def phases_from_metrics(self, capture: str | Capture) -> dict[str, int]:
-        """Say the phases of a language model's runs by the tokens that its runner counted (`ingest_metrics`).
+        """Set the phases of a language model's runs from the tokens that its runner counted (`ingest_metrics`).
 
-        Only where these fit the runs that execute exactly, and in one way: a prompt in one run or a token a run, then
-        a run for each token generated, the first of them perhaps out of the prompt. Runs that load are said to.
+        The counts must fit the runs that execute exactly, and in one way: a prompt in one run or a token per run, then
+        a run for each generated token, the first of which may come from the prompt. Runs that load get the phase load.
         Returns the number of runs by phase.
 
-        Raises `QueryError` where there is no such capture, and `WarehouseError`, which says why, where the counts don't
-        fit, where there are none, and for a warehouse that can't be written.
+        Raises `QueryError` for an unknown capture, and `WarehouseError` with the reason if the counts don't fit or are
+        missing, and for a warehouse that can't be written.
         """
         from etq.annotations.phases import set_phases_from_metrics
 
@@ -505,11 +504,11 @@ class Warehouse(Views):
         return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
 
     def remove(self, *captures: str | Capture) -> None:
-        """Take captures out, with all that was said of them: all of these, or, at an error, none.
+        """Remove captures with their annotations: all of these, or, at an error, none.
 
-        Records and programs stay. The file doesn't get smaller before `compact`.
+        Records and programs stay. `compact` gives back the space.
 
-        Raises `QueryError` where there is no such capture or a selector means several, and `WarehouseError` for a
+        Raises `QueryError` for an unknown capture and for a selector that matches several, and `WarehouseError` for a
         warehouse that can't be written.
         """
         from etq.maintenance.retention import remove_captures
@@ -526,15 +525,14 @@ class Warehouse(Views):
         keep_rollups: bool = False,
         dry_run: bool = False,
     ) -> list[Capture]:
-        """Take out all captures but the last ones, and return them.
+        """Remove all captures but the latest ones, and return those removed.
 
-        keep_last     number of captures of each group that stay: the last by when they were captured, then ingested
+        keep_last     number of captures of each group that stay: the latest by captured_at, then by ingest
         by            keys of labels: captures of a group have the same values of these; by default all are one group
-        selectors     only what matches any of these counts
-        keep_rollups  whether captures stay with what comparisons need, with their labels and metrics: only their
-                      events go, and what asks for these then is an error that says so; ingesting the file again
-                      brings them back
-        dry_run       whether nothing is done: captures are only told
+        selectors     selectors of the captures to consider; by default all
+        keep_rollups  whether captures keep their labels, metrics and what comparisons need: only their events are
+                      removed. Views of their events raise an error then; ingesting the file again restores them
+        dry_run       whether to return the captures without removing anything
 
         Raises `WarehouseError` for a number below 0, a key that no label has, and for a warehouse that can't be
         written.
@@ -549,44 +547,45 @@ class Warehouse(Views):
         return found
 
     def compact(self) -> tuple[int, int]:
-        """Write the file anew, so that the space of what was removed is given back. Returns its bytes before and after.
+        """Rewrite the file to give back free space. Returns its bytes before and after.
 
-        The old file stays until the new one is whole, and in place of it. Relations that were asked for before end.
+        The new file replaces the old one when it is complete. Relations that were created before become invalid.
 
-        Raises `WarehouseError` for a warehouse in memory or opened read-only, and where the new file can't be written
-        or another process has taken the old one; then the old file is as it was.
+        Raises `WarehouseError` for a warehouse in memory or opened read-only, and if the new file can't be written or
+        another process has opened the old one; then the old file stays.
         """
         from etq.maintenance.compaction import compact
 
         return compact(self._database)
 
     def export(self, capture: str | Capture, to: str, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a capture as a file of another tool: to is chrome, speedscope, hud or model-explorer.
+        """Write a capture as a file for another tool. `to` is chrome, speedscope, hud or model-explorer.
 
-        A file whose name ends in .gz is compressed. One that is there is overwritten, once the new one is whole.
+        A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
-        runs     list of run_index: these runs alone (chrome, speedscope)
-        by       what one op is, as in `op_totals`, whose times are then written, too (hud)
-        method   the method whose graph is meant (model-explorer), by default the one that ran
+        runs     list of run_index: only these runs (chrome, speedscope)
+        by       what one op is, as in `op_totals`; adds the times of ops (hud)
+        method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
-        unit     unit of times (model-explorer), by default as in all views
+        unit     unit of times (model-explorer); by default as in all views
 
-        and what chooses among runs, as in all views: skip_first, wait, warmup, active, repeat, skip_first_wait, phase.
+        and the options that select runs in all views: skip_first, wait, warmup, active, repeat, skip_first_wait, phase.
 
-        Raises `QueryError` where there is no such capture, format or option and where the capture has nothing that the
-        format could hold, and `WarehouseError` for a file that can't be written.
+        Raises `QueryError` for an unknown capture, format or option and for a capture without content for the format,
+        and `WarehouseError` for a file that can't be written.
         """
         from etq.export import parts, to_file
 
         to_file(parts(self, capture, to, **options), os.fspath(path))
 
     def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> duckdb.DuckDBPyRelation:
-        """What delegates logged beside times, by a function from an event's name and its bytes to a mapping or None.
+        """Metadata that delegates log with times, decoded by a function of an event's name and its bytes, which returns
+        a mapping, or None for bytes that it doesn't know.
 
-        One row a field: block_index, slot, event_name, field, value (text), runs; what the function knows nothing of
-        (None) is one row without a field, in hexadecimal. `delegate_metadata` knows the common backends' by itself.
+        One row per field: block_index, slot, event_name, field, value (text), runs. None gives one row without a field,
+        with the bytes in hexadecimal. The view `delegate_metadata` decodes those of common backends.
 
-        Raises `QueryError` where there is no such capture, and where the function raises.
+        Raises `QueryError` for an unknown capture, and if the function raises.
         """
         from etq.warehouse.metadata_decoder import decoded_metadata
 
@@ -618,7 +617,7 @@ class Warehouse(Views):
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
 
     def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
-        """What became of the next files; None behind the last."""
+        """The outcomes of the next files; None after the last."""
         from etq.storage.capture import in_little_memory
 
         with self._database.writing(), in_little_memory(self.connection) if self.path else nullcontext():
@@ -636,7 +635,7 @@ class Warehouse(Views):
 
 
 def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """Parameters as the database takes them; None where there are none, so that a query may hold several statements."""
+    """Parameters as DuckDB takes them; None if there are none, so that a query may have several statements."""
     return {
         name: value.sha256 if isinstance(value, Capture | Program | Record) else value
         for name, value in parameters.items()

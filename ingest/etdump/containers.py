@@ -37,9 +37,9 @@ def is_etdump(data: Any) -> bool:
 
 
 def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
-    """The dumps of a binary file, in order, and the number of bytes behind the last one that belong to none.
+    """The dumps of a binary file, in order, and the number of bytes after the last one that belong to none.
 
-    A dump with a size prefix ends where that says; behind it the next may begin, after zeros up to a multiple of 8.
+    A dump with a size prefix ends there; the next one may follow, after zeros up to a multiple of 8.
     A dump without one takes the rest of the file. Raises `FormatError` for a truncated dump.
     """
     dumps: list[Dump] = []
@@ -51,7 +51,7 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
             if end > size:
                 raise FormatError(
                     path,
-                    f"the ETDump is truncated: its size prefix says {length} bytes, the file has {size - at - 4} of "
+                    f"the ETDump is truncated: its size prefix is {length} bytes, the file has {size - at - 4} of "
                     f"them; it breaks off at byte {size}"
                     + (f" ({len(dumps)} whole dumps stand before it)" if dumps else ""),
                     at,
@@ -76,10 +76,10 @@ def is_text(data: Any) -> bool:
 def dumps_in_log(data: Any) -> list[bytes]:
     """The ETDumps printed as base64 into a log, decoded; none where there are none.
 
-    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines stand behind
-    the same prefix (but for numbers in it: the time, say) or alone on their line, and are as long as its first; the
-    last one may be shorter, if it completes just the size that the size prefix says (or, where there is no size prefix,
-    ends in padding). All else is noise. Where another dump begins, the one before is over, whole or not.
+    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines follow the
+    same prefix (except for numbers in it, such as the time) or are alone on their line, and are as long as its first;
+    the last one may be shorter, if it completes the size of the size prefix (or, without a size prefix, ends in
+    padding). All else is noise. Where another dump begins, the one before ends, complete or not.
     """
     found: list[bytes] = []
     lines: list[bytes] = []
@@ -121,7 +121,7 @@ def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> boo
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
-    """Whether a line behind so many letters is a dump's last: by its size, or, where that is unknown, its padding."""
+    """Whether a line after so many letters is a dump's last: by its size, or, if that is unknown, its padding."""
     if not wanted:
         return token.endswith(b"=")
     return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted

@@ -86,7 +86,7 @@ def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.R
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
 
     `path` names the buffer's file in messages. Raises `FormatError` for tensors that overlap without end: a runtime
-    writes each behind the other, and a few bytes of a hostile ETDump claim all of the buffer again.
+    writes each after the other, and a few bytes of a hostile ETDump claim all of the buffer again.
     """
     columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
     found: list[npt.NDArray[np.float64] | None] = []
@@ -97,8 +97,8 @@ def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.R
         array = None if offset is None else tensor_at(buffer, scalar_type, sizes, strides, offset)
         claimed += 0 if array is None else array.nbytes
         if claimed > most:
-            told = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"
-            raise FormatError(path, f"{told}, the debug buffer has {len(buffer):,}")
+            overlap = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"
+            raise FormatError(path, f"{overlap}, the debug buffer has {len(buffer):,}")
         if array is not None and found and held + array.size > _ELEMENTS:
             yield _joined(rows.slice(begin, at - begin), found, hashes)
             found, hashes, begin, held = [], [], at, 0

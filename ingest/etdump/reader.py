@@ -1,7 +1,7 @@
 """ETDump (`.etdp`): what an ExecuTorch runtime logged, as tables.
 
 The one public function is `read_etdump`. Decoding goes by slices of events (`event_slices`), side by side on two
-threads, and what needs order (event blocks, `blocks`) follows behind, group by group of runs, so that memory does not
+threads, and steps that need the order (event blocks, `blocks`) follow, group by group of runs, so that memory does not
 grow with the file.
 """
 
@@ -98,11 +98,11 @@ class _Reader:
             buffer = Buffer(data, path)
             dumps, trailing = find_dumps(data, path)
             if trailing:
-                self._find("trailing bytes", f"{trailing} bytes behind the last dump belong to none and are ignored")
+                self._find("trailing bytes", f"{trailing} bytes after the last dump belong to none and are ignored")
             for dump in dumps:
                 yield from self._read_dump(buffer.part(dump.start, dump.end), dump, data)
         if self.dumps > 1:
-            self._find("several dumps", f"{self.dumps} ETDumps in one file; dump_index tells their runs apart")
+            self._find("several dumps", f"{self.dumps} ETDumps in one file; dump_index distinguishes their runs")
         yield from self._closing_tables()
 
     def _find(self, rule: str, detail: str) -> None:

@@ -15,7 +15,7 @@ from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
 
 # Events decoded at a time: enough that numpy's cost per call vanishes, few enough that its arrays stay in cache.
 SLICE: Final = 65536
-# One core is left to what follows behind.
+# One core is left to the steps that follow.
 THREADS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
 
 

@@ -1,7 +1,7 @@
 """The tables of an ETDump, as data: slots, types, defaults.
 
 Source: `devtools/etdump/etdump_schema_flatcc.fbs` of ExecuTorch 1.4.1; one `table_type` here is one table there, its
-fields in slot order. References are `string`, `vector` or `table`: the reader of each says of what.
+fields in slot order. References are `string`, `vector` or `table`: the reader of each gives the type of its target.
 """
 
 from __future__ import annotations

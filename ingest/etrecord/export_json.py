@@ -175,7 +175,7 @@ class Spec(msgspec.Struct, gc=False):
 
 
 class InputSpec(msgspec.Struct, gc=False):
-    """An input that is no argument of the user's."""
+    """An input that is not a user's argument."""
 
     parameter: Spec | None = None
     buffer: Spec | None = None
@@ -211,7 +211,7 @@ class Origin(msgspec.Struct, gc=False):
 
 
 class DelegateMap(msgspec.Struct, gc=False):
-    """What a backend told of its events: debug handles by the events' ids."""
+    """The debug handles of a backend's events, by the events' ids."""
 
     name: str = ""
     delegate_map: dict[str, Int32 | list[Int32] | None] | None = None

@@ -15,9 +15,9 @@ _decoder: Final = msgspec.json.Decoder(TensorMeta)
 
 
 def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
-    """An error of a part of a member's JSON, told as of the whole: the part is at `place`, as msgspec writes it."""
-    told, _, within = str(error).partition(" - at `$")
-    return type(error)(f"{told} - at `{place}{within or '`'}")
+    """An error of a part of a member's JSON, as an error of the whole: the part is at `place`, as msgspec writes it."""
+    what, _, within = str(error).partition(" - at `$")
+    return type(error)(f"{what} - at `{place}{within or '`'}")
 
 
 class TensorsOfValues(dict[str, int]):

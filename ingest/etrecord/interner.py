@@ -24,7 +24,7 @@ def packed(numbers: list[int]) -> bytes:
     return struct.pack(f"{len(numbers)}i", *numbers)
 
 
-class Repeated(defaultdict[str | None, int]):
+class StringInterner(defaultdict[str | None, int]):
     """A column of texts: their numbers, and row by row the number of one of them."""
 
     def __init__(self) -> None:
@@ -37,9 +37,10 @@ class Repeated(defaultdict[str | None, int]):
         self._codes.frombytes(packed([*map(self.__getitem__, values)]))
 
     def extend_written(self, values: Iterable[msgspec.Raw]) -> None:
-        """Add rows of texts as JSON has them. Raises msgspec's error for the first that is none, behind those before.
+        """Add rows of JSON texts. Raises msgspec's error for the first value that is not a text, after adding those
+        before.
 
-        Neighbours are mostly alike, which is seen sooner than a text is looked up.
+        Neighbours are mostly equal, and comparing them is faster than a look-up.
         """
         last, number, codes = None, 0, list[int]()
         try:

@@ -1,4 +1,4 @@
-"""What the texts that torch.export writes of a node say: its op, its line of source, its modules."""
+"""Parsing the texts that torch.export writes about a node: its op, its line of source, its modules."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from etq.ingest.etrecord.export_json import (
     Size,
 )
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
-from etq.ingest.etrecord.interner import Origins, Repeated, packed
+from etq.ingest.etrecord.interner import Origins, StringInterner, packed
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
 
@@ -73,18 +73,18 @@ class GraphRows:
         self._counts: list[int] = []
         # By node.
         self._names: list[str | None] = []
-        self._subgraphs, self._targets, self._traces, self._stacks = (Repeated() for _ in range(4))
+        self._subgraphs, self._targets, self._traces, self._stacks = (StringInterner() for _ in range(4))
         # By value: the node (NO_NODE for inputs) and position; number of the tensor; name.
         self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
-        # By input: the kind. The first is of what is no input.
-        self._kinds = Repeated()
+        # By input: the kind. The first is for values that are not inputs.
+        self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()
         # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
         # that the node takes it is. By literal: the node, number and name of the argument, the literal.
         self._uses, self._literals = array("i"), array("i")
-        self._argument_names = Repeated()
+        self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
         # By node: the handle, 0 for none.
         self._handles = array("i")
@@ -148,23 +148,23 @@ class GraphRows:
         for user, node in enumerate(nodes, row):
             position = 0
             for number, argument in enumerate(node.inputs):
-                given = argument.arg
-                if (tensor := given.as_tensor) is not None:
+                value_of = argument.arg
+                if (tensor := value_of.as_tensor) is not None:
                     if (used := find(tensor.name)) is not None:
                         uses += (used, user, number, names_of[argument.name], position)
                     position += 1
-                elif given.as_tensors is not None or given.as_optional_tensors is not None:
-                    for name in given.names():
+                elif value_of.as_tensors is not None or value_of.as_optional_tensors is not None:
+                    for name in value_of.names():
                         if (used := find(name)) is not None:
                             uses += (used, user, number, names_of[argument.name], position)
                         position += 1
-                elif given.as_graph is not None:
+                elif value_of.as_graph is not None:
                     nested = _nested(node)
-                elif (written := given.literal()) is not NOTHING:
+                elif (written := value_of.literal()) is not NOTHING:
                     literals += (user, number, names_of[argument.name], literal_numbers[bytes(written)])
             position = 0
-            for given in node.outputs:
-                for name in (tensor.name,) if (tensor := given.as_tensor) is not None else given.names():
+            for value_of in node.outputs:
+                for name in (tensor.name,) if (tensor := value_of.as_tensor) is not None else value_of.names():
                     names.append(name)
                     places += (user, position)
                     values[name] = value
@@ -191,14 +191,14 @@ class GraphRows:
         self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
-        told = [node.metadata for node in nodes]
+        metadata = [node.metadata for node in nodes]
         for column, key in ((self._traces, "stack_trace"), (self._stacks, "nn_module_stack")):
             try:
-                column.extend_written(map(attrgetter(key), told))
+                column.extend_written(map(attrgetter(key), metadata))
             except msgspec.DecodeError as error:
                 at = number + column.rows - first
                 raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
-        handles = _handles([each.debug_handle for each in told])
+        handles = _handles([each.debug_handle for each in metadata])
         self._handles.frombytes(packed(handles))
         if stored.stage == EDGE and subgraph == "" and self._origins is not None:
             self._note_origins(stored, nodes, handles, self._origins)
@@ -251,7 +251,7 @@ class GraphRows:
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
-        """Nodes and the handle of each: their own, and behind these the exported program's."""
+        """Nodes and the handle of each: their own, followed by the exported program's."""
         own = np.array(self._handles, np.int32)
         has_own = np.flatnonzero(own)
         made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
@@ -314,21 +314,21 @@ class GraphRows:
     def _argument_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
         """Values that nodes take and literals, in the order of the nodes and of their arguments."""
         values, users, numbers_used, names_used, _ = as_columns(self._uses, 5)
-        takers, numbers_told, names_told, told = as_columns(self._literals, 4)
-        rows, number = np.append(users, takers), np.append(numbers_used, numbers_told)
+        takers, literal_numbers, literal_names, literal_codes = as_columns(self._literals, 4)
+        rows, number = np.append(users, takers), np.append(numbers_used, literal_numbers)
         order = np.lexsort((number, rows))
         rows, is_literal = rows[order], order >= len(users)
         _, _, counts = as_columns(self._counts, 3)
         value_indices = places_in_lists(counts)[values]
         written = [each.decode(errors="replace") for each in self._literal_numbers]
-        literal = np.append(np.full(len(users), len(self._literal_numbers)), told)[order]
+        literal = np.append(np.full(len(users), len(self._literal_numbers)), literal_codes)[order]
         return batch(
             {
                 "graph_id": numbers(graph_of[rows]),
                 "node_index": numbers(index_of[rows]),
                 "position": numbers(number[order]),
-                "argument": encoded([*self._argument_names], np.append(names_used, names_told)[order]),
-                "value_index": numbers(np.append(value_indices, np.zeros_like(told))[order], is_literal),
+                "argument": encoded([*self._argument_names], np.append(names_used, literal_names)[order]),
+                "value_index": numbers(np.append(value_indices, np.zeros_like(literal_codes))[order], is_literal),
                 "literal": encoded([*written, None], literal),
             }
         )
@@ -377,7 +377,7 @@ def _handles(written: list[str | int | None]) -> list[int]:
 
 
 def _handle(written: str | int | None) -> int:
-    """A debug handle as a number; 0, which says unset, for what is none."""
+    """A debug handle as a number; 0, which means unset, for anything else."""
     try:
         handle = int(written or 0)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rows of numbers and lists that were collected one behind the other, as columns."""
+"""Concatenated rows of numbers and lists, as columns."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ Whole = npt.NDArray[np.integer[Any]]
 
 
 def as_columns(rows: array[int] | list[int], width: int) -> Whole:
-    """Rows of so many numbers, one behind the other, column by column."""
+    """Concatenated rows of `width` numbers, column by column."""
     columns: Whole = np.array(rows, np.int32).reshape(-1, width).T
     return columns
 
 
 def places_in_lists(lengths: Whole) -> Whole:
-    """For lists of these lengths, one behind the other, where in its list each value stands."""
+    """For concatenated lists of these lengths, the position of each value in its list."""
     starts = np.cumsum(lengths) - lengths
     return (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
 
 
 def spread_lists(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
-    """Lists by number, laid out for each code: their lengths, where in its list each value stands, and where it is.
+    """Lists by number, spread over codes: their lengths, the position of each value in its list, and its place.
 
-    `lengths` is of the lists by number, whose values stand one list behind the other.
+    `lengths` is of the lists by number, whose values are concatenated.
     """
     of_lists = np.array(lengths, np.int64)
     starts = np.cumsum(of_lists) - of_lists

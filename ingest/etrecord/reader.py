@@ -36,7 +36,7 @@ LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
 # Fewer bytes are not worth a thread.
 LITTLE: Final = 2**20
-# What zipfile raises for damaged zips. ValueError: of names that are no UTF-8, of offsets before the start.
+# What zipfile raises for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
 DAMAGES: Final = (
     *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
     *(struct.error, zlib.error, lzma.LZMAError),
@@ -60,9 +60,6 @@ class _Bytes(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._at
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._data)}[whence]
         if base + offset < 0:
@@ -82,7 +79,7 @@ class _Bytes(io.RawIOBase):
 
 
 class _Sum:
-    """The CRC-32 of bytes; of many, found on another thread beside what follows: zlib lets Python go on."""
+    """The CRC-32 of bytes; of many, computed on another thread: zlib releases the interpreter's lock."""
 
     def __init__(self, content: bytes | memoryview) -> None:
         self._content = content
@@ -113,13 +110,13 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     """Read an ETRecord: (base table, rows) one after the other, without the key `record_id`, which is the warehouse's.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. A half-written record gives what
-    it holds, and rows of `record_findings` say what is missing. The table `records` has one row and comes last.
+    it holds, and rows of `record_findings` name what is missing. The table `records` has one row and comes last.
 
-    Raises `FormatError`, naming member and place, for what is no ETRecord, for damaged members, and for zips that
-    would unpack to absurd sizes.
+    Raises `FormatError`, naming member and place, for files that aren't ETRecords, for damaged members, and for zips
+    that would unpack to absurd sizes.
     """
     if not is_zip(data):
-        raise FormatError(path, f"no ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
+        raise FormatError(path, f"not an ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
     file = _Bytes(data)
     try:
         archive = zipfile.ZipFile(file)
@@ -149,7 +146,7 @@ class _Record:
     def read(self) -> Iterator[Batch]:
         if IDENTIFIER not in self.members:
             found = ", ".join(sorted(self.members)[:3]) or "no members"
-            raise FormatError(self.path, f"no ETRecord: a zip without the member {IDENTIFIER}; found {found}")
+            raise FormatError(self.path, f"not an ETRecord: a zip without the member {IDENTIFIER}; found {found}")
         yield "record_members", self._member_rows()
         handles = self._decoded("debug_handle_map", HandleMap) or {}
         delegates = self._decoded("delegate_map", DelegateMaps) or {}
@@ -161,10 +158,10 @@ class _Record:
         edges = [graph for graph in graphs if graph.stage == EDGE]
         yield from rows.batches()
         yield from self._map_rows(handles, delegates, outputs)
-        self._tell_lost_handles(handles, edges, rows)
+        self._find_lost_handles(handles, edges, rows)
         missing = [name for name in MAPS[:2] if name not in self.members] + ([] if edges else [EDGE])
         if missing:
-            self._find("half-written", f"lacks {', '.join(missing)}: events can't be told their ops by it")
+            self._find("half-written", f"lacks {', '.join(missing)}: events can't be mapped to ops")
         if self.findings:
             rules, details = zip(*self.findings, strict=True)
             yield "record_findings", batch({"rule": texts(rules), "detail": texts(details)})
@@ -194,10 +191,10 @@ class _Record:
 
     @contextmanager
     def _json(self, name: str) -> Iterator[bytes | memoryview]:
-        """The bytes of a member that is JSON, for a decoder, whose errors are told as the member's.
+        """The bytes of a member that is JSON, for a decoder, whose errors become errors of the member.
 
-        Sizes are checked before anything is unpacked, the sum of large members' bytes beside their decoding: that they
-        are damaged is told before what may come of it.
+        Sizes are checked before anything is unpacked. The sum of a large member's bytes is computed while it is
+        decoded; damage is reported before any error of the decoder.
         """
         member = self.members[name]
         content = self._content(member)
@@ -230,9 +227,9 @@ class _Record:
         try:
             with self.archive.open(member) as file:
                 if member.compress_type == zipfile.ZIP_DEFLATED:
-                    # By its size, so that no more is unpacked than it says.
+                    # By its size, so that no more is unpacked than that.
                     return file.read(member.file_size)
-                # Opening it has checked its header and left the file behind that.
+                # Opening it has checked its header, and set the file's position to the end of that.
                 size = min(member.file_size, member.compress_size)
                 content = self.file.rest(size)
                 if len(content) < size:
@@ -241,8 +238,8 @@ class _Record:
         except DAMAGES as error:
             raise self._damaged(member, str(error) or "it ends early") from error
 
-    def _damaged(self, member: zipfile.ZipInfo, told: str) -> FormatError:
-        return FormatError(self.path, f"member {member.filename} is damaged: {told}", member.header_offset)
+    def _damaged(self, member: zipfile.ZipInfo, reason: str) -> FormatError:
+        return FormatError(self.path, f"member {member.filename} is damaged: {reason}", member.header_offset)
 
     def _decoded(self, name: str, type: Any) -> Any:
         if name not in self.members:
@@ -320,7 +317,7 @@ class _Record:
             raise FormatError(self.path, f"a map of method {method} has the instruction {written!r}; expected a number")
         return int(written)
 
-    def _tell_lost_handles(self, handles: HandleMap, edges: list[StoredGraph], rows: GraphRows) -> None:
+    def _find_lost_handles(self, handles: HandleMap, edges: list[StoredGraph], rows: GraphRows) -> None:
         for method, instructions in handles.items():
             ids = {graph.graph_id for graph in edges if graph.method == method}
             if not ids:
@@ -330,7 +327,7 @@ class _Record:
             }
             if lost := sorted(named - rows.handles_of(ids) - {0}):
                 shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-                self._find("lost handles", f"{len(lost)} debug handles of method {method} are of no node: {shown}")
+                self._find("lost handles", f"{len(lost)} debug handles of method {method} belong to no node: {shown}")
 
 
 def _decode(content: bytes | memoryview, type: Any) -> Any:
@@ -338,7 +335,7 @@ def _decode(content: bytes | memoryview, type: Any) -> Any:
     try:
         return msgspec.json.decode(content, type=type)
     except msgspec.DecodeError:
-        standard = NO_JSON.sub(lambda told: told[1] or b'"%b"' % told[2], content)
+        standard = NO_JSON.sub(lambda match: match[1] or b'"%b"' % match[2], content)
         if standard == content:
             raise
     return msgspec.json.decode(standard, type=type)

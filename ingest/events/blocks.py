@@ -1,4 +1,4 @@
-"""Event blocks: which runs are alike, and where each event stands in its run.
+"""Event blocks: which runs logged the same events, and the slot of each event in its run.
 
 Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the
 Inspector groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's
@@ -33,7 +33,7 @@ class SignatureRow:
 class Pattern:
     """A sequence of events that runs of one block logged; arrays have one entry per event of the run.
 
-    signature   index of the event's row in the table `signatures`; NOWHERE for what is no profile event
+    signature   index of the event's row in the table `signatures`; NOWHERE for other than profile events
     occurrence  how many events of the same slot came before it in the run
     parent      index in the run of the event that contains it; NOWHERE where none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
@@ -78,9 +78,9 @@ class Blocks:
         wrapped: npt.NDArray[np.bool_],
         ended: Indexes | None = None,
     ) -> tuple[list[Pattern], Structure]:
-        """The pattern of each of some consecutive runs, and what these say of every event.
+        """The pattern of each of some consecutive runs, and the structure of all their events.
 
-        `codes` and `start` hold the events of all of the runs, of which run i's end at `ends[i]`; `wrapped` says which
+        `codes` and `start` hold the events of all of the runs, of which run i's end at `ends[i]`; `wrapped` marks the
         runs' clock is a 32-bit counter that passed zero. Where events were not logged when they ended, `ended` has, run
         by run, the places in the run of its events in the order of their ends.
         """
@@ -155,7 +155,7 @@ class Blocks:
 def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:
     """Write a pattern for each of its runs, which begin at `begins`; returns for which its parents don't hold.
 
-    `is_all` says that these runs are all there are, one after the other.
+    `is_all` is true if these runs are all there are, one after the other.
     """
     length = len(pattern.signature)
     if not length:
@@ -175,7 +175,7 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
 
 
 def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
-    """The slot of each event, NOWHERE for allocations, outputs, and values logged beside a profile event; and the
+    """The slot of each event, NOWHERE for allocations, outputs, and values logged without a profile event; and the
     block's signatures in the order of their slots.
 
     The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are gathered into groups in the order of

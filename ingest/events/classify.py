@@ -1,4 +1,4 @@
-"""What an event is, told from its name and ids: kind, label, family, unit of its value.
+"""The class of an event, by its name and ids: kind, label, family, unit of its value.
 
 Facts of names come from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`, `program.cpp`), from what its
 backends write, and from the parser of the profiler that was before ETDump; they are kept here, in one place.
@@ -23,7 +23,7 @@ FRAMEWORK_PREFIXES: Final = ("Program::", "Method::")
 CONTROL_NAMES: Final = frozenset({"JF_CALL", "MOVE_CALL", "FREE_CALL"})
 KERNEL_PREFIX: Final = "native_call_"
 
-# QNN, for one, writes the unit of a delegate's value behind its name: `Accelerator (execute) time (cycles)`.
+# Some backends, such as QNN, append the unit of a value to its name: `Accelerator (execute) time (cycles)`.
 _UNIT_SUFFIX: Final = re.compile(r"\((us|cycles|bytes|count)\)$", re.IGNORECASE)
 # XNNPACK numbers the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
 _SERIAL_NUMBER: Final = re.compile(r" #\d+$")
@@ -52,7 +52,7 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
 
 
 def profiling_level(keys: Iterable[EventKey]) -> str | None:
-    """How much was traced, told from the events that there are: all, method_only, or None where nothing ran."""
+    """How much was traced, by the events that exist: all, method_only, or None if nothing ran."""
     profiled = [key for key in keys if key.type == PROFILE]
     if any(event_kind(key) not in ("framework", "user") for key in profiled):
         return "all"
@@ -69,7 +69,7 @@ def event_label(key: EventKey) -> str:
 
 
 def event_family(key: EventKey) -> str:
-    """The label without what tells instances of one op apart: serial numbers, dispatch ids, wrappers, overloads."""
+    """The label without what differs between instances of one op: serial numbers, dispatch ids, wrappers, overloads."""
     kind, label = event_kind(key), event_label(key)
     if kind == "kernel":
         return _OUT_OVERLOAD.sub("", label.removeprefix(KERNEL_PREFIX))
@@ -83,7 +83,7 @@ def event_family(key: EventKey) -> str:
 
 
 def event_value_unit(key: EventKey, synthetic: bool) -> str:
-    """The unit of end - start: the capture's `ticks`, or what a backend says that its values are.
+    """The unit of end - start: the capture's `ticks`, or the unit that a backend names.
 
     Where a backend writes a bare value (`synthetic`: start 0) and no unit into the name, it is `unknown`.
     """

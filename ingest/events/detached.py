@@ -3,7 +3,7 @@
 A delegate may run asynchronously, run several things at a time, or read a clock of its own. A call whose events start
 before it, end after it, or together take longer has no breakdown: none of the delegate's events within it count, and
 its time counts as a whole. The same holds of any other event that takes less time than what it contains: the times
-of what is left add up to those of the executes, and no own time is negative.
+of what is left add up to those of the executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ class _Delegates:
         end = clock.since(start, elapsed, self.events, widest) + length[self.events]
         # Of impossible times nothing follows.
         is_possible = (elapsed >= 0) | (length > 0)
-        is_behind = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
+        is_after = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
         is_beyond = is_possible[widest] & (self.events < widest) & (end > length[widest])
-        self.elsewhere = self.early | is_behind | is_beyond
+        self.elsewhere = self.early | is_after | is_beyond
 
     def judge(self, decides: Mask, is_too_long: Mask) -> None:
         """Find why calls have no breakdown, from their events that decide about that."""
@@ -174,7 +174,7 @@ def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -
 
 @dataclass
 class Misfits:
-    """What there is to tell of a file's detached events, counted by signature while the file is read."""
+    """Findings about a file's detached events, counted by signature while the file is read."""
 
     calls: Counter[int] = field(default_factory=Counter)
     causes: Counter[tuple[int, int]] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""The counter behind a file's times: how wide it is, whether it passed zero, which times are impossible."""
+"""The counter of a file's clock: how wide it is, whether it passed zero, which times are impossible."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class HostClock:
     Where it is not, 32 bits are taken as evident when a pair of times below 2**32 runs backward.
     """
 
-    def __init__(self, given_bits: int | None) -> None:
-        self.given_bits = given_bits
+    def __init__(self, known_bits: int | None) -> None:
+        self.known_bits = known_bits
         self.has_wrapped = False
         self._wraps = 0
         self._backward = 0
@@ -31,7 +31,7 @@ class HostClock:
         """Which runs have an event that ends after a 32-bit counter passed zero.
 
         `start` and `elapsed` are those of all events of consecutive runs, of which run i's end at `ends[i]`; `is_host`
-        says which events are on the host's clock.
+        marks the events on the host's clock.
         """
         wrapped = np.zeros(len(ends), np.bool_)
         if not self._is_beyond_32_bits and is_host.any():
@@ -48,20 +48,20 @@ class HostClock:
         self._wraps += len(wraps)
         on_host = wraps[is_host[wraps]]
         self.has_wrapped |= len(on_host) > 0
-        if self.given_bits != 64:
+        if self.known_bits != 64:
             wrapped[np.searchsorted(ends, on_host, side="right")] = True
         return wrapped
 
     def bits(self) -> int:
         """The width of the counter, once all of the file is seen."""
-        if self.given_bits is not None:
-            return self.given_bits
+        if self.known_bits is not None:
+            return self.known_bits
         return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64
 
     def durations(self, start: Ticks, elapsed: Ticks) -> Ticks:
         """The durations of events, as the view `events` has them; 0 for impossible ones.
 
-        While nothing tells that the counter has more than 32 bits, it is taken to have 32 here.
+        Until something shows that the counter has more than 32 bits, it is taken to have 32 here.
         """
         if not len(elapsed) or elapsed.min() >= 0:
             return elapsed
@@ -79,10 +79,10 @@ class HostClock:
         return np.where((since < 0) & (length < 0) & (length > -WRAP), since + WRAP, since)
 
     def _may_wrap(self) -> bool:
-        return self.given_bits == 32 or (self.given_bits is None and not self._is_beyond_32_bits)
+        return self.known_bits == 32 or (self.known_bits is None and not self._is_beyond_32_bits)
 
     def findings(self) -> list[tuple[str, str]]:
-        """What there is to tell of the file's times, once all of it is seen: (rule, detail)."""
+        """Findings about the file's times, after all of it is read: (rule, detail)."""
         found = []
         bits = self.bits()
         if self._wraps and bits == 32:

@@ -51,7 +51,7 @@ class Keys:
         # The Inspector gathers events by these four (FORMATS: InstructionEventSignature); a debug event's chain is a
         # u64 and a profile event's an i32, which as numbers are equal just where they are not "none".
         group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
-        # … and tells them apart by these (ProfileEventSignature, DebugEventSignature).
+        # … and distinguishes them by these (ProfileEventSignature, DebugEventSignature).
         identity = (
             key.type == PROFILE,
             key.name or "",
@@ -63,7 +63,7 @@ class Keys:
         role = self.OTHER
         if kind == "delegate":
             role = self.DELEGATE
-        # What is within a DELEGATE_CALL of its own instruction is no call itself.
+        # An event within a DELEGATE_CALL of its own instruction is not a call itself.
         elif kind in ("operator_call", "delegate_call", "control") and key.name != signatures.DELEGATE_EXECUTE:
             role = self.CALL
         elif key.chain_index == -1 or kind == "framework":

@@ -31,11 +31,12 @@ def find_parents(
     """Which event of a run contains each: events are logged when they end, so a parent is a later event. Where they
     are not, `ended` has the places of the run's events in the order of their ends.
 
-    A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock says (where none
+    A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock (if none
     follows, to the one before, if that starts no later); a kernel to the next OPERATOR_CALL or DELEGATE_CALL of its
     instruction that starts no later; all else to the next framework or user event that starts no later, and these to
-    the operator's event that they stand in. Also returns what of the times decided: another run of the same events, of
-    which that holds, has the same parents. `wrapped` says that the run's clock is a 32-bit counter that passed zero.
+    the operator's event that they are nested in. Also returns the conditions on times that decided: another run of the
+    same events that meets them has the same parents. `wrapped` is true if the run's clock is a 32-bit counter that
+    passed zero.
     """
     if ended is not None:
         parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
@@ -56,8 +57,8 @@ def find_parents(
 
     own, before = _calls_of_instruction(keys, codes, role)
     delegates = (role == Keys.DELEGATE) & (own != NOWHERE)
-    behind = (role == Keys.DELEGATE) & (own == NOWHERE) & (before != NOWHERE)
-    late, early_ones = behind & (times >= times[before]), np.flatnonzero(behind & (times < times[before]))
+    after = (role == Keys.DELEGATE) & (own == NOWHERE) & (before != NOWHERE)
+    late, early_ones = after & (times >= times[before]), np.flatnonzero(after & (times < times[before]))
     parent[delegates], parent[late] = own[delegates], before[late]
     others = np.flatnonzero((role == Keys.OTHER) & (own != NOWHERE))
     is_later = times[own[others]] > times[others]
@@ -119,7 +120,7 @@ class _Above:
 
 
 def _next_of(chosen: Indexes, places: Indexes) -> Indexes:
-    """The next of the chosen places behind each place; NOWHERE where none is left."""
+    """The next of the chosen places after each place; NOWHERE if none is left."""
     return np.append(chosen, NOWHERE)[np.searchsorted(chosen, places, side="right")]
 
 

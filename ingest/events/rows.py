@@ -85,7 +85,7 @@ def event_ticks(
 ) -> pa.RecordBatch:
     """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata.
 
-    `detached` says of all of them which don't count within what contains them (None: none).
+    `detached` marks those of all events that don't count within their parents (None: none).
     """
 
     def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
@@ -202,7 +202,7 @@ def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
 
 
 def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
-    """The one row of the table `captures`, of what the file says."""
+    """The one row of the table `captures`, with the columns that the file states."""
     return batch(
         {
             "format": texts([format]),
@@ -213,10 +213,10 @@ def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.Rec
 
 
 def _known(values: Sequence[int]) -> pa.Array:
-    """-1 is what a file says for none."""
+    """Integers, NULL for -1, which a file writes for none."""
     return integers(None if value == -1 else value for value in values)
 
 
 def _chain(keys: Sequence[EventKey]) -> pa.Array:
-    """A chain of a debug event is a u64, of which 2**64 - 1 says none, as -1 does for other events."""
+    """A chain of a debug event is a u64, of which 2**64 - 1 means none, as -1 does for other events."""
     return numbers(np.array([key.chain_index % 2**64 for key in keys], np.uint64).view(np.int64))

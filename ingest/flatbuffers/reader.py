@@ -8,7 +8,7 @@ The layout is that of https://flatbuffers.dev/internals/: a table starts with a 
 (`vtable = table - offset`, so that it may stand before or after); the vtable holds u16s: its own size, the table's
 size, and for each slot the field's offset from the table's start, 0 where the field is absent and has its default.
 References are u32 offsets forward from where they stand; strings and vectors start with a u32 count.
-All positions here are bytes from the start of the file, also where several buffers stand in one file.
+All positions here are bytes from the start of the file, even if it has several buffers.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Tables:
         return slots, which
 
     def _places(self, name: str) -> tuple[Positions, Mask | None]:
-        """Where field `name` stands in each table that has it, and which have it (None: all do)."""
+        """The position of field `name` in each table that has it, and which have it (None: all do)."""
         slots, which = self._vtables
         offsets = slots[:, self.type.fields[name].slot]
         if len(offsets) == 1:
@@ -337,7 +337,7 @@ def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
 
 
 def _copy_bytes(buffer: Buffer, spans: Spans, into: npt.NDArray[np.uint32], rows: Positions, most: int) -> None:
-    """Copy the first `most` bytes of the spans of `rows` into the words of those rows, zeros behind shorter ones."""
+    """Copy the first `most` bytes of the spans of `rows` into the words of those rows, followed by zeros if shorter."""
     if not len(rows):
         return
     start, count = spans.start.take(rows), spans.count.take(rows)

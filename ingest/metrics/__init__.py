@@ -1,1 +1,1 @@
-"""Metrics beside captures: logs of runners and apps, sidecar files."""
+"""Metrics of captures: logs of runners and apps, sidecar files."""

@@ -1,4 +1,4 @@
-"""Metrics of other tools' files, told by their content.
+"""Metrics of other tools' files, identified by their content.
 
 - lines `PyTorchObserver {...}` of ExecuTorch's runner of language models, in any log, or what is in the braces alone:
   `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4
@@ -32,7 +32,7 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     """Read the metrics of a file: `metrics`, without its keys, and `runner_stats`, of which metrics are counted.
 
     `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of no known
-    format, and for such that tell of several models or devices, as a capture is of one.
+    format, and for files about several models or devices, as a capture is of one.
     """
     if observed := list(_OBSERVED.finditer(data)):
         yield "runner_stats", stats_batch([_observed(data, each.end(), path) for each in observed], path)
@@ -46,24 +46,24 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
             "expected lines `PyTorchObserver {...}`, benchmark_results.json, records of PyTorch's benchmark database "
             f"or an object of numbers, found {data[:20]!r}",
         )
-    given = json_of(data, path)
-    if given in ([], {}):
-        raise FormatError(path, f"expected metrics, found none in {shown(given)}")
-    if is_runner_stats(given):
-        yield "runner_stats", stats_batch([given], path)
-    elif isinstance(given, list) or (isinstance(given, dict) and _is_record(given)):
-        yield "metrics", metric_batch(_listed(given if isinstance(given, list) else [given], path))
+    content = json_of(data, path)
+    if content in ([], {}):
+        raise FormatError(path, f"expected metrics, found none in {shown(content)}")
+    if is_runner_stats(content):
+        yield "runner_stats", stats_batch([content], path)
+    elif isinstance(content, list) or (isinstance(content, dict) and _is_record(content)):
+        yield "metrics", metric_batch(_listed(content if isinstance(content, list) else [content], path))
     else:
-        yield "metrics", metric_batch(stated_metrics(given, path, "$"))
+        yield "metrics", metric_batch(stated_metrics(content, path, "$"))
 
 
 def _observed(data: bytes, start: int, path: str) -> Any:
-    """The object behind PyTorchObserver, up to the end of its line."""
+    """The object after PyTorchObserver, up to the end of its line."""
     line = data[start : start + 65536].split(b"\n", 1)[0].decode(errors="backslashreplace")
     try:
         return json.JSONDecoder().raw_decode(line)[0]
     except (ValueError, RecursionError):  # of numbers of thousands of digits, too
-        raise FormatError(path, f"expected JSON behind PyTorchObserver, found {line[:40]!r}", start) from None
+        raise FormatError(path, f"expected JSON after PyTorchObserver, found {line[:40]!r}", start) from None
 
 
 def _is_record(item: Any) -> bool:
@@ -106,18 +106,18 @@ def _listed(items: list[Any], path: str) -> list[Metric]:
     return metrics
 
 
-def _runners(given: Any, path: str, place: str) -> Any:
-    """What tells runners apart: not the memory that was free."""
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise FormatError(path, f"at {place}: expected a list of objects, found {shown(given)}")
-    return [[each.get("name"), each.get("type")] for each in given]
+def _runners(content: Any, path: str, place: str) -> Any:
+    """What distinguishes runners: not the memory that was free."""
+    if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+        raise FormatError(path, f"at {place}: expected a list of objects, found {shown(content)}")
+    return [[each.get("name"), each.get("type")] for each in content]
 
 
-def _device(given: Any, path: str, place: str) -> Any:
-    """What tells devices apart: not the memory that was free."""
-    if not isinstance(given, dict):
-        raise FormatError(path, f"at {place}: expected an object, found {shown(given)}")
-    return [given.get("device"), given.get("arch"), given.get("os")]
+def _device(content: Any, path: str, place: str) -> Any:
+    """What distinguishes devices: not the memory that was free."""
+    if not isinstance(content, dict):
+        raise FormatError(path, f"at {place}: expected an object, found {shown(content)}")
+    return [content.get("device"), content.get("arch"), content.get("os")]
 
 
 def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:

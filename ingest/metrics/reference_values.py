@@ -48,7 +48,7 @@ def read_reference(values: Mapping[str, Outputs], graph: str, method: str) -> It
 
 
 def hash_of(values: Mapping[str, Outputs], graph: str, record_sha256: str) -> str:
-    """A hash of all that a reference says: names, types, sizes and bytes."""
+    """A hash of a reference's content: names, types, sizes and bytes."""
     digest = sha256(f"{record_sha256} {graph}".encode())
     for name, outputs in values.items():
         for value in outputs:

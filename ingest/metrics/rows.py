@@ -20,7 +20,7 @@ DIRECTIONS: Final = ("lower", "higher")
 
 @dataclass(frozen=True)
 class Metric:
-    """One number with its name; unit and direction where they are said."""
+    """One number with its name; unit and direction if they are known."""
 
     name: str
     value: float
@@ -48,7 +48,7 @@ def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
 
 
 def json_of(data: bytes, path: str) -> Any:
-    """What a JSON file says. Raises `FormatError`, naming the byte, for what is none."""
+    """The content of a JSON file. Raises `FormatError`, naming the byte, for other files."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,12 +72,12 @@ def json_of(data: bytes, path: str) -> Any:
         raise FormatError(path, "expected JSON, found a number of more digits than are read") from None
 
 
-def stated_metrics(given: Any, path: str, place: str) -> list[Metric]:
+def stated_metrics(content: Any, path: str, place: str) -> list[Metric]:
     """The metrics of an object by name: numbers, or objects of value, unit and better."""
-    if not isinstance(given, dict):
-        raise FormatError(path, f"at {place}: expected an object of metrics by name, found {shown(given)}")
+    if not isinstance(content, dict):
+        raise FormatError(path, f"at {place}: expected an object of metrics by name, found {shown(content)}")
     found = []
-    for name, value in given.items():
+    for name, value in content.items():
         here = f"{place}.{name}"
         if not isinstance(value, dict):
             found.append(Metric(name, number(value, path, here)))
@@ -116,7 +116,7 @@ def text_or_none(value: Any, path: str, place: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """What was found, as messages say it: nothing, or at most 40 characters of JSON."""
+    """What was found, for messages: nothing, or at most 40 characters of JSON."""
     if value is None:
         return "nothing"
     written = json.dumps(value, default=str)

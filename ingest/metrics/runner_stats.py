@@ -27,20 +27,22 @@ _FIELDS: Final = {
 }
 
 
-def is_runner_stats(given: Any) -> bool:
+def is_runner_stats(content: Any) -> bool:
     """Whether an object is what the runner writes, alone."""
-    return isinstance(given, dict) and {"prompt_tokens", "inference_start_ms"} <= set(given)
+    return isinstance(content, dict) and {"prompt_tokens", "inference_start_ms"} <= set(content)
 
 
 def stats_batch(objects: Sequence[Any], path: str) -> pa.RecordBatch:
     """A row for each generation: counts and times as they were written. Raises `FormatError` for what lacks one."""
-    for position, given in enumerate(objects):
-        if not isinstance(given, dict):
-            raise FormatError(path, f"expected an object behind PyTorchObserver, found {shown(given)}")
+    for position, content in enumerate(objects):
+        if not isinstance(content, dict):
+            raise FormatError(path, f"expected an object after PyTorchObserver, found {shown(content)}")
         for name in _FIELDS.values():
-            _whole(given.get(name), path, position, name)
-    columns = {column: integers([int(given[name]) for given in objects], np.int64) for column, name in _FIELDS.items()}
-    peaks = [given.get("gpu_peak_usage_mb") for given in objects]
+            _whole(content.get(name), path, position, name)
+    columns = {
+        column: integers([int(content[name]) for content in objects], np.int64) for column, name in _FIELDS.items()
+    }
+    peaks = [content.get("gpu_peak_usage_mb") for content in objects]
     values = [
         0.0 if peak is None else number(peak, path, f"gpu_peak_usage_mb of generation {position}")
         for position, peak in enumerate(peaks)

@@ -1,4 +1,4 @@
-"""Sidecars: a JSON or TOML file beside a profiling file that says what that doesn't, its labels and metrics.
+"""Sidecars: a JSON or TOML file next to a profiling file, with labels and metrics that the profiling file lacks.
 
 {"model": "mlp", "labels": {"device": "pixel8"}, "captured_at": "2026-05-01T12:00:00Z",
  "metrics": {"temperature": 41, "peak_memory": {"value": 12.5, "unit": "MB", "better": "lower"}}}
@@ -23,15 +23,15 @@ from etq.ingest.metrics.rows import Metric, json_of, metric_batch, shown, stated
 def read_sidecar(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a sidecar: `labels`, and `metrics` where it has some, both without the key `capture_id`.
 
-    `path` is its name for messages; that it ends in .toml says that it is TOML. Raises `FormatError` for what can't be
+    `path` is its name for messages; if it ends in .toml, the file is TOML. Raises `FormatError` for what can't be
     read and for values that are neither labels nor metrics.
     """
-    given = _toml(data, path) if path.endswith(".toml") else json_of(data, path)
-    if not isinstance(given, dict):
-        raise FormatError(path, f"expected an object with labels and metrics, found {shown(given)}")
+    content = _toml(data, path) if path.endswith(".toml") else json_of(data, path)
+    if not isinstance(content, dict):
+        raise FormatError(path, f"expected an object with labels and metrics, found {shown(content)}")
     labels: dict[str, str] = {}
     metrics: list[Metric] = []
-    for key, value in given.items():
+    for key, value in content.items():
         if key == "labels":
             labels |= _labels(value, path)
         elif key == "metrics":
@@ -56,10 +56,10 @@ def _toml(data: bytes, path: str) -> Any:
         raise FormatError(path, "expected TOML, found it nested too deeply") from None
 
 
-def _labels(given: Any, path: str) -> dict[str, str]:
-    if not isinstance(given, dict):
-        raise FormatError(path, f"at $.labels: expected an object of labels, found {shown(given)}")
-    return {key: _label(value, path, f"$.labels.{key}") for key, value in given.items()}
+def _labels(content: Any, path: str) -> dict[str, str]:
+    if not isinstance(content, dict):
+        raise FormatError(path, f"at $.labels: expected an object of labels, found {shown(content)}")
+    return {key: _label(value, path, f"$.labels.{key}") for key, value in content.items()}
 
 
 def _label(value: Any, path: str, place: str) -> str:

@@ -1,7 +1,7 @@
 """What the tests of ExecuTorch's benchmark app for Apple devices measured, in the log of xcodebuild.
 
 The app writes no results of its own. Tests are named as DynamicTestCase names them, and what they measured is called as
-.github/scripts/extract_benchmark_results.py of executorch calls it for Android and Apple devices alike.
+.github/scripts/extract_benchmark_results.py of executorch calls it, both for Android and Apple devices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNITS: Final = {b"s": "s", b"kB": "kB", b"t/s": "tokens/s"}
 def xctest_metrics(data: bytes, path: str) -> list[Metric]:
     """The metrics of a log: each value of an iteration is a sample; none where the log has no such tests.
 
-    Raises `FormatError`, naming the byte, for values that are no numbers and tests of several models.
+    Raises `FormatError`, naming the byte, for values that are not numbers and tests of several models.
     """
     metrics: list[Metric] = []
     models: dict[bytes, int] = {}
@@ -45,7 +45,7 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
         models.setdefault(line[2], line.start())
         listed = _VALUES.search(line[5])
         if listed is None:
-            raise FormatError(path, "expected `values: [...]` behind what a test measured", line.end(4))
+            raise FormatError(path, "expected `values: [...]` after what a test measured", line.end(4))
         values = listed[1].split(b",")
         if not all(_NUMBER.fullmatch(value) for value in values):
             start = line.start(5) + listed.start(1)

@@ -1,7 +1,7 @@
-"""Where the blocks of a `prof_result.bin` are, and what their headers say.
+"""The blocks of a `prof_result.bin` and their headers.
 
 The file is a sequence of blocks, each one iteration of the code that its name names: a header, then as many slots for
-entries, allocators and allocations as the header says, of which the first ones are used. All is little-endian and
+entries, allocators and allocations as the header gives, of which the first ones are used. All is little-endian and
 aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
 """
 
@@ -62,7 +62,7 @@ class Block:
 def is_prof_result(data: Any) -> bool:
     """Whether a file begins as a `prof_result.bin` does: with a header.
 
-    The format has no identifier, so that the header is told by what it says: version 1, and a text as name or no more
+    The format has no identifier; the header is recognized by its content: version 1, and a text as name or no more
     slots used than there are; of another version, to be refused by that, both.
     """
     head = bytes(data[: HEADER.size])
@@ -94,7 +94,7 @@ def find_blocks(data: Any, path: str) -> list[Block]:
             if used > slots:
                 raise FormatError(
                     path,
-                    f"block {name!r} says that {used} {what} of {slots} are used; expected no more than there are",
+                    f"block {name!r} has {used} {what} in use of {slots}; expected no more in use than there are",
                     at + _VERSION_AT + 4 * (2 * place + 2),
                 )
             parts.append(Part(start, used, dtype))
@@ -103,7 +103,7 @@ def find_blocks(data: Any, path: str) -> list[Block]:
             room = ", ".join(f"{counts[2 * place]} {what}" for place, (what, _) in enumerate(_PARTS))
             raise FormatError(
                 path,
-                f"block {name!r} is truncated, or its header is damaged: it says that there is room for {room}, "
+                f"block {name!r} is truncated, or its header is damaged: it has room for {room}, "
                 f"{start - at - HEADER.size} bytes, of which the file has {len(data) - at - HEADER.size}; "
                 f"it breaks off at byte {len(data)}",
                 at,

@@ -1,4 +1,4 @@
-"""Whether the iterations of a block are alike, as they should be: what differs is told, and the file read all the same.
+"""Checks that the iterations of a block are the same, as they should be; differences become findings, not errors.
 
 Each iteration is held against the one before it of the same name: as many entries of the same names in the same order,
 and as many allocations of the same sizes from the same allocators.
@@ -21,7 +21,7 @@ Allocations = npt.NDArray[Any]
 class Checks:
     """What was found of a file's blocks, given one by one in order.
 
-    Of each rule, a block's first case is told, with the number of its cases.
+    For each rule, the finding has a block's first case, and the number of its cases.
     """
 
     def __init__(self, name_of: Callable[[int], str | None]) -> None:

@@ -1,6 +1,6 @@
 """`prof_result.bin`: what ExecuTorch's profiler before ETDump logged, as tables.
 
-The one public function is `read_prof_result`. `prof_result_blocks` says where things are, `prof_result_checks` what is
+The one public function is `read_prof_result`. `blocks` finds where things are, `checks` what is
 odd about them; grouping, nesting and rows are those of ETDumps. Two things differ from these: an entry takes its slot
 when it begins, so that the order of ends is to be found first; and iterations repeat their keys byte for byte, so that
 each distinct sequence of keys is decoded once.
@@ -39,10 +39,10 @@ def read_prof_result(data: Any, path: str, clock_bits: int | None = None) -> Ite
     """Read a `prof_result.bin`: (base table, rows) one after the other, as `read_etdump` gives them.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages, `clock_bits` as for ETDumps.
-    Every block is a run of its name; allocations stand behind its entries, by event_index. An allocator that a block's
+    Every block is a run of its name; allocations follow its entries, by event_index. An allocator that a block's
     allocations name and its table lacks is taken from the last block of the file that has it.
 
-    Iterations of one name that differ, and allocators that no block has, are told in `findings`. Raises `FormatError`,
+    Findings report iterations of one name that differ, and allocators that no block has. Raises `FormatError`,
     naming the byte, for files of another version, truncated ones, counts that the file can't hold, and names that are
     not UTF-8.
     """

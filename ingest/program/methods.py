@@ -53,7 +53,7 @@ class Methods:
     def among_all(
         self, indexes: npt.NDArray[Any], owners: Positions, counts: Positions, at: Positions, what: str
     ) -> Positions:
-        """Indexes within methods (`owners` says which) as indexes among the tables of all methods.
+        """Indexes within methods (`owners` gives the method of each) as indexes among the tables of all methods.
 
         Raises `FormatError`, naming the place in `at`, for one beyond the `counts` of its method.
         """

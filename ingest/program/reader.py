@@ -1,6 +1,6 @@
-"""ExecuTorch programs (`.pte`): what a runtime is told to do, in which memory, with which data.
+"""ExecuTorch programs (`.pte`): what a runtime executes, in which memory, with which data.
 
-A program is a FlatBuffers buffer, behind it, where its header says, segments: constants and delegates' blobs. The
+A program is a FlatBuffers buffer, followed, where its header points, by segments: constants and delegates' blobs. The
 tables of all methods are read at once, as columns; of constants and blobs only where they are and how large.
 """
 
@@ -24,7 +24,7 @@ from etq.ingest.program.values import value_rows
 
 Batch = tuple[str, pa.RecordBatch]
 
-# Where the identifier stands: behind the reference to the root table, and perhaps a size prefix before that.
+# The identifier follows the reference to the root table, and perhaps a size prefix before that.
 _IDENTIFIER_AT: Final = 4
 _HEADER_AT: Final = 8
 _SIZE_PREFIX: Final = 4
@@ -39,7 +39,7 @@ def read_program(data: Any, path: str) -> Iterator[Batch]:
     """Read a program: (base table, rows) one after the other.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Rows lack the key `program_id`,
-    which is the warehouse's. The table `programs` has one row and comes first, with what the file says of itself.
+    which is the warehouse's. The table `programs` has one row and comes first, with what the file states of itself.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or no program at all.
     """
@@ -75,7 +75,7 @@ def _what_it_is(data: Any) -> str:
 class _Parts:
     """Where in a file the FlatBuffers part is, bytes [start, end), and where its segments begin and end.
 
-    `segment_bytes` is what the header says they take, None where it doesn't.
+    `segment_bytes` is their size by the header, None if it has none.
     """
 
     start: int
@@ -86,7 +86,7 @@ class _Parts:
 
 
 def _parts(data: Any, path: str) -> _Parts:
-    """What header and size prefix say, checked against the file's size."""
+    """The parts by header and size prefix, checked against the file's size."""
     size = len(data)
     start = 0 if bytes(data[4:8]) == schema.IDENTIFIER else _SIZE_PREFIX
     end = size if start == 0 else start + _unsigned(data, 0, 4)
@@ -96,7 +96,9 @@ def _parts(data: Any, path: str) -> _Parts:
         return _Parts(start, end, end, size, None)
     length = _unsigned(data, at + 4, 4)
     if length < schema.HEADER_LENGTH or at + length > size:
-        raise FormatError(path, f"no header of a program: {length} bytes long, the file ends at byte {size}", at + 4)
+        raise FormatError(
+            path, f"not the header of a program: it has {length} bytes, the file ends at byte {size}", at + 4
+        )
     end = start + _unsigned(data, at + 8, 8)
     _check_reaches(path, end, size, "its header, for the FlatBuffers part,", at + 8)
     segments = start + _unsigned(data, at + 16, 8)
@@ -104,9 +106,9 @@ def _parts(data: Any, path: str) -> _Parts:
         return _Parts(start, end, end, size, 0)
     if segments < end:
         raise FormatError(path, f"segments begin at byte {segments}, within the FlatBuffers part", at + 16)
-    said = _unsigned(data, at + 24, 8) if length >= schema.HEADER_LENGTH_WITH_SEGMENT_SIZE else None
-    _check_reaches(path, segments + (said or 0), size, "its header, for the segments,", at + 24)
-    return _Parts(start, end, segments, size, said)
+    declared = _unsigned(data, at + 24, 8) if length >= schema.HEADER_LENGTH_WITH_SEGMENT_SIZE else None
+    _check_reaches(path, segments + (declared or 0), size, "its header, for the segments,", at + 24)
+    return _Parts(start, end, segments, size, declared)
 
 
 def _unsigned(data: Any, at: int, width: int) -> int:
@@ -137,7 +139,7 @@ class _Segment:
 
 
 def _data_rows(root: Tables, methods: Methods, parts: _Parts) -> Iterator[Batch]:
-    """The tables about constants, delegates and segments, which tell of each other."""
+    """The tables about constants, delegates and segments, which refer to each other."""
     segments = _segments(root, parts)
     contents = ["other"] * len(segments)
     blobs = root.vector_of_tables("backend_delegate_data", schema.INLINE_DATA)[0].spans("data", 1)

@@ -2,7 +2,7 @@
 
 Source: `schema/program.fbs` of ExecuTorch 1.4.1; one `table_type` here is one table there, its fields in slot order up
 to the last one that is read. A union takes two slots: the number of its member, then the reference to that.
-References are `string`, `vector` or `table`: the reader of each says of what.
+References are `string`, `vector` or `table`: the reader of each gives the type of its target.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from etq.ingest.flatbuffers.reader import table_type
 
 IDENTIFIER: Final = b"ET12"
 BUNDLED_IDENTIFIER: Final = b"BP08"
-# Behind the identifier: these letters, the header's length (u32), and u64s: the size of the FlatBuffers part with this
+# After the identifier: these letters, the header's length (u32), and u64s: the size of the FlatBuffers part with this
 # header, where segments begin, and, in a header of 32 bytes, their size (`exir/_serialize/_program.py`).
 HEADER: Final = b"eh00"
 HEADER_LENGTH: Final = 24

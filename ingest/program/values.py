@@ -101,7 +101,7 @@ def _dynamism(tensors: Tables, index: int, number: int) -> str:
 
 
 def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions) -> list[int | None]:
-    """Bytes of tensors of contiguous elements; None where a type is unknown or the product is no size of memory."""
+    """Bytes of tensors of contiguous elements; None if a type is unknown or the product exceeds any memory."""
     ends = np.cumsum(ranks).tolist()
     found: list[int | None] = []
     for type, rank, end in zip(types, ranks.tolist(), ends, strict=True):

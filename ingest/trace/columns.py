@@ -13,9 +13,9 @@ from etq.ingest.trace.scanner import Arguments, PlainEvent, TraceEvent, Written
 
 MEMORY: Final = "[memory]"
 NO_ARGUMENTS: Final = Arguments()
-# What stands for an entry that is no event.
+# The placeholder of an entry that is not an event.
 NOTHING: Final = PlainEvent()
-# What a Chrome trace may hold that is no slice: metadata, instants, flows.
+# Phases of entries that are not slices and need no finding: metadata, instants, flows.
 _QUIET_PHASES: Final = frozenset("Misft")
 
 
@@ -33,7 +33,7 @@ class TraceColumns:
     kind          [n] number of (category, name) in `kinds`
     thread        [n] number of (pid, tid) in `threads`
     start         [n] microseconds, as float
-    duration      [n] microseconds, NaN where the file says none
+    duration      [n] microseconds, NaN if the file has none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
     plain         positions of events whose arguments are of another tool's kind
     stacks        rows of position, number in `written`
@@ -83,18 +83,18 @@ class TraceColumns:
             self._left_out["a slice without a time"] += len(starts) - sum(is_timed)
             self._add_slices([*compress(places, is_timed)], [*compress(events, is_timed)])
             return
-        given = [event.args or NO_ARGUMENTS for event in events]
+        arguments = [event.args or NO_ARGUMENTS for event in events]
         self.at.fromlist([*places])
         self.start.fromlist(starts)
         self.duration.fromlist([event.dur for event in events])
         self.kind.fromlist([*map(self.kinds.__getitem__, [(event.cat, event.name) for event in events])])
         self.thread.fromlist([*map(self.threads.__getitem__, [(event.pid, event.tid) for event in events])])
-        self.external.fromlist([args.external_id for args in given])
-        self.old_external.fromlist([args.old_external_id for args in given])
-        self.correlation.fromlist([args.correlation for args in given])
-        self.sequence.fromlist([args.sequence_number for args in given])
-        self.forward.fromlist([args.forward_thread for args in given])
-        stacks = [args.call_stack for args in given]
+        self.external.fromlist([args.external_id for args in arguments])
+        self.old_external.fromlist([args.old_external_id for args in arguments])
+        self.correlation.fromlist([args.correlation for args in arguments])
+        self.sequence.fromlist([args.sequence_number for args in arguments])
+        self.forward.fromlist([args.forward_thread for args in arguments])
+        stacks = [args.call_stack for args in arguments]
         if any(stacks):
             self.stacks += [(at, self.written[each.encode()]) for at, each in zip(places, stacks, strict=True) if each]
 
@@ -128,12 +128,12 @@ class TraceColumns:
         self._add_slices([at], [begin])
 
     def finish(self) -> None:
-        """Say what was left out."""
+        """Report what was left out."""
         self._join_threads()
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
-        told = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
-        if told:
-            self.find("events left out", f"what is no whole slice is not read: {', '.join(told)}")
+        parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
+        if parts:
+            self.find("events left out", f"only whole slices are read: {', '.join(parts)}")
 
     def _join_threads(self) -> None:
         """A thread that the file writes as a number here and as a text there is one."""

@@ -1,4 +1,4 @@
-"""What a trace's events of devices and of memory say: of few events, and so read from these alone."""
+"""The details of a trace's device and memory events: few events have them, so they are read from these alone."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
 
 def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     """The table `device_events` of the entries at these positions, which are of these runs."""
-    said = [_of_device(entries[place]) for place in at.tolist()]
+    details = [_of_device(entries[place]) for place in at.tolist()]
     return batch(
         {
             "run_index": numbers(run.astype(np.int32)),
             "event_index": numbers(at.astype(np.int32)),
-            "device": _held([each.device for each in said]),
-            "stream": _held([each.stream for each in said], np.int64),
-            "grid": _as_written([each.grid for each in said]),
-            "block": _as_written([each.block for each in said]),
-            "registers_per_thread": _held([each.registers for each in said]),
-            "shared_memory_bytes": _held([each.shared_memory for each in said], np.int64),
-            "blocks_per_sm": _floats([each.blocks_per_sm for each in said]),
-            "warps_per_sm": _floats([each.warps_per_sm for each in said]),
-            "occupancy_percent": _floats([each.occupancy for each in said]),
-            "bandwidth_gb_per_s": _floats([each.bandwidth for each in said]),
-            "bytes": _held([each.bytes for each in said], np.int64),
+            "device": _held([each.device for each in details]),
+            "stream": _held([each.stream for each in details], np.int64),
+            "grid": _as_written([each.grid for each in details]),
+            "block": _as_written([each.block for each in details]),
+            "registers_per_thread": _held([each.registers for each in details]),
+            "shared_memory_bytes": _held([each.shared_memory for each in details], np.int64),
+            "blocks_per_sm": _floats([each.blocks_per_sm for each in details]),
+            "warps_per_sm": _floats([each.warps_per_sm for each in details]),
+            "occupancy_percent": _floats([each.occupancy for each in details]),
+            "bandwidth_gb_per_s": _floats([each.bandwidth for each in details]),
+            "bytes": _held([each.bytes for each in details], np.int64),
         }
     )
 
@@ -56,24 +56,24 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
 def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) -> pa.RecordBatch:
     """The table `trace_memory` of the entries at these positions, of these threads and at these microseconds."""
     kept = [each for each in memory if abs(each[2]) < BEYOND]
-    said = [_of_memory(entries[at]) for at, _, _ in kept]
+    details = [_of_memory(entries[at]) for at, _, _ in kept]
     return batch(
         {
             "event_index": numbers(np.array([at for at, _, _ in kept], np.int32)),
             "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
             "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
-            "bytes": _held([each.bytes for each in said], np.int64),
-            "device_type": _held([each.device_type for each in said]),
-            "device": _held([each.device_id for each in said]),
-            "address": texts([None if each.address is None else str(each.address) for each in said]),
-            "total_allocated": _held([each.total_allocated for each in said], np.int64),
-            "total_reserved": _held([each.total_reserved for each in said], np.int64),
+            "bytes": _held([each.bytes for each in details], np.int64),
+            "device_type": _held([each.device_type for each in details]),
+            "device": _held([each.device_id for each in details]),
+            "address": texts([None if each.address is None else str(each.address) for each in details]),
+            "total_allocated": _held([each.total_allocated for each in details], np.int64),
+            "total_reserved": _held([each.total_reserved for each in details], np.int64),
         }
     )
 
 
 def _of_device(entry: msgspec.Raw) -> DeviceArguments:
-    """What an entry says of a device: nothing where anything of it is of another tool's kind."""
+    """An entry's details about a device; none if any of it is of another tool's kind."""
     try:
         return _device.decode(entry).args or DeviceArguments()
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -81,7 +81,7 @@ def _of_device(entry: msgspec.Raw) -> DeviceArguments:
 
 
 def _of_memory(entry: msgspec.Raw) -> MemoryArguments:
-    """What an entry says of memory: nothing where anything of it is of another tool's kind."""
+    """An entry's details about memory; none if any of it is of another tool's kind."""
     try:
         return _memory.decode(entry).args or MemoryArguments()
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -89,7 +89,7 @@ def _of_memory(entry: msgspec.Raw) -> MemoryArguments:
 
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
-    """The numbers that a column holds, null for all else; a file may say any."""
+    """The numbers that fit a column, null for all else; a file may have any."""
     bounds = np.iinfo(dtype)
     held = [each if isinstance(each, int) and bounds.min <= each <= bounds.max else None for each in values]
     return chosen(held, np.arange(len(held)), dtype)

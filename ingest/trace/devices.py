@@ -1,4 +1,4 @@
-"""What a trace says of the machine's devices."""
+"""The devices of the machine that a trace describes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS: Final = {
 def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
     """The table `trace_devices` of a trace's `deviceProperties`; None where there are none.
 
-    Raises `msgspec.DecodeError` for what is no list of devices.
+    Raises `msgspec.DecodeError` for anything but a list of devices.
     """
     if written == UNWRITTEN:
         return None
@@ -46,5 +46,5 @@ def _small(value: int | None) -> int | None:
 
 
 def _bounded(value: int | None, bound: int) -> int | None:
-    """A number that a column holds; a file may say any."""
+    """A number that fits a column; a file may have any."""
     return value if value is not None and 0 <= value < bound else None

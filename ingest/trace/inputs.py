@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import Later, batch, encoded, numbers
+from etq.ingest.arrow import LazyBatch, batch, encoded, numbers
 from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.scanner import UNWRITTEN, InputsEvent
 from etq.ingest.trace.types import Entries
@@ -25,9 +25,9 @@ _OP_ARGUMENTS: Final = pa.schema(
 _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
-def inputs_of(entries: Entries, at: Whole, run: Whole) -> Later:
+def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
     """The table `op_arguments` of the entries at these positions, which are of these runs."""
-    return Later(_OP_ARGUMENTS, partial(_rows, entries, at, run))
+    return LazyBatch(_OP_ARGUMENTS, partial(_rows, entries, at, run))
 
 
 def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:

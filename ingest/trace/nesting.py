@@ -41,7 +41,7 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
 def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     """For each wanted id, at its moment, the last call of that id that starts by then, or else the first; -1 for none.
 
-    As `_launches` in SQL, which also tells processes apart.
+    As `_launches` in SQL, which also distinguishes processes.
     """
     order = np.lexsort((starts, ids))
     count = len(order)
@@ -61,14 +61,14 @@ def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
 
 
 def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
-    """The slice of the same thread that each stands in, as torch nests them (`_populate_cpu_children`); -1 for none.
+    """The slice of the same thread that contains each, as torch nests them (`_populate_cpu_children`); -1 for none.
 
     A slice may stand out of its parent by its `slack`.
     """
     order = _by_start(start, end)
     order = order[order_of(thread[order])]
     is_first = np.diff(thread[order], prepend=NONE) != 0
-    # What reaches behind where another ends, or begins there, is not within it.
+    # A slice that ends after another's end, or begins there, is not nested in it.
     reach = np.maximum(start[order] + 1, end[order] - slack[order])
     above = _above(reach, end[order], is_first)
     parent = np.full(len(order), NONE, np.int64)
@@ -88,7 +88,7 @@ def _above(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     """For each place the nearest before it that doesn't end before its reach; -1 for none, nor for the first of any."""
     above = np.arange(NONE, len(reach) - 1)
     above[is_first] = NONE
-    # Whoever ends too early, so does all that it passed by itself: the next to be asked is where that one is now.
+    # A slice that ends too early is not the parent of those that passed it: next, try the one that they wait at now.
     waiting = np.flatnonzero((above != NONE) & (reach > end[above]))
     steps = 0
     while len(waiting) and steps < _STEPS * len(reach):

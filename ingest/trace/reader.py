@@ -1,7 +1,7 @@
 """PyTorch Profiler traces (`.pt.trace.json`, `.json.gz`), and other Chrome traces, as tables.
 
 The one public function is `read_torch_trace`. Ticks are nanoseconds: the file's microseconds have up to three digits
-behind the point.
+after the point.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. A run is a profiler step; what is
     in no step, or all, where there are none, is a run of its own. Events without a duration, with impossible times or
-    of kinds that are no slices are told of in `findings`. Rank and worker are labels, where the file or its name says
+    of kinds that are not slices are reported in `findings`. Rank and worker are labels, if the file or its name has
     them.
 
-    Raises `FormatError` for what is no JSON or no trace, for damaged or absurdly packed gzip.
+    Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
     entries = Entries(_unpacked(data, path), path)
     collecting = gc.isenabled()
@@ -72,7 +72,8 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
 
 def _unpacked(data: Any, path: str) -> Any:
-    """The text of a gzip file of one member or several, zeros between and behind them; of any other file, its bytes."""
+    """The text of a gzip file of one member or several, with zeros between and after them; of other files, the
+    bytes."""
     if bytes(data[:2]) != GZIP:
         return data
     parts: list[bytes] = []
@@ -90,7 +91,7 @@ def _unpacked(data: Any, path: str) -> Any:
                 size += len(parts[-1])
                 room -= len(parts[-1])
                 if room < 0 or size > LARGEST_JSON:
-                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes: refused")
+                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes, which is refused")
                 left = memoryview(unpacker.unused_data)
                 unpacker = None if unpacker.eof else unpacker
     except zlib.error as error:
@@ -101,7 +102,7 @@ def _unpacked(data: Any, path: str) -> Any:
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """The events, and what else the trace says: its entries may be missing from it."""
+    """The events, and the rest of the trace: its entries may be missing from it."""
     try:
         columns = TraceColumns()
         place = 0
@@ -141,17 +142,17 @@ def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
     try:
         return device_rows(trace.deviceProperties)
     except msgspec.DecodeError as error:
-        columns.find("devices left out", f"deviceProperties is no list of devices: {error}")
+        columns.find("devices left out", f"deviceProperties is not a list of devices: {error}")
         return None
 
 
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
-    """An event among which are some of another tool's, or with bytes that are no UTF-8."""
+    """An event of a block that has events of another tool, or bytes that aren't UTF-8."""
     content = bytes(entry)
     try:
         content.decode()
     except UnicodeDecodeError:
-        columns.find("no UTF-8", "bytes of names that are no UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
+        columns.find("no UTF-8", "bytes of names that aren't UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
         content = content.decode("utf-8", "replace").encode()
     try:
         return _event.decode(content)

@@ -1,4 +1,4 @@
-"""The tables of a trace, from its columns: steps as runs, events with their parents, what ops and devices say."""
+"""The tables of a trace, from its columns: steps as runs, events with their parents, details of ops and devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import Later, batch, encoded, flags, integers, numbers, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.details import BEYOND, device_events, memory_events, nanoseconds
@@ -32,9 +32,9 @@ class Slices:
         start, duration = np.array(columns.start), np.array(columns.duration)
         is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
         if lost := int((~is_kept).sum()):
-            columns.find("impossible times", f"{lost} events have times that 64 bits don't hold: left out")
+            columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
         if unknown := int(np.isnan(duration).sum()):
-            columns.find("no duration", f"{unknown} events have no duration: taken for 0")
+            columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
         if negative := int((duration < 0).sum()):
             columns.find("impossible times", f"{negative} events end before they start: they have no duration")
         kept: Any = slice(None) if is_kept.all() else is_kept
@@ -53,7 +53,7 @@ class Slices:
         )
         # In the older layout runtime and device events have it in lower case, 0 for none.
         self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
-        # What a float of microseconds can't tell apart, in nanoseconds: an end may stand out by so much.
+        # Resolution of a float of microseconds, in nanoseconds: a child's end may exceed its parent's by this.
         self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
         self.slack[self.slack < 2] = 0
         self.is_device = self._is_of(DEVICE_CATEGORIES)
@@ -94,7 +94,7 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self) -> Whole:
-        """The slice of the same thread that each stands in; what a device does stands in none."""
+        """The slice of the same thread that contains each; nothing contains what a device does."""
         parent = np.full(len(self.at), NONE, np.int64)
         nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
         start = self.start[nested]
@@ -104,7 +104,7 @@ class Slices:
         return parent
 
 
-def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | Later]]:
+def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
     columns.finish()
     slices = Slices(columns)

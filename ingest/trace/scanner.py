@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# Categories of what runs on a device, or tells of one, the older layout's among them; as `_is_device_event` in SQL.
+# Categories of events on a device, or about one, with the older layout's; as `_is_device_event` in SQL.
 DEVICE_CATEGORIES: Final = frozenset(
     (
         *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),
@@ -34,12 +34,12 @@ UNWRITTEN: Final = msgspec.Raw(b"")
 Written = str | int | float | None
 
 
-# What a column of 64 bits holds: any other is no id, as a text is none.
+# The ids that a column of 64 bits holds: other values, such as texts, are not ids.
 Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What most events say of themselves, but for their inputs: each key more makes the others slower to find."""
+    """The arguments of most events, except for their inputs: each further key makes the others slower to find."""
 
     external_id: Id = msgspec.field(default=NONE, name="External id")
     sequence_number: Id = msgspec.field(default=NONE, name="Sequence number")
@@ -53,7 +53,7 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 class DeviceArguments(msgspec.Struct, gc=False):
-    """What events of a device say of it."""
+    """The arguments of device events."""
 
     device: int | None = None
     stream: int | str | None = None
@@ -69,7 +69,7 @@ class DeviceArguments(msgspec.Struct, gc=False):
 
 
 class MemoryArguments(msgspec.Struct, gc=False):
-    """What `[memory]` events say."""
+    """The arguments of `[memory]` events."""
 
     bytes: int | None = msgspec.field(default=None, name="Bytes")
     total_allocated: int | None = msgspec.field(default=None, name="Total Allocated")
@@ -122,13 +122,13 @@ class InputsEvent(msgspec.Struct, gc=False):
 
 
 class DeviceEvent(msgspec.Struct, gc=False):
-    """An entry, for what it says of a device."""
+    """An entry, for its details about a device."""
 
     args: DeviceArguments | None = None
 
 
 class MemoryEvent(msgspec.Struct, gc=False):
-    """An entry, for what it says of memory."""
+    """An entry, for its details about memory."""
 
     args: MemoryArguments | None = None
 

@@ -1,8 +1,8 @@
 """The entries of a trace as they are written: found one by one where they are asked for, else read in blocks.
 
 Finding where each of the entries ends takes half as long as reading all of them. So a file is parted where it seems to
-have one entry behind another: a block that is parted elsewhere, as within a text, is no whole list, and whoever reads
-it finds the entries one by one instead.
+have one entry after another: a block that is parted elsewhere, such as within a text, is not a whole list, and its
+reader finds the entries one by one instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Entries:
                 return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
             return msgspec.json.decode(memoryview(content)[start:], type=Trace)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(self._path, f"no trace: expected JSON with traceEvents: {error}") from error
+            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
     def __getitem__(self, place: int) -> msgspec.Raw:
         return self.whole.traceEvents[place]
@@ -60,12 +60,12 @@ class Entries:
         if begin is None or not ends or ends[-1].start() < begin.end():
             return None
         first, last = begin.end(), ends[-1].start() + 1
-        before, behind = bytes(content[:first]), bytes(content[last:])
+        before, after = bytes(content[:first]), bytes(content[last:])
         try:
-            # The list is the trace's own, and no other comes behind it.
-            if msgspec.json.decode(before + b"]}", type=Trace).traceEvents or b'"traceEvents"' in behind:
+            # The list is the trace's own, and no other follows it.
+            if msgspec.json.decode(before + b"]}", type=Trace).traceEvents or b'"traceEvents"' in after:
                 return None
-            return first, last, msgspec.json.decode(before + behind, type=Trace)
+            return first, last, msgspec.json.decode(before + after, type=Trace)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 

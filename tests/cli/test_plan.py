@@ -182,7 +182,7 @@ def test_from_python(here: Path) -> None:
         command(here),
         "lab.duckdb",
         labels={"device": "pc"},
-        told=lambda _, measured: told.append((measured.step.number, measured.capture.name)),
+        on_capture=lambda _, measured: told.append((measured.step.number, measured.capture.name)),
     )
     assert told == [(1, "p-01-A"), (2, "p-02-B")]
     assert [step.path for step in planned.steps] == ["files/p-01-A.etdp", "files/p-02-B.etdp"]

@@ -77,7 +77,7 @@ def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
     result = etq_says("report", *sides, "--min-effect", "90%", "--quantile", "0.5", "--unit", "ns", "-o", path)
     assert result.exit_code == 0, result.stderr
     page = data_of(Path(path).read_text())
-    assert section(page, "verdict")["facts"]["asked"] == {"min_effect": 0.9, "quantile": 0.5}
+    assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0.9, "quantile": 0.5}
     ops = section(page, "compared_ops")["tables"]["rows"]
     assert set(values(ops, "verdict")) == {"~"} and set(values(ops, "unit")) == {"ns"}
     # Without records there are no modules, and that is said.

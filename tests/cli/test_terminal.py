@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.render.terminal import PLAIN, Look, bar
+from etq.render.terminal import PLAIN, TerminalStyle, bar
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
 from tests.conftest import CAPTURES
@@ -208,8 +208,8 @@ def test_bars() -> None:
     assert bar(0, 1e-9, 8, PLAIN) == "▏" and bar(0, 0, 8, PLAIN) == "" and bar(0, -1, 8, PLAIN) == ""
     assert bar(1, 1e-9, 8, PLAIN) == "       ▏"
     assert bar(0, 7, 8, PLAIN) == "████████"
-    assert bar(0.5, 0.25, 8, Look(has_blocks=False)) == "    ##"
-    assert bar(0, 1e-9, 8, Look(has_blocks=False)) == "#"
+    assert bar(0.5, 0.25, 8, TerminalStyle(has_blocks=False)) == "    ##"
+    assert bar(0, 1e-9, 8, TerminalStyle(has_blocks=False)) == "#"
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq.cli import main
-from etq.render.terminal import BARS, WIDTH, Look, sparkline
+from etq.render.terminal import BARS, WIDTH, TerminalStyle, sparkline
 from tests.sql.test_trends import capture
 
 
@@ -85,5 +85,5 @@ def test_bars() -> None:
     assert sparkline([3.0, 3.0]) == BARS[0] * 2
     assert sparkline([1.0, 8.0]) == BARS[0] + BARS[-1]
     assert len(sparkline([float(at) for at in range(1000)])) == WIDTH
-    assert len(sparkline([float(at) for at in range(1000)], Look(width=40))) == 40
-    assert sparkline([1.0, 8.0], Look(has_blocks=False)) == "_#"
+    assert len(sparkline([float(at) for at in range(1000)], TerminalStyle(width=40))) == 40
+    assert sparkline([1.0, 8.0], TerminalStyle(has_blocks=False)) == "_#"

@@ -16,14 +16,14 @@ import pyarrow as pa
 import etq
 from etq import catalog
 from etq.errors import EtqError, FormatError
-from etq.ingest.arrow import Later
+from etq.ingest.arrow import LazyBatch
 from etq.ingest.etdump.debug_buffer import with_elements
 from etq.ingest.etrecord.reader import read_etrecord
 from etq.ingest.metrics.reader import read_metrics
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.ingest.program.reader import read_program
 from etq.ingest.registry import read_capture
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.fuzz.inputs import Input
@@ -101,7 +101,7 @@ def read(given: Input) -> str | None:
     try:
         with Seconds("reading"):
             for table, rows in _reading(given):
-                part = rows.rows if isinstance(rows, Later) else rows
+                part = rows.rows if isinstance(rows, LazyBatch) else rows
                 _check_rows(table, part)
     except EtqError as error:
         return refused(error)
@@ -221,7 +221,7 @@ class Lab:
             if isinstance(first, EtqError):
                 raise first
         elif way % 4 == 2:
-            with look_at(content, VIEWS)[0] as looking:
+            with open_ephemeral(content, VIEWS)[0] as looking:
                 _ask(looking, looking.capture("@latest"))
         else:
             found = house.ingest(content, name="fuzz")

@@ -20,7 +20,7 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.lake import Added, add, check, compact, export, is_lake, log
-from etq.lake.log import Segment, State, TakenError
+from etq.lake.log import ConflictError, Segment, State
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -239,7 +239,7 @@ def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypat
         raise OSError("the disk is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log, "settle", fails)
+        patched.setattr(log, "fsync_folder", fails)
         with pytest.raises(OSError, match="the disk is gone"):
             one_of(FLEET[:1], lake)
     one_of(FLEET[1:2], lake)
@@ -314,7 +314,7 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     whole = second.read_bytes()
     for content, told in (
         (b"{", "damaged"),
-        (whole.replace(b'"schema_version":', b'"schema_version":9'), "upgrade etq"),
+        (whole.replace(b'"schema_version":', b'"schema_version":9'), "made by another version of etq"),
         (whole.replace(b'"name":"', b'"name":"../../'), "damaged: a segment is called"),
         (whole.replace(b'"event_ticks"', b'"../x"'), "damaged"),
     ):
@@ -365,6 +365,6 @@ def test_the_log_tells_what_was_added_and_removed(
         assert state.segments == expected
     assert log.read(lake) == State(len(changes), expected)
     if changes:
-        with pytest.raises(TakenError):
+        with pytest.raises(ConflictError):
             log.commit(lake, State(state.number - 1, {}), [])
     assert log.read(lake) == State(len(changes), expected)

@@ -16,7 +16,7 @@ import pytest
 
 import etq
 from etq import catalog, report
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
@@ -175,7 +175,7 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
         and each.name not in ("decode_trend", "phase_totals", "advice", "roofline")  # no phases, no record's costs
         and not each.name.startswith("prof_result")
     ]  # fmt: skip
-    warehouse, capture = look_at(subject.path, [*views, "captures"], etrecord=subject.record)
+    warehouse, capture = open_ephemeral(subject.path, [*views, "captures"], etrecord=subject.record)
     with warehouse, etq.open() as keeping:
         kept = keeping.ingest(subject.path)
         keeping.link(kept, keeping.ingest_record(subject.record))

@@ -16,7 +16,7 @@ import pytest
 
 from etq import EtqError, FormatError
 from etq.inspector import Event, Inspector, frames
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, recorded
@@ -79,7 +79,7 @@ def test_3_values_that_differ_between_runs_are_those_of_the_first(compat: bool) 
         [block] = [block for block in made.event_blocks if block.name == "Execute"]
     assert len(block.events[0].start_time or []) == 5
     # From the raw file: the output that run 1, the first, logged, and those of the others.
-    warehouse, _ = look_at(MLP / "mlp_debug5_diff.etdp", ["debug_values"])
+    warehouse, _ = open_ephemeral(MLP / "mlp_debug5_diff.etdp", ["debug_values"])
     logged = warehouse.sql("SELECT byte_offset FROM debug_values WHERE is_output ORDER BY run_index").fetchall()
     content = (MLP / "mlp_debug5_diff.bin").read_bytes()
     outputs = [np.frombuffer(content, np.float32, 40, offset).reshape(4, 10) for (offset,) in logged]

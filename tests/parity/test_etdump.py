@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from tests.parity import oracle
 
 NAMES = oracle.names("etdump")
@@ -25,7 +25,7 @@ def blob(value: Any) -> bytes | None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_event(name: str) -> None:
     dump = oracle.answer(name, "etdump")["value"]
-    warehouse, _ = look_at(oracle.capture_path(name), TABLES)
+    warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)
     with warehouse:
         runs = warehouse.sql("SELECT name, bundled_input_index FROM runs ORDER BY run_index").fetchall()
         assert runs == [(run["name"], known(run["bundled_input_index"])) for run in dump["run_data"]]
@@ -64,7 +64,7 @@ def test_every_event(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if "debug" in name or "progout" in name or "filesink" in name])
 def test_every_logged_value(name: str) -> None:
     dump = oracle.answer(name, "etdump")["value"]
-    warehouse, _ = look_at(oracle.capture_path(name), TABLES)
+    warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)
     with warehouse:
         values = warehouse.sql("""
             SELECT run_index, event_index, value_index, chain_index, instruction_id, delegate_debug_id, name, is_output,

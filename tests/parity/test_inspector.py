@@ -14,7 +14,7 @@ import pytest
 import etq
 from etq import FormatError
 from etq.choices import TimeScale
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 
@@ -30,7 +30,7 @@ WRAPPED = "mlp_wrap32"
 
 
 def our_rows(name: str, unit: str = "ms", repeats: str = "last") -> list[dict[str, Any]]:
-    warehouse, capture = look_at(oracle.capture_path(name), ["inspector_events"])
+    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events"])
     with warehouse:
         relation = warehouse.inspector_events(capture, unit=unit, repeats=repeats)
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
@@ -84,7 +84,7 @@ def test_dataframe(name: str) -> None:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_blocks(name: str) -> None:
     blocks = oracle.answer(name, "without_etrecord")["blocks"]
-    warehouse, capture = look_at(oracle.capture_path(name), ["event_blocks", "inspector_events"])
+    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["event_blocks", "inspector_events"])
     with warehouse:
         ours = warehouse.event_blocks(capture).fetchall()
         assert [(name, events) for _, name, _, _, _, events, _ in ours] == [
@@ -119,7 +119,7 @@ def test_time_scales(name: str, source: TimeScale, target: str) -> None:
         row["delegate_debug_identifier"]
         for row in their_rows(oracle.answer(name, "without_etrecord")["dataframe"]["value"])
     ]
-    warehouse, capture = look_at(oracle.capture_path(name), ["inspector_events"], time_scale=source)
+    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events"], time_scale=source)
     with warehouse:
         relation = warehouse.inspector_events(capture, unit=target, repeats="last")
         ours = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
@@ -134,7 +134,7 @@ def test_time_scales(name: str, source: TimeScale, target: str) -> None:
 def test_cycles_and_time_are_no_units_of_each_other(source: TimeScale, target: str) -> None:
     answer = oracle.answer("mlp", "time_scales")[f"{source.upper()}->{target.upper()}"]
     assert answer["construct"]["error_type"] == "RuntimeError"
-    warehouse, capture = look_at(oracle.capture_path("mlp"), ["inspector_events"], time_scale=source)
+    warehouse, capture = open_ephemeral(oracle.capture_path("mlp"), ["inspector_events"], time_scale=source)
     with warehouse, pytest.raises(duckdb.Error, match=f"mlp counts {source}, which cannot be converted to {target}"):
         warehouse.inspector_events(capture, unit=target).fetchall()
 
@@ -176,7 +176,7 @@ def test_difference_two_methods_in_one_block_are_seen_by_their_runs() -> None:
     # Both answer one block of ten runs, as nothing in the dump tells the methods apart; etq keeps each run's index.
     theirs = oracle.answer("twins", "without_etrecord")["blocks"]
     assert [(block["name"], block["n_events"]) for block in theirs] == [("Default", 2), ("Execute", 7)]
-    warehouse, capture = look_at(oracle.capture_path("twins"), ["event_blocks"])
+    warehouse, capture = open_ephemeral(oracle.capture_path("twins"), ["event_blocks"])
     with warehouse:
         assert [row[1:6] for row in warehouse.event_blocks(capture).fetchall()] == [
             ("Default", 2, 0, 1, 2),

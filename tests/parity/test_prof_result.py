@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import FormatError
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
@@ -131,12 +131,12 @@ def test_the_old_parsers_answers(name: str, scale: str) -> None:
     expected = old_answer(name, scale)
     if name in REFUSED or name == "empty":
         with pytest.raises(FormatError) as refused:
-            look_at(blob(name), VIEWS)
+            open_ephemeral(blob(name), VIEWS)
         if name in REFUSED:
             assert "error" in expected
             assert str(refused.value) == f"{blob(name)}: {REFUSED[name]}"
         return
-    warehouse, capture = look_at(blob(name), VIEWS)
+    warehouse, capture = open_ephemeral(blob(name), VIEWS)
     with warehouse:
         assert (capture.name, capture.format) == (name, "prof_result")
         findings = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
@@ -166,13 +166,13 @@ def test_an_empty_file_is_refused() -> None:
     """The old parser: no blocks. An empty file is more likely one that was never written."""
     assert old_answer("empty", "TIME_IN_NS") == {"profile": {}, "memory": {}, "framework_tax": {}, "tables": []}
     with pytest.raises(FormatError, match="the file is empty"):
-        look_at(blob("empty"), VIEWS)
+        open_ephemeral(blob("empty"), VIEWS)
 
 
 def test_an_execute_of_no_time_has_no_tax() -> None:
     """The old parser divides by it, and has no answer for the whole file."""
     assert old_answer("execute_of_zero_length", "TIME_IN_NS") == {"error": "ZeroDivisionError: float division by zero"}
-    warehouse, _ = look_at(blob("execute_of_zero_length"), VIEWS)
+    warehouse, _ = open_ephemeral(blob("execute_of_zero_length"), VIEWS)
     with warehouse:
         assert tax(warehouse, "ns") == {
             "b": {"exec_time": [0.0], "kernel_and_delegate_time": [0.0], "framework_tax": [None]}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse.ephemeral import look_at_program
+from etq.warehouse.ephemeral import open_ephemeral_program
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
@@ -42,7 +42,7 @@ def program_path(name: str) -> Path:
 
 
 def opened(name: str) -> Warehouse:
-    return look_at_program(program_path(name), ["program_size", "planned_memory"])[0]
+    return open_ephemeral_program(program_path(name), ["program_size", "planned_memory"])[0]
 
 
 def plans(name: str) -> list[dict[str, Any]]:

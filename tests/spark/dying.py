@@ -7,20 +7,20 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from etq.lake.aside import Order
-from etq.spark import ingesting
+from etq.lake.staging import StagingJob
+from etq.spark import ingestion
 
-_work = ingesting._work
+_work = ingestion._work
 
 
-def work(order: Order, batches: Iterator[Any]) -> Iterator[Any]:
-    """What `etq.spark.ingesting` has executors do."""
+def work(job: StagingJob, batches: Iterator[Any]) -> Iterator[Any]:
+    """What `etq.spark.ingestion` has executors do."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
     assert task is not None
     is_first = task.attemptNumber() == 0
-    for each in _work(order, _dying(batches) if is_first and task.partitionId() % 2 else batches):
+    for each in _work(job, _dying(batches) if is_first and task.partitionId() % 2 else batches):
         if is_first:
             os.kill(os.getpid(), signal.SIGKILL)
         yield each

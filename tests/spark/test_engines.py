@@ -15,8 +15,8 @@ from etq.cli import main
 from etq.errors import QueryError
 from etq.spark import engines, spark_sql
 from etq.spark.inlining import inlined
-from etq.spark.mending import mended
-from etq.spark.transpiling import written
+from etq.spark.rewrites import rewritten
+from etq.spark.transpiling import to_text
 from tests.spark.questions import asked, calls
 
 
@@ -88,7 +88,7 @@ def test_what_spark_answers_otherwise_is_refused(query: str, message: str) -> No
     ],
 )
 def test_what_sqlglot_alone_gets_wrong(query: str, expected: str) -> None:
-    assert expected in written(mended(inlined(f"{query} FROM t")))
+    assert expected in to_text(rewritten(inlined(f"{query} FROM t")))
 
 
 def test_the_order_of_a_view_is_its_statements() -> None:

@@ -14,9 +14,9 @@ import etq.lake
 import etq.spark
 from etq import catalog
 from etq.errors import EtqError, WarehouseError
-from etq.lake import check, log, reading, taking
+from etq.lake import check, log, publishing, reading
 from etq.lake.log import Segment
-from etq.spark import ingesting
+from etq.spark import ingestion
 from tests.benchmarks.make_captures import make_captures
 from tests.conftest import CAPTURES
 from tests.spark import dying
@@ -109,7 +109,7 @@ def test_processes_that_are_killed_lose_and_double_nothing(
 ) -> None:
     """Half of the tasks die among their files, the others once their segments are written, before they say so."""
     lake, files = tmp_path / "lake", sorted(many.glob("device=[01]/*.etdp"))
-    monkeypatch.setattr(ingesting, "_work", dying.work)
+    monkeypatch.setattr(ingestion, "_work", dying.work)
     told = of_spark(spark, str(many / "device=[01]" / "*.etdp"), lake)
     assert (told.new, told.known, told.errors.count()) == (len(files), 0, 0)
     assert check(lake) == [], "what they left is deleted"
@@ -121,16 +121,16 @@ def test_a_driver_that_dies_goes_on_where_it_was(
     spark: Any, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies with segments written that the log doesn't name."""
-    lake, files, take = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), taking.take
+    lake, files, publish = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), publishing.publish
 
-    def dies(path: str, segments: Sequence[Segment], written: Sequence[Any]) -> int:
+    def dies(path: str, segments: Sequence[Segment], to_text: Sequence[Any]) -> int:
         if log.read(lake).segments:
             raise KeyboardInterrupt
-        return take(path, segments, written)
+        return publish(path, segments, to_text)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ingesting, "take", dies)
-        patched.setattr(ingesting, "remove_of_prefix", lambda *_: None)
+        patched.setattr(ingestion, "publish", dies)
+        patched.setattr(ingestion, "remove_of_prefix", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             of_spark(spark, str(many / "device=2"), lake, files_at_once=100)
     assert captures(lake) == 100 and {fault.is_left_over for fault in check(lake)} == {True}

@@ -307,27 +307,6 @@ def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) ->
         assert (check_modules(warehouse, "run", phase) > 0) == (record is not None)
 
 
-def test_warehouses_of_schema_1_get_rollups(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as warehouse:
-        for name in ("mlp/mlp", "convnet_xnn/convnet_xnn", "multimethod/multimethod"):
-            capture = warehouse.ingest(CAPTURES / f"{name}.etdp")
-            warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
-        # As the first version of the schema was.
-        warehouse.connection.execute(
-            """DROP TABLE op_times; DROP TABLE module_times; DROP TABLE capture_ops; DROP TABLE metrics;
-               DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
-               ALTER TABLE runs DROP COLUMN phase; ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
-               ALTER TABLE event_ticks DROP COLUMN is_detached;
-               ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical;
-               UPDATE warehouse SET schema_version = 1, sql_sha256 = 'of 1'"""
-        )
-    with etq.open(path) as warehouse:
-        for stem in ("mlp", "convnet_xnn", "multimethod"):
-            assert check_ops(warehouse, stem) > 0 and check_modules(warehouse, stem) > 0
-        assert warehouse.compare_ops("mlp", "multimethod").fetchall() != []
-
-
 def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked: Warehouse) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here."""
     _, rows = linked.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope")
@@ -363,26 +342,3 @@ def test_places_of_ops_count_those_alike(linked: Warehouse) -> None:
         in_kind[alike] += 1
         assert op["place_in_kind"] == in_kind[alike]
     assert max(in_module.values()) > 2 and max(in_kind.values()) > 2
-
-
-def test_warehouses_of_schema_2_get_places_and_hashes(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    asked = ("op_times", "module_times", "capture_ops", "delegate_debug_handles")
-    with etq.open(path) as warehouse:
-        for name in ("mlp/mlp", "demo_int/demo_int", "demo_str/demo_str", "multimethod/multimethod"):
-            capture = warehouse.ingest(CAPTURES / f"{name}.etdp")
-            warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}.etrecord"))
-        warehouse.phase("mlp", "decode", runs="2-")
-        made = [warehouse.rows(f"FROM {table} ORDER BY ALL") for table in asked]
-        # As the second version of the schema was; events are gone, as after pruning.
-        warehouse.connection.execute(
-            """DROP TABLE capture_ops;
-               ALTER TABLE op_times DROP COLUMN place_in_module; ALTER TABLE op_times DROP COLUMN place_in_kind;
-               ALTER TABLE delegate_debug_handles DROP COLUMN id_index;
-               DROP TABLE node_arguments; ALTER TABLE node_values DROP COLUMN value_index;
-               DELETE FROM event_ticks; ALTER TABLE event_ticks DROP COLUMN is_detached;
-               ALTER TABLE runs DROP COLUMN scope; ALTER TABLE runs DROP COLUMN is_typical;
-               UPDATE warehouse SET schema_version = 2, sql_sha256 = 'of 2'"""
-        )
-    with etq.open(path) as warehouse:
-        assert [warehouse.rows(f"FROM {table} ORDER BY ALL") for table in asked] == made

@@ -124,7 +124,7 @@ def test_what_does_not_nest_stands_beside() -> None:
     assert len({each["tid"] for each in ops if each["ph"] == "X"}) == 8
     assert [each["name"] for each in ops if each["ph"] == "b"] == [f"op{at}" for at in range(8, 12)]
     threads = [each["args"]["name"] for each in written if each["name"] == "thread_name"]
-    assert threads[:3] == ["host", "delegate", "delegate (2)"] and threads[-1] == "delegate, beside"
+    assert threads[:3] == ["host", "delegate", "delegate (2)"] and threads[-1] == "delegate, overlapping"
 
 
 def test_chrome_of_cycles_and_of_several_dumps() -> None:

@@ -16,7 +16,7 @@ from etq import FormatError
 from etq.ingest.trace import nesting as trace_order
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
@@ -293,7 +293,7 @@ def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> No
     paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]
     for path, content in zip(paths, (trace(host), trace(host, kernel)), strict=True):
         path.write_bytes(content)
-    warehouse, without = look_at(paths[0], ["key_averages"])
+    warehouse, without = open_ephemeral(paths[0], ["key_averages"])
     asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
     assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
     other = warehouse.attach_second(paths[1])

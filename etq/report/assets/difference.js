@@ -17,7 +17,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
   const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
   say("base", facts.base);
   say("new", facts.new);
-  for (const [name, value] of Object.entries(facts.asked)) say(name.replace("_", " "), value === true ? "yes" : value);
+  for (const [name, value] of Object.entries(facts.options)) say(name.replace("_", " "), value === true ? "yes" : value);
   parent.append(list);
   if (totals.length > 1) {
     parent.append(etq.element("h3", { text: "What makes up the difference" }));

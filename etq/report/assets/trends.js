@@ -18,7 +18,7 @@ etq.section("series", (parent, { series, changes }, facts) => {
   const list = etq.element("dl", { class: "facts" });
   const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
   say("in the order of", facts.over);
-  for (const [name, value] of Object.entries(facts.asked)) say(name.replace("_", " "), value);
+  for (const [name, value] of Object.entries(facts.options)) say(name.replace("_", " "), value);
   parent.append(list);
 });
 

@@ -13,28 +13,28 @@ import duckdb
 from etq.errors import WarehouseError, displayed
 from etq.lake import log
 from etq.lake.adding import Content, free_names
-from etq.lake.aside import Written
-from etq.lake.log import Segment, TakenError
+from etq.lake.log import ConflictError, Segment
 from etq.lake.reading import files
 from etq.lake.segments import remove, rename, rewrite
+from etq.lake.staging import Staged
 from etq.storage.naming import names_for
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A segment that was written aside, and the names of its captures as they stand in it, by SHA-256."""
+class _StagedSegment:
+    """A staged segment, and the names that it has for its captures, by SHA-256."""
 
     segment: Segment
     names: dict[str, str]
 
 
-def take(path: str | os.PathLike[str], segments: Sequence[Segment], written: Sequence[Written]) -> int:
-    """Make segments of captures, which were written aside, part of a lake; how many captures are new.
+def publish(path: str | os.PathLike[str], segments: Sequence[Segment], written: Sequence[Staged]) -> int:
+    """Make staged segments part of a lake; returns how many captures are new.
 
-    `written` tells of their files. What several segments have, or the lake, is taken out of them; of files that hold
-    the same, the first one stays. Names are given as `etq lake add` gives them to files in this order.
+    `written` lists their files. Captures that several segments have, or the lake, are removed from them; of files with
+    the same content, the first one stays. Names are those that `etq lake add` gives to files in this order.
 
-    Raises `WarehouseError` for what is no lake, and for files that aren't there: who wrote them has another folder.
+    Raises `WarehouseError` for a folder that isn't a lake, and for missing files: their writer has another folder.
     """
     lake = Path(path)
     for segment in segments:
@@ -42,24 +42,24 @@ def take(path: str | os.PathLike[str], segments: Sequence[Segment], written: Seq
             raise WarehouseError(
                 f"{segment.file(lake, missing[0])}: missing; all processes must share the lake's folder"
             )
-    held = {segment.name: _Held(segment, {}) for segment in segments}
+    staged = {segment.name: _StagedSegment(segment, {}) for segment in segments}
     for each in written:
-        held[each.segment].names[each.sha256] = each.name
+        staged[each.segment].names[each.sha256] = each.name
     while True:
         state = log.read(lake)
         with duckdb.connect(":memory:") as connection:
             known = _known(connection, files(lake, state, "captures"))
-            chosen: dict[str, Written] = {}
+            chosen: dict[str, Staged] = {}
             for each in written:
                 if each.sha256 not in known:
                     chosen.setdefault(each.sha256, each)
             names = _names([*chosen.values()], known)
-            held = dict(_mended(connection, lake, held, chosen, names))
+            staged = dict(_publishable(connection, lake, staged, chosen, names))
         try:
-            if held:
-                log.commit(lake, state, [each.segment for each in held.values()])
+            if staged:
+                log.commit(lake, state, [each.segment for each in staged.values()])
             return len(chosen)
-        except TakenError:
+        except ConflictError:
             continue
 
 
@@ -70,7 +70,7 @@ def _known(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[
     return dict(connection.execute("SELECT sha256, name FROM read_parquet(?)", [paths]).fetchall())
 
 
-def _names(chosen: Sequence[Written], known: Mapping[str, str]) -> dict[str, str]:
+def _names(chosen: Sequence[Staged], known: Mapping[str, str]) -> dict[str, str]:
     """The name of each capture in the lake, by SHA-256: as if a warehouse had taken them first."""
     taken: set[str] = set()
     contents = []
@@ -84,15 +84,15 @@ def _names(chosen: Sequence[Written], known: Mapping[str, str]) -> dict[str, str
     return {each.sha256: free[each.key] for each in contents}
 
 
-def _mended(
+def _publishable(
     connection: duckdb.DuckDBPyConnection,
     lake: Path,
-    held: Mapping[str, _Held],
-    chosen: Mapping[str, Written],
+    staged: Mapping[str, _StagedSegment],
+    chosen: Mapping[str, Staged],
     names: Mapping[str, str],
-) -> Iterator[tuple[str, _Held]]:
-    """The segments with what is chosen of them alone, under its names; `chosen` tells the segments' names of before."""
-    for origin, each in held.items():
+) -> Iterator[tuple[str, _StagedSegment]]:
+    """The segments, with only the chosen captures, renamed; `chosen` has the names that they have in the segments."""
+    for origin, each in staged.items():
         segment = each.segment
         kept = {sha256 for sha256 in each.names if sha256 in chosen and chosen[sha256].segment == origin}
         gone = each.names.keys() - kept
@@ -105,4 +105,4 @@ def _mended(
         others = {sha256: names[sha256] for sha256 in kept if names[sha256] != each.names[sha256]}
         if others:
             rename(connection, lake, segment, others)
-        yield origin, _Held(segment, {sha256: names[sha256] for sha256 in kept})
+        yield origin, _StagedSegment(segment, {sha256: names[sha256] for sha256 in kept})

@@ -10,26 +10,26 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.lake import check, log
-from etq.lake.aside import Known, Order, Refused, Written, write_aside
 from etq.lake.log import Segment
+from etq.lake.publishing import publish
 from etq.lake.segments import remove_of_prefix
-from etq.lake.taking import take
+from etq.lake.staging import Known, Rejected, Staged, StagingJob, stage
 from etq.storage.capture import Options
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
 
-Parts = tuple[list[Segment], list[Written]]
+Parts = tuple[list[Segment], list[Staged]]
 
 
 def laid(lake: Path, files: Sequence[Path], **labels: str) -> Parts:
     """Write files aside; the segments and captures."""
     log.make(lake)
-    order = Order(str(lake), "a1", Options(None, labels, None, None, None))
-    results = [*write_aside(order, [(str(path), path.read_bytes()) for path in files])]
-    assert not [each for each in results if isinstance(each, Refused)]
+    job = StagingJob(str(lake), "a1", Options(None, labels, None, None, None))
+    results = [*stage(job, [(str(path), path.read_bytes()) for path in files])]
+    assert not [each for each in results if isinstance(each, Rejected)]
     return [each for each in results if isinstance(each, Segment)], [
-        each for each in results if isinstance(each, Written)
+        each for each in results if isinstance(each, Staged)
     ]
 
 
@@ -46,7 +46,7 @@ def test_segments_of_several_are_one_lake(tmp_path: Path) -> None:
     both, added = tmp_path / "both", tmp_path / "added"
     parts = together(laid(both, FLEET[:3], build="1"), laid(both, FLEET[3:5], build="1"))
     assert log.read(both).segments == {} and len(parts[0]) == 2
-    assert take(both, *parts) == 5
+    assert publish(both, *parts) == 5
     one_of(FLEET[:5], added, build="1")
     assert contents(both) == contents(added) != [] and names(both) == names(added)
     assert check(both) == []
@@ -55,7 +55,7 @@ def test_segments_of_several_are_one_lake(tmp_path: Path) -> None:
 def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     parts = together(laid(lake, FLEET[:3]), laid(lake, FLEET[1:4]), laid(lake, FLEET[:2]))
-    assert take(lake, *parts) == 4
+    assert publish(lake, *parts) == 4
     assert len(contents(lake)) == 4 and len(log.read(lake).segments) == 2
     assert check(lake) == []
 
@@ -64,12 +64,12 @@ def test_what_is_there_is_neither_read_nor_taken_again(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     early = laid(lake, FLEET[:2])
     one_of(FLEET[:1], lake, build="1")
-    assert take(lake, *early) == 1
+    assert publish(lake, *early) == 1
     assert len(contents(lake)) == 2 and contents(lake)[0][1:2] != contents(lake)[1][1:2]
-    order = Order(str(lake), "a1", Options(None, {}, None, None, None))
-    again = [*write_aside(order, [(str(path), path.read_bytes()) for path in FLEET[:2]])]
+    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None))
+    again = [*stage(job, [(str(path), path.read_bytes()) for path in FLEET[:2]])]
     assert again == [Known(str(path)) for path in FLEET[:2]]
-    assert take(lake, [], []) == 0 and check(lake) == []
+    assert publish(lake, [], []) == 0 and check(lake) == []
 
 
 def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
         files[-1].write_bytes(path.read_bytes())
     lake, added = tmp_path / "lake", tmp_path / "added"
     parts = together(laid(lake, files[2:]), laid(lake, files[:2]))
-    take(lake, parts[0], sorted(parts[1], key=lambda each: each.path))
+    publish(lake, parts[0], sorted(parts[1], key=lambda each: each.path))
     one_of(files, added)
     assert names(lake) == names(added) and len({*names(lake)}) == 4
     assert check(lake) == []
@@ -105,7 +105,7 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(log, "commit", late)
-    assert take(lake, *parts) == 2
+    assert publish(lake, *parts) == 2
     assert tries == 2 and len(contents(lake)) == 4 and len({*names(lake)}) == 4
     assert check(lake) == []
 
@@ -113,15 +113,15 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     log.make(lake)
-    order = Order(str(lake), "a1", Options(None, {}, None, None, None), label_from="{model}/{run}0.etdp")
+    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None), label_from="{model}/{run}0.etdp")
     given = [
         ("x/bad0.etdp", b"no dump"),
         (str(FLEET[0]), FLEET[0].read_bytes()),
         ("other.etdp", FLEET[1].read_bytes()),
         ("x/copy0.etdp", FLEET[0].read_bytes()),
     ]
-    results = [*write_aside(order, given)]
-    refused = {each.path: each.error for each in results if isinstance(each, Refused)}
+    results = [*stage(job, given)]
+    refused = {each.path: each.error for each in results if isinstance(each, Rejected)}
     assert set(refused) == {"x/bad0.etdp", "other.etdp"}
     assert "other.etdp: the path doesn't end as the pattern" in refused["other.etdp"]
     assert [each for each in results if isinstance(each, Known)] == [Known("x/copy0.etdp")]
@@ -137,12 +137,12 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
     etq.lake.add(added, read)
     etq.lake.add(lake, lambda warehouse: warehouse.ingest_record(record))
-    order = Order(str(lake), "a1", Options(None, {}, None, None, None), record=record.read_bytes())
-    results = [*write_aside(order, [(str(path), path.read_bytes()) for path in files])]
-    take(
+    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None), record=record.read_bytes())
+    results = [*stage(job, [(str(path), path.read_bytes()) for path in files])]
+    publish(
         lake,
         [each for each in results if isinstance(each, Segment)],
-        [each for each in results if isinstance(each, Written)],
+        [each for each in results if isinstance(each, Staged)],
     )
     query = "SELECT m.* FROM module_times AS m ORDER BY ALL"
     with etq.open(lake) as one, etq.open(added) as other:
@@ -151,7 +151,7 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
 def test_what_was_left_is_deleted_but_not_what_is_of_the_lake(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    take(lake, *laid(lake, FLEET[:1]))
+    publish(lake, *laid(lake, FLEET[:1]))
     laid(lake, FLEET[1:3])
     assert {fault.is_left_over for fault in check(lake)} == {True}
     remove_of_prefix(lake, "a1")
@@ -162,6 +162,6 @@ def test_processes_of_other_folders_are_told(tmp_path: Path) -> None:
     parts = laid(tmp_path / "there", FLEET[:1])
     log.make(tmp_path / "here")
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):
-        take(tmp_path / "here", *parts)
+        publish(tmp_path / "here", *parts)
     with pytest.raises(EtqError, match="no lake"):
-        take(tmp_path / "none", [], [])
+        publish(tmp_path / "none", [], [])

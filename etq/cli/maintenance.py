@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etq.cli import main
-from etq.cli.options import warehouse_option, written
+from etq.cli.options import open_existing, warehouse_option
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.argument("files", metavar="WAREHOUSE...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", required=True, help="The new warehouse.")
 def merge(files: tuple[str, ...], output: str) -> None:
-    """Make a new warehouse of all that is in several, which are only read.
+    """Make a new warehouse from all content of several others, which are only read.
 
-    The same content is there once, with the labels, metrics, phases and links of all; where these differ, the first
-    warehouse's stay, and that is told. Names that other content has are made longer.
+    The same content is stored once, with the labels, metrics, phases and links of all; where these differ, the first
+    warehouse's stay, and the difference is printed. Names that other content has are made longer.
 
     \b
     etq merge phone.duckdb watch.duckdb -o lab.duckdb
@@ -37,24 +37,26 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
 @main.command()
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("--all", "several", is_flag=True, help="All captures that a selector means, where it means several.")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@click.option("--all", "several", is_flag=True, help="Remove all captures that match, if a selector matches several.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
-    """Take captures out of a warehouse, with all that was said of them. Their files, and records, stay.
+    """Remove captures from a warehouse, with their annotations. Their files, and records, stay.
 
     \b
     etq remove run --db lab.duckdb
     etq remove --all device=broken -y
     """
-    with written(db) as warehouse:
-        found = {each.capture_id: each for selector in captures for each in _meant(warehouse, selector, several)}
-        _confirm("Remove", [each.name for each in found.values()], yes)
-        warehouse.remove(*found.values())
-        click.echo(f"{_number(len(found))} removed; etq compact gives the space back", err=True)
+    with open_existing(db) as warehouse:
+        resolved = {
+            each.capture_id: each for selector in captures for each in _resolved_captures(warehouse, selector, several)
+        }
+        _confirm("Remove", [each.name for each in resolved.values()], yes)
+        warehouse.remove(*resolved.values())
+        click.echo(f"{_number(len(resolved))} removed; etq compact gives the space back", err=True)
 
 
-def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
+def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
     """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
     from etq.warehouse.warehouse import Capture
 
@@ -63,26 +65,28 @@ def _meant(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
         JOIN captures AS c ON c.capture_id = m.capture_id
         ORDER BY c.capture_id
     """
-    found = [Capture(*row) for row in warehouse.rows(query, selector=selector)[1]] if several else []
-    return found or [warehouse.capture(selector)]
+    resolved = [Capture(*row) for row in warehouse.rows(query, selector=selector)[1]] if several else []
+    return resolved or [warehouse.capture(selector)]
 
 
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
-@click.option("--keep-last", type=click.IntRange(0), required=True, metavar="N", help="How many of each group stay.")
+@click.option(
+    "--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
+)
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
-@click.option("--keep-rollups", is_flag=True, help="Take their events alone: captures can still be compared.")
-@click.option("--dry-run", is_flag=True, help="Tell what would go, and leave it.")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@click.option("--keep-rollups", is_flag=True, help="Remove only their events: captures can still be compared.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and keep it.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def prune(
     selectors: tuple[str, ...], keep_last: int, by: str, keep_rollups: bool, dry_run: bool, yes: bool, db: str
 ) -> None:
-    """Take out all captures but the last of each group; with selectors, only of those that match any of them.
+    """Remove all captures but the latest of each group; with selectors, only those that match any of them.
 
-    The last are those captured last, then those ingested last, as with @latest. With --keep-rollups, captures stay with
-    their labels, metrics and what comparisons need; what asks for their events says that they were pruned, and
-    ingesting the file again brings them back.
+    The latest are those captured last, then those ingested last, as with @latest. With --keep-rollups, captures keep
+    their labels, metrics and what comparisons need; views of their events report that they were pruned, and ingesting
+    the file again restores them.
 
     \b
     etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
@@ -90,9 +94,9 @@ def prune(
     """
     keys = [key.strip() for key in by.split(",") if key.strip()]
     chosen = list(selectors) or None
-    with written(db, read_only=dry_run) as warehouse:
-        found = warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups, dry_run=True)
-        names = [each.name for each in found]
+    with open_existing(db, read_only=dry_run) as warehouse:
+        resolved = warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups, dry_run=True)
+        names = [each.name for each in resolved]
         if dry_run:
             for name in names:
                 click.echo(printable(name))
@@ -114,7 +118,7 @@ def compact(db: str) -> None:
     \b
     etq compact --db lab.duckdb
     """
-    with written(db) as warehouse:
+    with open_existing(db) as warehouse:
         before, after = warehouse.compact()
     click.echo(f"{printable(db)}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB", err=True)
 
@@ -129,5 +133,5 @@ def _confirm(what: str, names: list[str], yes: bool) -> None:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     if not sys.stdin.isatty():
-        raise EtqError(f"{_number(len(names))} would go ({printable(shown)}); say so with -y")
+        raise EtqError(f"{_number(len(names))} would be removed ({printable(shown)}); confirm with -y")
     click.confirm(printable(f"{what} {_number(len(names))} ({shown})?"), abort=True, err=True)

@@ -19,11 +19,11 @@ import msgspec
 from etq.annotations.discovery import labels_of_git
 from etq.annotations.labels import check_labels
 from etq.errors import EtqError, WarehouseError
-from etq.lake import adding, aside, log
-from etq.lake.aside import Known, Order, Refused, Result, Written
+from etq.lake import adding, log, staging
 from etq.lake.log import Segment
+from etq.lake.publishing import publish
 from etq.lake.segments import remove_of_prefix
-from etq.lake.taking import take
+from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob
 from etq.spark.session import failures, message
 from etq.storage.capture import Options
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
@@ -83,9 +83,9 @@ def ingest(
     The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
     files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
 
-    A file that can't be read is told in `errors`, and the others go on. A task that fails is done again by Spark; what
-    it left is deleted at the end. After every `files_at_once` files, those are of the lake: if the driver is killed,
-    the same call goes on from there. Of files that hold the same, one is taken.
+    A file that can't be read is listed in `errors`, and the others go on. Spark repeats a task that fails; its files
+    are deleted at the end. After every `files_at_once` files, those become part of the lake: if the driver is killed,
+    the same call goes on from there. Of files with the same content, one is stored.
 
     Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
     """
@@ -95,7 +95,7 @@ def ingest(
     of_git = {} if label_git is None else labels_of_git(label_git)
     log.make(folder)
     _add_linked(folder, etrecord, pte)
-    order = Order(
+    job = StagingJob(
         lake=str(folder),
         prefix=secrets.token_hex(8),
         options=Options(None, dict(labels or {}), moment, scale, checked_clock_bits(clock_bits)),
@@ -107,14 +107,14 @@ def ingest(
     )
     try:
         with _settings(spark):
-            return _ingest(spark, files, files_at_once, order)
+            return _ingest(spark, files, files_at_once, job)
     except failures() as error:
         raise EtqError(f"Spark: {message(error)}") from error
     finally:
-        remove_of_prefix(folder, order.prefix)
+        remove_of_prefix(folder, job.prefix)
 
 
-def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, order: Order) -> Ingested:
+def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
     frame = _read(spark, files)
     # By this column Spark leaves files out before it reads them.
     place_of = frame["_metadata.file_path"]
@@ -122,24 +122,22 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
     new = known = 0
     # Files without a byte Spark leaves out by itself.
     empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
-    refused = [(each.path, each.error) for each in aside.write_aside(order, empty) if isinstance(each, Refused)]
+    refused = [(each.path, each.error) for each in staging.stage(job, empty) if isinstance(each, Rejected)]
     for start in range(0, len(places), files_at_once):
         among = places[start : start + files_at_once]
-        results = _written(frame.where(place_of.between(among[0], among[-1])), order)
-        written = [each for each in results if isinstance(each, Written)]
-        taken = take(order.lake, [each for each in results if isinstance(each, Segment)], written)
+        results = _written(frame.where(place_of.between(among[0], among[-1])), job)
+        written = [each for each in results if isinstance(each, Staged)]
+        taken = publish(job.lake, [each for each in results if isinstance(each, Segment)], written)
         new += taken
         known += sum(isinstance(each, Known) for each in results) + len(written) - taken
-        refused += [(each.path, each.error) for each in results if isinstance(each, Refused)]
+        refused += [(each.path, each.error) for each in results if isinstance(each, Rejected)]
     return Ingested(new, known, spark.createDataFrame(refused, "path STRING, error STRING"))
 
 
 def _folder(lake: str | os.PathLike[str]) -> Path:
     text = _LOCAL.sub("", str(lake))
     if "://" in text:
-        raise WarehouseError(
-            f"{text}: a lake is written in a folder that all of Spark's processes see, not by an address"
-        )
+        raise WarehouseError(f"{text}: an address; name a folder that all of Spark's processes see")
     return Path(text).absolute()
 
 
@@ -175,7 +173,7 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
     """The files, listed once. Raises `EtqError` where there are none."""
     from pyspark.errors import AnalysisException
 
-    # Folders' names of the form key=value are no columns here.
+    # Folders' names of the form key=value must not become columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         frame = reader.load([files] if isinstance(files, str) else [*files])
@@ -184,9 +182,9 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
     return frame
 
 
-def _written(frame: DataFrame, order: Order) -> list[Result]:
+def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
     """What became of files, in the order of their paths, and the segments that were written."""
-    written = frame.select("path", "content").mapInArrow(partial(_work, order), _ROW)
+    written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
 
@@ -196,11 +194,11 @@ def _path(place: str) -> str:
     return _LOCAL.sub("", unquote(place))
 
 
-def _work(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What an executor does with the files of a task."""
     import pyarrow as pa
 
-    results = aside.write_aside(order, _files(batches))
+    results = staging.stage(job, _files(batches))
     schema = pa.schema([(name, pa.string()) for name in _COLUMNS])
     for each in results:
         row = {"segment": msgspec.json.encode(each).decode()} if isinstance(each, Segment) else asdict(each)
@@ -214,10 +212,10 @@ def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
 
 
 def _result(row: Any) -> Result:
-    """What a row of `_work` says."""
+    """The result that a row of `_work` holds."""
     path, sha256, name, segment, error = row
     if path is None:
         return msgspec.json.decode(segment, type=Segment)
     if error is not None:
-        return Refused(path, error)
-    return Known(path) if segment is None else Written(path, sha256, name, segment)
+        return Rejected(path, error)
+    return Known(path) if segment is None else Staged(path, sha256, name, segment)

@@ -1,4 +1,4 @@
-"""Commands that ask: a view of a capture, SQL, what there is to ask, and the demo."""
+"""Commands that print a view of one capture."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import click
 from etq.cli import main
 from etq.cli.options import (
     FileOptions,
-    asked,
     check_runs,
     file_options,
     is_record,
+    note_excluded_runs,
+    open_target,
     output_options,
+    pop_file_options,
+    report_record_findings,
     run_options,
     schedule_options,
     show_view,
-    taken_file_options,
-    tell_record,
-    tell_runs,
     unit_option,
     views_for,
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.render.table import write, write_rows
+from etq.render.table import write
 
 
 def _view_command(
@@ -36,22 +36,30 @@ def _view_command(
     text: str,
     query: str = "FROM {view}",
     choosing: Callable[[Any], Any] | None = None,
-    read: str | None = None,
+    people_query: str | None = None,
     example: str | None = "run.etdp --format json",
     long: Collection[str] = (),
 ) -> None:
-    """Make the command `etq NAME CAPTURE` that prints a view: all or `query` of it, for people what is `read`; for
-    columns of `long` texts see `write`.
+    """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    The example is of a file; None where no file tells what the view asks for.
+    The example names a file; None if the view needs what no file has.
     """
 
     def command(
         capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
     ) -> None:
-        said = taken_file_options(options)
+        read_options = pop_file_options(options)
         show_view(
-            view, capture, db, (format, output, force), said, query=query, read=read, long=long, unit=unit, **options
+            view,
+            capture,
+            db,
+            (format, output, force),
+            read_options,
+            query=query,
+            people_query=people_query,
+            long=long,
+            unit=unit,
+            **options,
         )
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
@@ -79,10 +87,10 @@ _view_command(
     "breakdown",
     "execute_breakdown",
     "Show what the time of the executes is made of.",
-    read="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
+    people_query="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
     choosing=run_options("typical"),
 )
-_view_command("tax", "framework_tax", "Show what each run costs beside its work.", choosing=run_options("all"))
+_view_command("tax", "framework_tax", "Show what each run costs besides its work.", choosing=run_options("all"))
 _view_command("load", "load_breakdown", "Show what loading and the first run cost.")
 _view_command(
     "modules",
@@ -117,7 +125,7 @@ _view_command(
 _view_command(
     "decode",
     "decode_trend",
-    "Show how long each token of a language model took, by its position; needs phases, as said with etq phase.",
+    "Show how long each token of a language model took, by its position; needs phases, as set with etq phase.",
     example=None,
 )
 _view_command(
@@ -129,7 +137,7 @@ _view_command(
 _view_command(
     "advice",
     "advice",
-    "Tell what to do about a capture: findings with evidence, cost and remedy, the worst first.",
+    "Show advice about a capture: findings with evidence, cost and remedy, the worst first.",
     """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
     FROM {view} AS a""",
     long=("finding", "evidence", "remedy"),
@@ -157,39 +165,39 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 @warehouse_option
 @unit_option(None)
 @file_options
-@click.option("--pte", metavar="FILE", help="Of a file: its program, which tells what kernels run.")
+@click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
 @output_options
 def coverage(
     capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
     """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
 
-    Where a delegate took some of the nodes that an op became, the program of a record tells which.
+    Where a delegate took some of the nodes that an op became, the program of a record shows which.
 
     \b
     etq coverage model.etrecord --pte model.pte
     etq coverage run --db lab.duckdb
     """
-    said = taken_file_options(options)
+    read_options = pop_file_options(options)
     if not is_record(capture):
-        show_view("delegate_coverage", capture, db, (format, output, force), said, unit=unit, **options)
+        show_view("delegate_coverage", capture, db, (format, output, force), read_options, unit=unit, **options)
         return
     method = options.pop("method")
     if any(value is not None for value in options.values()):
-        raise click.UsageError("an ETRecord has no runs; of these options it takes --method alone")
-    _show_record_coverage(capture, said.pte, method, (format, output, force))
+        raise click.UsageError("an ETRecord has no runs; of these options only --method applies to it")
+    _show_record_coverage(capture, read_options.pte, method, (format, output, force))
 
 
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord delegates run; its program tells where debug handles do not."""
+    """Print how many nodes of each op of an ETRecord delegates run, by its program if debug handles are missing."""
     from etq.storage.programs import program_tables
-    from etq.warehouse.ephemeral import look_at_record
+    from etq.warehouse.ephemeral import open_ephemeral_record
 
-    warehouse, record = look_at_record(path, [*program_tables(), "delegation"])
+    warehouse, record = open_ephemeral_record(path, [*program_tables(), "delegation"])
     with warehouse:
-        tell_record(warehouse, record)
+        report_record_findings(warehouse, record)
         methods = [name for (name,) in warehouse.rows("SELECT DISTINCT method FROM graphs ORDER BY ALL")[1]]
         if method not in (None, *methods):
             raise EtqError(f"the record has no method {method!r}; its methods are {', '.join(methods)}")
@@ -201,15 +209,15 @@ def _show_record_coverage(
             click.echo(f"{count} calls of {printable(backend)}", err=True)
         program = None if pte is None else warehouse.ingest_program(pte).sha256
         query = "FROM delegation($record, program := $program) AS d WHERE d.method = coalesce($method, d.method)"
-        given: dict[str, Any] = {"record": record, "program": program, "method": method}
-        if warehouse.sql(f"{query} AND d.basis = 'handles'", **given).fetchall():
+        parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
+        if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, query, output[0], output[1], force=output[2], **given)
+        write(warehouse, query, output[0], output[1], force=output[2], **parameters)
 
 
 @main.command()
 @click.argument("capture")
-@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's language.")
+@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's DOT language.")
 @run_options("typical")
 @warehouse_option
 @unit_option(None)
@@ -222,10 +230,10 @@ def graph(capture: str, dot: bool, db: str, **options: Any) -> None:
     """
     from etq.render.dot import dot_of
 
-    with asked(capture, db, views_for("node_totals"), taken_file_options(options)) as (warehouse, selector):
+    with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         sys.stdout.write(dot_of(warehouse, selector, options))
-        tell_runs(warehouse, selector, "node_totals", options)
+        note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
 @main.command()
@@ -252,7 +260,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
     "quantiles",
     type=click.FloatRange(0, 1),
     multiple=True,
-    help="One of them, from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
+    help="A quantile from 0 to 1; may be repeated.  [default: 0.1 0.5 0.9]",
 )
 @unit_option(None)
 @run_options("all")
@@ -288,103 +296,6 @@ def percentiles(
         GROUP BY p.block_index, p.event_block_name, p.method, p.slot, p.occurrence, p.event_name, p.runs, p.unit
         ORDER BY p.block_index, p.slot, p.occurrence
     """
-    said = taken_file_options(options)
-    given = {"quantiles": list(quantiles) or None, "unit": unit, **options}
-    show_view("percentiles", capture, db, (format, output, force), said, query=query, **given)
-
-
-@main.command()
-@click.argument("query")
-@click.option(
-    "--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="What answers.  [default: duckdb]"
-)
-@click.option("--lake", metavar="DIR", help="With --engine spark: the lake to ask.")
-@click.option("--safe", is_flag=True, help="Of SQL that isn't trusted: one SELECT, locked in, within limits.")
-@click.option("--seconds", type=float, help="With --safe: how long it may take.  [10]")
-@click.option("--megabytes", type=int, help="With --safe: how much memory it may take.  [512]")
-@warehouse_option
-@output_options
-def sql(
-    query: str,
-    engine: str,
-    lake: str | None,
-    safe: bool,
-    seconds: float | None,
-    megabytes: int | None,
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-) -> None:
-    """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
-
-    \b
-    etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
-    etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
-    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
-    etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
-    """
-    if (engine == "spark") != (lake is not None):
-        raise click.UsageError("--engine spark and --lake DIR go together")
-    if not safe and (seconds is not None or megabytes is not None):
-        raise click.UsageError("--seconds and --megabytes go with --safe")
-    if lake is not None:
-        if safe:
-            raise click.UsageError("--safe is DuckDB's: Spark can't be locked in")
-        from etq.spark.local import rows_of
-
-        write_rows(*rows_of(lake, query), format, output, force=force)
-        return
-    if safe:
-        from etq.sandbox.client import MEGABYTES, SECONDS, ask
-
-        limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
-        write_rows(*ask(db, query, None, *limits), format, output, force=force)
-        return
-    from etq.warehouse.warehouse import open
-
-    with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force)
-
-
-@main.command()
-@click.argument("name", required=False)
-@output_options
-def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
-    """List all tables, views and macros, or document one: its columns and parameters, with units, and when it is NULL.
-
-    Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
-
-    \b
-    etq views
-    etq views op_totals
-    """
-    from etq import catalog
-
-    if name is None:
-        rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
-        write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
-        return
-    found = catalog.public_object(name)
-    if format in (None, "table") and output is None:
-        click.echo(f"{found.name} ({found.kind})\n\n{click.wrap_text(found.text, 100)}\n")
-        why = "" if found.engines_reason is None else f" alone: {found.engines_reason}"
-        click.echo(click.wrap_text(f"Engines: {', '.join(found.engines)}{why}", 100) + "\n")
-    listed = [("parameter", each) for each in found.parameters] + [("column", each) for each in found.columns]
-    rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
-    columns = ["", "name", "type" if found.kind == "table" else "default", "meaning"]
-    write_rows(columns, rows, format, output, force=force, long=["meaning"])
-
-
-@main.command()
-@click.option("--db", metavar="FILE", help="Keep the warehouse there; by default it is in memory.")
-def demo(db: str | None) -> None:
-    """See etq work on captures that come with it: real runs of small models.
-
-    \b
-    etq demo
-    etq demo --db demo.duckdb
-    """
-    from etq.demo import run
-
-    run(db)
+    read_options = pop_file_options(options)
+    parameters = {"quantiles": list(quantiles) or None, "unit": unit, **options}
+    show_view("percentiles", capture, db, (format, output, force), read_options, query=query, **parameters)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Target:
     """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
 
     warehouse: Warehouse
@@ -35,16 +35,16 @@ class Asked:
 
     def table(self, query: str, **parameters: Any) -> Table:
         """The answer to a query about $capture; `$unit`, `$method` and `$basis` (of runs) are those asked for."""
-        given: dict[str, Any] = {"capture": self.capture, **parameters}
+        arguments: dict[str, Any] = {"capture": self.capture, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
-                given[name] = value
-        return ask(self.warehouse, query, **given)
+                arguments[name] = value
+        return ask(self.warehouse, query, **arguments)
 
 
-def asked_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Asked:
-    """A capture, of which a report is asked. Errors are those of `report_of`."""
-    found = warehouse.capture(capture) if isinstance(capture, str) else capture
+def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
+    """The target of a report: a capture, and what is known of it. Errors are those of `report_of`."""
+    resolved = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """
         SELECT
             c.name,
@@ -60,18 +60,18 @@ def asked_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, met
         LEFT JOIN records AS r ON r.record_id = c.record_id
         WHERE c.capture_id = $capture_id
     """
-    [row] = warehouse.rows(query, capture_id=found.capture_id)[1]
-    check_method(warehouse, found.sha256, method)
-    return Asked(warehouse, found.sha256, unit, method, runs, *row)
+    [row] = warehouse.rows(query, capture_id=resolved.capture_id)[1]
+    check_method(warehouse, resolved.sha256, method)
+    return Target(warehouse, resolved.sha256, unit, method, runs, *row)
 
 
-def basis_of(asked: Asked) -> str | None:
+def basis_of(target: Target) -> str | None:
     """Which runs the page is of."""
-    texts = [] if asked.method is None else [f"Only runs of method {asked.method}."]
-    if asked.runs == "typical":
-        others = left_out(asked.warehouse, asked.capture, {"unit": asked.unit, "method": asked.method})
+    texts = [] if target.method is None else [f"Only runs of method {target.method}."]
+    if target.runs == "typical":
+        others = left_out(target.warehouse, target.capture, {"unit": target.unit, "method": target.method})
         if others is not None:
             texts.append(f"All times and shares on this page are of typical runs: {others.text}.")
-    elif asked.has_executes:
+    elif target.has_executes:
         texts.append("All times and shares on this page are of all runs.")
     return " ".join(texts) or None

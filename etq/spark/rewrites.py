@@ -1,6 +1,6 @@
-"""What DuckDB and Spark mean differently by the same words, or say by another form: mended in the tree of a query.
+"""Rewrites of a query's tree for what DuckDB and Spark interpret differently, or write in another form.
 
-Each function mends one difference, in place, and says which. They come before `etq.spark.dialect`, which writes words.
+Each function rewrites one difference, in place. They run before `etq.spark.dialect`, which writes the text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from etq.errors import QueryError
 Node = TypeVar("Node", bound=exp.Expr)
 
 
-def mended(query: exp.Query) -> exp.Query:
+def rewritten(query: exp.Query) -> exp.Query:
     """The query, changed in place, so that Spark answers it as DuckDB does.
 
-    Raises QueryError for what has no form in Spark.
+    Raises QueryError for what has no equivalent in Spark.
     """
-    for mend in (
+    for rewrite in (
         _rows_of_lists,
         _hints,
         _named_windows,
@@ -35,7 +35,7 @@ def mended(query: exp.Query) -> exp.Query:
         _any_values,
         _silently_wrong,
     ):
-        mend(query)
+        rewrite(query)
     return query
 
 
@@ -56,7 +56,7 @@ def _rows_of_lists(query: exp.Query) -> None:
         row = listed.selects[0].this
         listed.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(row.name))])
         if select.args.get("from_"):
-            raise QueryError("unnest of rows beside other columns has no form in Spark")
+            raise QueryError("unnest of rows with other columns has no equivalent in Spark")
         select.replace(listed)
 
 
@@ -76,13 +76,13 @@ def _named_windows(query: exp.Query) -> None:
 def _aliases_in_windows(query: exp.Query) -> None:
     """A window function that names another column of its SELECT: Spark knows such names outside of windows alone."""
     for select in _all(query, exp.Select):
-        meant = {alias.alias: alias.this for alias in select.selects if isinstance(alias, exp.Alias)}
+        aliases = {alias.alias: alias.this for alias in select.selects if isinstance(alias, exp.Alias)}
         for window in list(select.find_all(exp.Window)):
             if window.find_ancestor(exp.Select) is not select:
                 continue
             for column in list(window.find_all(exp.Column)):
-                if not column.table and column.name in meant and column.find_ancestor(exp.Select) is select:
-                    column.replace(exp.Paren(this=meant[column.name].copy()))
+                if not column.table and column.name in aliases and column.find_ancestor(exp.Select) is select:
+                    column.replace(exp.Paren(this=aliases[column.name].copy()))
 
 
 def _nearest_rows(query: exp.Query) -> None:
@@ -118,7 +118,7 @@ def _chosen_rows(query: exp.Query) -> None:
         if qualify is None:
             continue
         if select.args.get("limit") or select.args.get("distinct"):
-            raise QueryError("QUALIFY with LIMIT or DISTINCT has no form in Spark")
+            raise QueryError("QUALIFY with LIMIT or DISTINCT has no equivalent in Spark")
         select.set("qualify", None)
         inner = select.copy()
         with_ = inner.args.get("with_")
@@ -137,26 +137,28 @@ def _chosen_rows(query: exp.Query) -> None:
 
 
 def _unnested_columns(query: exp.Query) -> None:
-    """Several lists unnested beside each other, or within an expression: Spark takes one, and no more, of a SELECT."""
+    """Several lists unnested in one SELECT, or within an expression: Spark accepts one, and only as a column."""
     for unnest in query.find_all(exp.Explode):
         if isinstance(unnest.this, exp.Null):  # which has no type, and is a list of nothing here
             unnest.set("this", exp.cast(unnest.this.copy(), "array<text>", dialect="spark"))
     for select in _all(query, exp.Select):
-        found = [
+        unnests = [
             unnest
             for column in select.selects
             for unnest in column.find_all(exp.Explode)
             if unnest.find_ancestor(exp.Select) is select
         ]
-        if not found or (len(found) == 1 and found[0].parent in (select, *select.selects) and not found[0].expressions):
+        if not unnests or (
+            len(unnests) == 1 and unnests[0].parent in (select, *select.selects) and not unnests[0].expressions
+        ):
             continue
-        if found[0].expressions:  # recursive := true: the fields of each row
-            found[0].replace(exp.Anonymous(this="inline", expressions=[found[0].this.copy()]))
+        if unnests[0].expressions:  # recursive := true: the fields of each row
+            unnests[0].replace(exp.Anonymous(this="inline", expressions=[unnests[0].this.copy()]))
             continue
         if select.args.get("group"):
-            raise QueryError("unnest beside aggregates has no form in Spark")
-        names = [f"item_{place}" for place in range(len(found))]
-        zipped = exp.Anonymous(this="arrays_zip", expressions=[each.this.copy() for each in found])
+            raise QueryError("unnest with aggregates has no equivalent in Spark")
+        names = [f"item_{place}" for place in range(len(unnests))]
+        zipped = exp.Anonymous(this="arrays_zip", expressions=[each.this.copy() for each in unnests])
         view = exp.Lateral(
             this=exp.Anonymous(this="inline", expressions=[zipped]),
             view=True,
@@ -164,7 +166,7 @@ def _unnested_columns(query: exp.Query) -> None:
                 this=exp.to_identifier("_unnested"), columns=[exp.to_identifier(name) for name in names]
             ),
         )
-        for name, each in zip(names, found, strict=True):
+        for name, each in zip(names, unnests, strict=True):
             column = exp.column(name, "_unnested")
             if each.parent is select:
                 raise QueryError("an unnested column needs a name")
@@ -268,13 +270,13 @@ def _parts(argument: exp.Expr) -> tuple[exp.Expr, list[exp.Ordered], bool]:
 
 
 def _unless_none(aggregate: exp.Expr, counted: exp.Expr, result: exp.Expr) -> exp.Expr:
-    """NULL for no rows, as DuckDB says it: Spark's lists are empty then."""
+    """NULL for no rows, as in DuckDB: Spark's lists are empty then."""
     count = _like(aggregate, exp.Count(this=counted))
     return exp.Case().when(exp.GT(this=count, expression=exp.Literal.number(0)), result)
 
 
 def _lists(query: exp.Query) -> None:
-    """`list(x ORDER BY y)` loses its order in Spark, `list(x)` its NULLs, and an empty one is no NULL."""
+    """`list(x ORDER BY y)` loses its order in Spark, `list(x)` its NULLs, and an empty one is not NULL."""
     for aggregate in _all(query, exp.ArrayAgg):
         value, order, is_distinct = _parts(aggregate.this)
         if isinstance(value, exp.Column) and not value.table:
@@ -297,7 +299,7 @@ def _texts(query: exp.Query) -> None:
         text = exp.cast(value.copy(), "text")
         if is_distinct and order:
             if [each.this for each in order] != [value]:
-                raise QueryError("string_agg(DISTINCT x ORDER BY y) has no form in Spark")
+                raise QueryError("string_agg(DISTINCT x ORDER BY y) has no equivalent in Spark")
             order = [exp.Ordered(this=text.copy(), desc=order[0].args.get("desc"))]
         listed = _list_of(aggregate, text, order, is_distinct=is_distinct)
         separator = aggregate.args.get("separator") or exp.Literal.string(",")
@@ -318,7 +320,7 @@ def _extremes(query: exp.Query) -> None:
 
 
 def _any_values(query: exp.Query) -> None:
-    """any_value takes a value that isn't NULL; in Spark only where it is told so, which FILTER must not precede."""
+    """any_value takes a value that isn't NULL; Spark does so only with an argument, which FILTER must not precede."""
     for aggregate in _all(query, exp.AnyValue):
         node = aggregate.parent if isinstance(aggregate.parent, exp.IgnoreNulls) else aggregate
         node.replace(_call("any_value", aggregate.this.copy(), exp.true()))

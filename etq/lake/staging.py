@@ -1,6 +1,6 @@
-"""Reading files into segments that are of no lake yet, in any process that sees its folder: one of many, perhaps.
+"""Staging: reads files into segments that don't belong to a lake yet, in one or many processes that share its folder.
 
-A process that is killed leaves files that no log names. What is of the lake in the end, `etq.lake.taking` says.
+A process that is killed leaves files that no log names. `etq.lake.publishing` makes the segments part of the lake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from etq.annotations.discovery import found_about
+from etq.annotations.discovery import discover
 from etq.errors import EtqError
 from etq.lake import log
 from etq.lake.log import Segment
@@ -27,8 +27,8 @@ from etq.warehouse.warehouse import Warehouse, open
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be done with files: into which lake, under which beginning of segments' names, and what is said."""
+class StagingJob:
+    """What to do with files: the lake, the prefix of segments' names, and the options for each file."""
 
     lake: str
     prefix: str
@@ -41,7 +41,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Written:
+class Staged:
     """A file whose capture is in a segment now, under this name."""
 
     path: str
@@ -58,29 +58,29 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Rejected:
     """A file that was left out, and why."""
 
     path: str
     error: str
 
 
-Result = Written | Known | Refused | Segment
+Result = Staged | Known | Rejected | Segment
 
 
-def write_aside(order: Order, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
     """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
 
     Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` where the lake can't be written.
     """
-    lake = _Lake(Path(order.lake))
-    rest = iter(given)
+    lake = _Lake(Path(job.lake))
+    rest = iter(files_given)
     for first in rest:
-        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "aside.duckdb") as warehouse:
-            # Of a machine's cores, whoever starts this process gives it one.
+        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
+            # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
-            yield from _write(order, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
+            yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
 
 
 class _Lake:
@@ -97,59 +97,61 @@ class _Lake:
         return bool(self.connection.execute("SELECT 1 FROM known WHERE sha256 = ?", [sha256]).fetchall())
 
 
-def _write(order: Order, warehouse: Warehouse, lake: _Lake, given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
+def _write(
+    job: StagingJob, warehouse: Warehouse, lake: _Lake, files_given: Iterable[tuple[str, bytes]]
+) -> Iterator[Result]:
     """What becomes of the files that an empty warehouse takes, and their segments."""
-    links = _links(warehouse, order)
-    find = partial(found_about, pattern=order.label_from, of_git=order.of_git, sidecar=order.sidecar)
+    links = _links(warehouse, job)
+    find = partial(discover, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
     known: list[str] = []
     paths: list[str] = []
 
     def files_to_store() -> Iterator[File | EtqError]:
-        for path, content in given:
+        for path, content in files_given:
             source = Source(content, path)
             if lake.has(source.sha256):
                 known.append(path)
                 continue
             paths.append(path)
             try:
-                file: File | EtqError = File(source, replace(order.options, found=find(path)))
+                file: File | EtqError = File(source, replace(job.options, discovered=find(path)))
             except EtqError as error:
                 file = error
             yield file
 
     with in_little_memory(warehouse.connection):
         outcomes = [each for together in store_many(warehouse.connection, files_to_store(), links) for each in together]
-    segments = _segments(order, warehouse)
+    segments = _segments(job, warehouse)
     for path in known:
         yield Known(path)
     query = "SELECT capture_id, sha256, name FROM captures"
     captures = {key: (sha256, name) for key, sha256, name in warehouse.connection.execute(query).fetchall()}
     for path, outcome in zip(paths, outcomes, strict=True):
         if isinstance(outcome, EtqError):
-            yield Refused(path, str(outcome))
+            yield Rejected(path, str(outcome))
             continue
         key, is_new = outcome
         sha256, name = captures[key]
-        yield Written(path, sha256, name, segments[key].name) if is_new else Known(path)
+        yield Staged(path, sha256, name, segments[key].name) if is_new else Known(path)
     yield from {each.name: each for each in segments.values()}.values()
 
 
-def _links(warehouse: Warehouse, order: Order) -> Links:
+def _links(warehouse: Warehouse, job: StagingJob) -> Links:
     links: list[tuple[str, int]] = []
-    if order.program is not None:
-        links.append(("program_id", warehouse.ingest_program(order.program).program_id))
-    if order.record is not None:
-        links.append(("record_id", warehouse.ingest_record(order.record).record_id))
+    if job.program is not None:
+        links.append(("program_id", warehouse.ingest_program(job.program).program_id))
+    if job.record is not None:
+        links.append(("record_id", warehouse.ingest_record(job.record).record_id))
     return links
 
 
-def _segments(order: Order, warehouse: Warehouse) -> dict[int, Segment]:
+def _segments(job: StagingJob, warehouse: Warehouse) -> dict[int, Segment]:
     """Write all captures of a warehouse; the segment of each key."""
     connection = warehouse.connection
     rows = connection.execute("SELECT capture_id, name FROM captures ORDER BY capture_id").fetchall()
     names = dict(rows)
     segments: dict[int, Segment] = {}
     for part in parts(connection, "capture", [*names]):
-        segment = write(connection, Path(order.lake), "capture", {key: names[key] for key in part}, order.prefix)
+        segment = write(connection, Path(job.lake), "capture", {key: names[key] for key in part}, job.prefix)
         segments |= dict.fromkeys(part, segment)
     return segments

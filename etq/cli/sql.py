@@ -1,0 +1,109 @@
+"""Commands about the SQL interface: queries, the list of views, the demo."""
+
+from __future__ import annotations
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, warehouse_option
+from etq.render.table import write, write_rows
+
+
+@main.command()
+@click.argument("query")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    help="Engine that runs the query.  [default: duckdb]",
+)
+@click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
+@click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits.")
+@click.option("--seconds", type=float, help="With --safe: time limit in seconds.  [default: 10]")
+@click.option("--megabytes", type=int, help="With --safe: memory limit in MB.  [default: 512]")
+@warehouse_option
+@output_options
+def sql(
+    query: str,
+    engine: str,
+    lake: str | None,
+    safe: bool,
+    seconds: float | None,
+    megabytes: int | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
+
+    \b
+    etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
+    etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
+    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
+    etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
+    """
+    if (engine == "spark") != (lake is not None):
+        raise click.UsageError("--engine spark and --lake DIR go together")
+    if not safe and (seconds is not None or megabytes is not None):
+        raise click.UsageError("--seconds and --megabytes go with --safe")
+    if lake is not None:
+        if safe:
+            raise click.UsageError("--safe needs DuckDB; it can't be used with --engine spark")
+        from etq.spark.local import rows_of
+
+        write_rows(*rows_of(lake, query), format, output, force=force)
+        return
+    if safe:
+        from etq.sandbox.client import MEGABYTES, SECONDS, ask
+
+        limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
+        write_rows(*ask(db, query, None, *limits), format, output, force=force)
+        return
+    from etq.warehouse.warehouse import open
+
+    with open(db, read_only=True) as warehouse:
+        write(warehouse, query, format, output, force=force)
+
+
+@main.command()
+@click.argument("name", required=False)
+@output_options
+def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
+    """List all tables, views and macros, or document one: its columns and parameters, with units, and when it is NULL.
+
+    Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
+
+    \b
+    etq views
+    etq views op_totals
+    """
+    from etq import catalog
+
+    if name is None:
+        rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
+        write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
+        return
+    target = catalog.public_object(name)
+    if format in (None, "table") and output is None:
+        click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, 100)}\n")
+        why = "" if target.engines_reason is None else f" alone: {target.engines_reason}"
+        click.echo(click.wrap_text(f"Engines: {', '.join(target.engines)}{why}", 100) + "\n")
+    listed = [("parameter", each) for each in target.parameters] + [("column", each) for each in target.columns]
+    rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
+    columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]
+    write_rows(columns, rows, format, output, force=force, long=["meaning"])
+
+
+@main.command()
+@click.option("--db", metavar="FILE", help="Keep the warehouse there; by default it is in memory.")
+def demo(db: str | None) -> None:
+    """See etq work on captures that come with it: real runs of small models.
+
+    \b
+    etq demo
+    etq demo --db demo.duckdb
+    """
+    from etq.demo import run
+
+    run(db)
