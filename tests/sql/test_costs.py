@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
 from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
 from tests.records import Node, node, record, tensor
+from tests.sampling import examples
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def loops(*ranges: int) -> int:
     return count
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=5))
 def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tuple[int, int, int]]) -> None:
     """A multiplication and an addition each time; that the loops are those of a product is checked by their result."""
@@ -229,7 +230,7 @@ def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tup
     assert flops(lab, *nodes) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.integers(1, 2),
     st.integers(1, 3),
@@ -256,7 +257,7 @@ def test_convolutions_against_loops(
     assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3))
 def test_adaptive_windows_against_all_windows(lab: Warehouse, dimensions: list[tuple[int, int]]) -> None:
     lengths = [

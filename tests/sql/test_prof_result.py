@@ -6,7 +6,7 @@ import textwrap
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
@@ -16,6 +16,7 @@ from tests.builders import execute as dumped_execute
 from tests.builders import run as dumped_run
 from tests.empty import empty_warehouse
 from tests.prof_result_builders import Entry, block, execute, kernel
+from tests.sampling import examples
 
 # Two iterations of a block, another block between them.
 TWO_ITERATIONS = (
@@ -176,7 +177,7 @@ def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
 TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.lists(st.tuples(TICKS, TICKS, TICKS, TICKS), min_size=1, max_size=30),
     st.sampled_from([("ns", 10**6), ("us", 10**3), ("ms", 1), ("cycles", 1)]),
