@@ -14,7 +14,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests import sampling
 from tests.empty import copy_warehouses, empty_warehouse
 
-pytest.register_assert_rewrite("tests.device_times")
+pytest.register_assert_rewrite("tests.asserts", "tests.device_times")
 
 CAPTURES = Path(__file__).parent / "captures"
 # Byte for byte other captures, which they were made of to be given another debug buffer, or none.

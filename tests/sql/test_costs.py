@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
-from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_csv
 from tests.records import Node, node, record, tensor
 from tests.sampling import examples
 
@@ -36,11 +35,6 @@ def costs(lab: Warehouse, *nodes: Node) -> list[tuple[Any, ...]]:
 
 def flops(lab: Warehouse, *nodes: Node) -> list[int | None]:
     return [row[0] for row in costs(lab, *nodes)]
-
-
-def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
-    relation = warehouse.sql(query)
-    assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
 
 
 X = tensor("x", 2, 3, 4, 4)  # 96 elements, 384 bytes

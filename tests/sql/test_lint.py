@@ -94,7 +94,13 @@ def body(each: SqlObject) -> exp.Expr:
 def test_everything_is_documented(each: SqlObject) -> None:
     assert each.text.endswith("."), "documentation is made of sentences"
     for column in (*each.columns, *each.parameters):
-        assert len(column.text) >= 5, f"{column.name} needs a word on what it is"
+        words = column.text.casefold().split()
+        assert words and words != column.name.split("_"), f"{column.name} needs a word on what it is"
+        assert column.text == " ".join(column.text.split()), f"{column.name}: one space between words"
+        assert column.text[-1] not in ",;:-" and (not column.text.endswith(".") or column.text.endswith("...")), (
+            f"{column.name} is documented by a phrase, without a full stop"
+        )
+        assert column.text.count("(") == column.text.count(")"), f"{column.name}: a bracket is left open"
 
 
 @pytest.mark.parametrize(

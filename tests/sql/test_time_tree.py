@@ -14,11 +14,11 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.test_real_captures import NAMES, executes
-from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 
 PROF_RESULTS = (
     "delegate",

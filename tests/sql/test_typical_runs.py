@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import etq
 from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, kernel, run
 from tests.empty import empty_warehouse
 from tests.sampling import examples
-from tests.sql.test_views import assert_query
 from tests.typical import are_typical, fences
 
 
