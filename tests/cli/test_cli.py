@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import platform
@@ -23,6 +21,7 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq import cli
+from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 
@@ -98,14 +97,12 @@ def test_inspect_prints_the_inspectors_table() -> None:
 
 
 def test_inspect_takes_scales_units_and_schedules() -> None:
-    rows = list(csv.DictReader(io.StringIO(etq_says("inspect", MLP, "--unit", "us", "--format", "csv").stdout)))
+    rows = csv_rows(etq_says("inspect", MLP, "--unit", "us", "--format", "csv").stdout)
     assert rows[2]["p50"] == "38.908" and rows[2]["unit"] == "us"
-    rows = list(
-        csv.DictReader(io.StringIO(etq_says("inspect", MLP, "--time-scale", "cycles", "--format", "csv").stdout))
-    )
+    rows = csv_rows(etq_says("inspect", MLP, "--time-scale", "cycles", "--format", "csv").stdout)
     assert rows[2]["p50"] == "38908.0" and rows[2]["unit"] == "cycles"
     skipped = etq_says("inspect", MLP, "--skip-first", "4", "--format", "csv").stdout
-    assert [row["max"] for row in csv.DictReader(io.StringIO(skipped))][0] == "0.037696"
+    assert [row["max"] for row in csv_rows(skipped)][0] == "0.037696"
     assert etq_says("inspect", MLP, "--active", "0").stderr.startswith("Error: a schedule needs")
 
 
@@ -253,7 +250,7 @@ def test_views_documents_everything() -> None:
         assert shown.exit_code == 0 and shown.stdout.startswith(f"{name} (")
     assert "start_ticks" in etq_says("views", "event_ticks").stdout
     assert etq_says("views", "_capture_id").exit_code == 1
-    rows = list(csv.DictReader(io.StringIO(etq_says("views", "percentiles", "--format", "csv").stdout)))
+    rows = csv_rows(etq_says("views", "percentiles", "--format", "csv").stdout)
     assert ("parameter", "quantiles", "[0.1, 0.5, 0.9]") in [tuple(row.values())[:3] for row in rows]
     assert etq_says("views", "--format", "parquet").stdout_bytes[:4] == b"PAR1"
 

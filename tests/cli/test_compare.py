@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from click.testing import Result
 
 import etq
+from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
@@ -125,7 +124,7 @@ def test_each_part_is_its_view(labs: dict[str, str], part: str) -> None:
 
 def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     result = compare(labs["op"], "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    rows = csv_rows(result.stdout)
     assert (len(rows), rows[0]["op"], rows[0]["verdict"]) == (24, "permute_copy", "slower")
     path = tmp_path / "modules.parquet"
     assert compare(labs["op"], "--what", "modules", "-o", str(path)).exit_code == 0

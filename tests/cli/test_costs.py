@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 import etq
+from tests.asserts import csv_rows
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 from tests.records import node, record, tensor
@@ -39,7 +39,7 @@ def test_flops_of_a_record_before_any_run() -> None:
     """By eye: 2 * 8*32*32 * 3*3*3 + 2 * 16*16*16 * 8*3*3 + 2 * 32*8*8 * 16*3*3 are the convolutions'."""
     result = etq_says("flops", RECORD, "--format", "csv")
     assert (result.exit_code, result.stderr) == (0, "forward: 1.709 MFLOP a call\n")
-    [first, *others] = csv.DictReader(result.stdout.splitlines())
+    [first, *others] = csv_rows(result.stdout)
     assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
     assert {row["reason"] for row in [first, *others]} == {""}
     by_node = rows("flops", RECORD, "--by", "node")
@@ -68,7 +68,7 @@ def test_flops_tell_what_they_lack(tmp_path: Path) -> None:
     path.write_bytes(record(node("aten.topk.default", tensor("y", 2), self=tensor("x", 9), k=2)))
     result = etq_says("flops", str(path), "--format", "csv")
     assert result.stderr.endswith("forward: 0 FLOP a call, but 1 of 1 nodes that aren't known\n")
-    [row] = csv.DictReader(result.stdout.splitlines())
+    [row] = csv_rows(result.stdout)
     assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 
@@ -12,9 +10,9 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq.cli import main
+from tests.asserts import DELEGATED, csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.sql.test_views import DELEGATED
 
 TRANSFORMER = str(CAPTURES / "transformer/transformer_100runs.etdp")
 RECORD = ("--etrecord", str(CAPTURES / "transformer/transformer.etrecord"))
@@ -110,7 +108,7 @@ def test_one_module() -> None:
 
 def test_other_formats(delegated: str) -> None:
     result = invoke("flame", delegated, "--format", "csv", "--unit", "ns", "--min-share", "20%")
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    rows = csv_rows(result.stdout)
     assert [(row["name"], row["total_ticks"]) for row in rows] == [
         ("total", "80"), ("Execute", "80"), ("DELEGATE_CALL @0", "40"), ("Convolution (NHWC, F32) IGEMM", "20"),
         ("(unattributed)", "24"), ("(framework)", "6"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 import subprocess
@@ -15,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq import cli
+from tests.asserts import csv_rows
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, log
 
@@ -37,7 +36,7 @@ def lab(tmp_path: Path) -> str:
 def rows_of(*arguments: str) -> list[dict[str, str]]:
     result = etq_says(*arguments, "--format", "csv")
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
 def names(*arguments: str) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.asserts import csv_rows
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 
@@ -18,7 +17,7 @@ BLOB = str(CAPTURES / "prof_result/iterations.prof_result.bin")
 def test_inspect() -> None:
     result = etq_says("inspect", BLOB, "--format", "csv")
     assert (result.exit_code, result.stderr) == (0, "")
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    rows = csv_rows(result.stdout)
     assert [(row["event_block_name"], row["event_name"]) for row in rows] == [
         ("run_model_loop", "Method::execute"),
         *[("run_model_loop", f"native_call_{op}.out") for op in ("conv", "relu", "add", "linear")],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import etq
+from tests.asserts import csv_rows
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 
@@ -29,7 +28,7 @@ def test_what_it_prints() -> None:
     rows = json.loads(etq_says("program", str(NET), "--format", "json").stdout)
     assert [row["part"] for row in rows] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in rows) == 9760
-    lines = csv.DictReader(io.StringIO(etq_says("program", str(NET), "--memory", "--format", "csv").stdout))
+    lines = csv_rows(etq_says("program", str(NET), "--memory", "--format", "csv").stdout)
     assert {row["method"]: row["planned_bytes"] for row in lines} == {"decode": "2432", "encode": "2432"}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import os
 import pty
 import re
@@ -18,6 +16,7 @@ import pytest
 
 import etq
 from etq.render.terminal import PLAIN, TerminalStyle, bar
+from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
 from tests.conftest import CAPTURES
@@ -219,7 +218,7 @@ def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
     told = plain(on_terminal(*arguments, width=width))
     assert all(len(line) <= width for line in told.splitlines()) and "…" not in told
     words = " ".join(told.split())
-    for row in csv.DictReader(io.StringIO(piped(*arguments, "--format", "csv"))):
+    for row in csv_rows(piped(*arguments, "--format", "csv")):
         assert f"{row['severity']} {row['rule']}" in words
         for column in ("finding", "evidence", "remedy"):
             assert not row[column] or f"{column}: {' '.join(row[column].split())}" in words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,14 @@ from tests.pairs.of_execute import phase_of
 SHARED: Final = Path(os.environ.get("ETQ_SHARED") or Path(__file__).parents[3] / "shared") / "captures"
 # Copies of others, byte for byte.
 _COPIES: Final = ("mlp_debug_nobin", "mlp_debug_shortbin")
-# One of each kind: asked every time; the others with -m long.
+# One of each kind: all pairs are asked of it.
 FEW: Final = (
     *("mlp", "mlp_alloc", "mlp_step", "mlp_method_only", "mlp_wrap32", "mlp_debug5", "mlp_0runs", "mlp_bundled_idx"),
     *("convnet_xnn", "demo_int", "demo_str", "cond_mixed", "maploop", "multimethod_interleave", "transformer", "twins"),
     *("steps_12", "pair_mlp", "iterations", "two_blocks_interleaved"),
 )
+# Those of them that are asked every time; the others with -m long.
+FEWEST: Final = ("mlp_debug5", "mlp_0runs", "convnet_xnn", "multimethod_interleave", "steps_12", "iterations")
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,3 @@ def say_phases(asked: Asked) -> None:
         said = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
         if said:
             asked.warehouse.phase(asked.name, phase, runs=",".join(said))
-
-
-def chosen(kind: str, *, is_long: bool) -> Iterator[Subject]:
-    """The subjects of a kind: few, or all that are not among these."""
-    for subject in own():
-        if subject.kind == kind and (subject.name in FEW) != is_long:
-            yield subject

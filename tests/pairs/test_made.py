@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +23,7 @@ PATIENT = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-SWEEP = pytest.mark.skipif(not os.environ.get("ETQ_ALL_CAPTURES"), reason="many are made with ETQ_ALL_CAPTURES=1")
-FEW, MANY = settings(PATIENT, max_examples=5), settings(PATIENT, max_examples=60)
+FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=12)
 
 
 def check_capture(made: Made) -> None:
@@ -67,7 +65,6 @@ def test_traces(data: bytes) -> None:
     check_trace(data)
 
 
-@SWEEP
 @pytest.mark.long
 @MANY
 @given(making.captures())
@@ -104,7 +101,6 @@ def test_traces_whose_ids_are_others(ids: str) -> None:
     ask()
 
 
-@SWEEP
 @pytest.mark.long
 @MANY
 @given(making.traces())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import CAPTURES
 
 
+@lru_cache(maxsize=16)
 def answer(name: str, what: str) -> dict[str, Any]:
-    """What the oracle says of a capture: `what` is etdump, without_etrecord, time_scales, or empty."""
+    """What the oracle says of a capture; not to be changed. `what` is etdump, without_etrecord, time_scales, or empty."""
     with gzip.open(CAPTURES / "expected" / f"{name}{what and '.'}{what}.json.gz", "rt") as file:
         found: dict[str, Any] = json.load(file)
         return found

@@ -9,6 +9,7 @@ import pytest
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
 from tests.device_times import check, rows_of
+from tests.sampling import thinned
 from tests.trace_reference import load, reference
 
 OWN = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json*"))
@@ -19,14 +20,14 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", thinned(OWN, OWN[::4]))
 def test_own_traces(warehouse: Warehouse, name: str) -> None:
     path = CAPTURES / "torch" / name
     warehouse.ingest(path, name="t")
     check(warehouse, "t", reference(load(path)))
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", thinned(OTHERS, ["gpu/triton"]))
 def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
     path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
     warehouse.ingest(path, name="t")

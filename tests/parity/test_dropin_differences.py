@@ -20,6 +20,7 @@ from etq.warehouse.ephemeral import open_ephemeral
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, recorded
+from tests.sampling import thinned
 
 MLP = CAPTURES / "mlp"
 
@@ -35,11 +36,11 @@ FAULTY_WITH_RECORD = {"mlp_block", "mlp_step"} | {name for name, _ in ANSWERED i
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [
+    thinned(
         (name, what)
         for name, what in ANSWERED
         if name not in FAULTY | {"scalars_debug"} and (what == BOTH[1] or name not in FAULTY_WITH_RECORD)
-    ],
+    ),
 )
 def test_both_agree_where_nothing_is_wrong(name: str, what: str) -> None:
     ours, theirs = (recorded(inspector(name, what, compat=compat).to_dataframe()) for compat in (False, True))

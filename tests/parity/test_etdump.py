@@ -8,6 +8,7 @@ import pytest
 
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.parity import oracle
+from tests.sampling import thinned
 
 NAMES = oracle.names("etdump")
 TABLES = ["events", "runs", "allocators", "allocations", "debug_values"]
@@ -22,7 +23,7 @@ def blob(value: Any) -> bytes | None:
     return value["__bytes__"].encode("latin1") or None if value else None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_event(name: str) -> None:
     dump = oracle.answer(name, "etdump")["value"]
     warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)

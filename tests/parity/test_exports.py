@@ -19,6 +19,7 @@ from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
 from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
+from tests.sampling import thinned
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
 GPU_TRACES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
@@ -52,7 +53,9 @@ def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> byt
     return "".join(parts(warehouse, capture, to, **options)).encode()
 
 
-@pytest.mark.parametrize("name", ["convnet", "mlp_xnn", "demo_int", "cond", "iterations"])
+@pytest.mark.parametrize(
+    "name", thinned(["convnet", "mlp_xnn", "demo_int", "cond", "iterations"], ["mlp_xnn", "iterations"])
+)
 def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
     """Names, times and what contains what are those of the file, by the base tables."""
     query = """
@@ -129,7 +132,7 @@ def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
     assert found and sorted(found) == known
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", thinned(TRACES, TRACES[::4]))
 def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     path = CAPTURES / "torch" / name
     with etq.open() as warehouse:
@@ -142,7 +145,7 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
         assert sorted(viewer.query(SLICES), key=str) == given
 
 
-@pytest.mark.parametrize("name", ["mlp_xnn", "cond"])
+@pytest.mark.parametrize("name", thinned(["mlp_xnn", "cond"], ["mlp_xnn"]))
 def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
     seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
     assert seen["warnings"] == []
@@ -205,12 +208,12 @@ def _assert_round_trip(path: Path) -> None:
         assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", thinned(TRACES, TRACES[::4]))
 def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
     _assert_round_trip(CAPTURES / "torch" / name)
 
 
-@pytest.mark.parametrize("name", GPU_TRACES)
+@pytest.mark.parametrize("name", thinned(GPU_TRACES, ["triton"]))
 def test_a_trace_of_a_gpu_comes_out_as_it_went_in(name: str) -> None:
     _assert_round_trip(shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"))
 
@@ -273,7 +276,7 @@ def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
         return found
 
 
-@pytest.mark.parametrize(("name", "method", "graph"), PROGRAMS)
+@pytest.mark.parametrize(("name", "method", "graph"), thinned(PROGRAMS, [PROGRAMS[0][0]]))
 def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
     """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
     known = answer(name, "model_explorer")[f"{graph}/{method}"]

@@ -17,6 +17,7 @@ from etq.choices import TimeScale
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.conftest import CAPTURES
 from tests.parity import oracle
+from tests.sampling import thinned
 
 # Where the Inspector raises; the tests below say what etq answers.
 RAISES = {
@@ -67,7 +68,7 @@ def assert_close(value: float | None, expected: float | None, loss: float, where
         assert math.isclose(value, expected, rel_tol=1e-12, abs_tol=loss), f"{where}: {value} != {expected}"
 
 
-@pytest.mark.parametrize("name", [name for name in ANSWERED if name != WRAPPED])
+@pytest.mark.parametrize("name", thinned(name for name in ANSWERED if name != WRAPPED))
 def test_dataframe(name: str) -> None:
     theirs = their_rows(oracle.answer(name, "without_etrecord")["dataframe"]["value"])
     ours = our_rows(name)
@@ -81,7 +82,7 @@ def test_dataframe(name: str) -> None:
         assert their["delegate_backend_name"] is None
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", thinned(ANSWERED))
 def test_blocks(name: str) -> None:
     blocks = oracle.answer(name, "without_etrecord")["blocks"]
     warehouse, capture = open_ephemeral(oracle.capture_path(name), ["event_blocks", "inspector_events"])
@@ -111,7 +112,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-@pytest.mark.parametrize("name", oracle.names("time_scales"))
+@pytest.mark.parametrize("name", thinned(oracle.names("time_scales"), ["demo_int"]))
 def test_time_scales(name: str, source: TimeScale, target: str) -> None:
     answer = oracle.answer(name, "time_scales")[f"{source.upper()}->{target.upper()}"]
     # The recorded columns tell delegated events apart no more; their dataframe's rows are those of the other answer.

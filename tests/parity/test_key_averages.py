@@ -12,6 +12,7 @@ import pytest
 from etq.warehouse.warehouse import Warehouse
 from tests import trace_reference
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 
 TRACES = CAPTURES / "torch"
 NAMES = sorted(path.name.split(".")[0] for path in TRACES.glob("*.key_averages.json.gz"))
@@ -36,7 +37,7 @@ def listed(shapes: str) -> Any:
 
 
 @pytest.mark.parametrize("by", list(WAYS))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, NAMES[::3]))
 def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
     theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(name)[WAYS[by]]}
     ours = {(row["name"], str(listed(row["shapes"] or ""))): row for row in etq_says(warehouse, name, by)}
@@ -54,7 +55,7 @@ def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
         assert row["unit"] == "us" and row["is_device"] is False
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, NAMES[::3]))
 def test_total(warehouse: Warehouse, name: str) -> None:
     rows = etq_says(warehouse, name, "name", "ns")
     assert sum(row["self_cpu_time"] for row in rows) == pytest.approx(1000 * torch_says(name)["self_cpu_time_total"])

@@ -15,6 +15,7 @@ from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
+from tests.sampling import thinned
 
 FOLDER = CAPTURES / "prof_result"
 NAMES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.bin"))
@@ -125,7 +126,7 @@ def test_all_blobs_are_here() -> None:
     assert {*REFUSED, *FOUND} < {*NAMES}
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", thinned(SCALES, ["TIME_IN_US"]))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_old_parsers_answers(name: str, scale: str) -> None:
     expected = old_answer(name, scale)

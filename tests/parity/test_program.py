@@ -11,6 +11,7 @@ from etq.warehouse.ephemeral import open_ephemeral_program
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
+from tests.sampling import thinned
 
 NAMES = oracle.names("pte")
 KINDS = {
@@ -54,7 +55,7 @@ def test_every_captured_program_is_compared() -> None:
     assert [program_path(name).stem for name in NAMES] == sorted(path.stem for path in CAPTURES.glob("*/*.pte"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_methods_and_buffers(name: str) -> None:
     with opened(name) as warehouse:
         assert warehouse.sql("SELECT version FROM programs").fetchall() == [(oracle.answer(name, "pte")["version"],)]
@@ -86,7 +87,7 @@ def instruction(plan: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, .
     return (kind, None, None, None, [arguments["value_index"]], None)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_instruction(name: str) -> None:
     with opened(name) as warehouse:
         found = warehouse.sql("""
@@ -121,7 +122,7 @@ def value(val: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_value(name: str) -> None:
     with opened(name) as warehouse:
         found = warehouse.sql("""
@@ -138,7 +139,7 @@ def test_every_value(name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_delegates_and_constants(name: str) -> None:
     """The oracle puts blobs and constants of segments back inline, and says their sizes."""
     program = oracle.answer(name, "pte")
@@ -156,7 +157,7 @@ def test_delegates_and_constants(name: str) -> None:
     assert constants == list(enumerate(program["constant_buffer"] or left))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_bytes_are_where_they_are_said_to_be(name: str) -> None:
     data = program_path(name).read_bytes()
     with opened(name) as warehouse:
@@ -172,7 +173,7 @@ def test_bytes_are_where_they_are_said_to_be(name: str) -> None:
     assert bool(blobs) == name.endswith("_xnn")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_planned_lives_do_not_overlap(name: str) -> None:
     """The planner gave memory again only to what doesn't live at the same time: our lives must agree with it.
 

@@ -6,7 +6,6 @@ Each deliberate difference is a test of its own below, which states both answers
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -14,8 +13,9 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, COPIES
 from tests.parity import oracle
+from tests.sampling import FEW, thinned
 
 # The Inspector opens these with their record; the others raise, for reasons that the tests below name.
 RECORDS = ["bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn", "nones", "transformer"]
@@ -27,33 +27,21 @@ OPENED = [
 FRAMEWORK = ("Method::init", "Program::load_method", "Method::execute", "Method::step", "Runner::set_inputs")
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Warehouse]:
-    """All captures whose model has a record, linked to it."""
-    with etq.open() as warehouse:
-        for path in sorted(CAPTURES.glob("*/*.etrecord")):
-            record = warehouse.ingest_record(path)
-            for dump in sorted(path.parent.glob("*.etdp")):
-                capture = warehouse.ingest(dump)
-                warehouse.link(capture, record)
-        yield warehouse
-
-
-def name_in(lab: Warehouse, name: str) -> str:
+def name_in(name: str) -> str:
     """The name of a capture whose content another one may have, too."""
     return "mlp_debug" if name == "mlp_debug_nobin" else name
 
 
-@pytest.mark.parametrize("name", OPENED)
-def test_handles_ops_and_backends(lab: Warehouse, name: str) -> None:
-    ours = lab.sql(
+@pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
+def test_handles_ops_and_backends(linked_captures: Warehouse, name: str) -> None:
+    ours = linked_captures.sql(
         """
         SELECT i.kind, i.event_name, i.instruction_id, o.debug_handles, o.op_types, o.backend
         FROM inspector_events($c, repeats := 'last') AS i
         LEFT JOIN event_ops($c) AS o ON o.block_index = i.block_index AND o.slot = i.slot
         ORDER BY i.block_index, i.slot
         """,
-        c=name_in(lab, name),
+        c=name_in(name),
     ).fetchall()
     theirs = [event for block in oracle.answer(name, "with_etrecord")["blocks"] for event in block["events"]]
     assert len(ours) == len(theirs)
@@ -69,9 +57,9 @@ def test_handles_ops_and_backends(lab: Warehouse, name: str) -> None:
         assert backend == their["delegate_backend_name"], event_name
 
 
-@pytest.mark.parametrize("name", OPENED)
-def test_stack_traces_and_modules(lab: Warehouse, name: str) -> None:
-    rows = lab.sql(
+@pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
+def test_stack_traces_and_modules(linked_captures: Warehouse, name: str) -> None:
+    rows = linked_captures.sql(
         """
         SELECT n.block_index, n.slot, n.node_name, p.stack_trace,
             list([m.module_key, m.module_path, m.module_class] ORDER BY m.depth)
@@ -84,15 +72,15 @@ def test_stack_traces_and_modules(lab: Warehouse, name: str) -> None:
         WHERE n.mapping = 'exact'
         GROUP BY n.block_index, n.slot, n.position, n.node_name, p.stack_trace
         """,
-        c=name_in(lab, name),
+        c=name_in(name),
     ).fetchall()
     ours: dict[tuple[int, int], dict[str, Any]] = {}
     for block, slot, node, trace, levels in rows:
         ours.setdefault((block, slot), {})[f"{node}_"] = (trace, {key: [path, kind] for key, path, kind in levels})
     table = oracle.answer(name, "with_etrecord")["dataframe"]["value"]
     columns = [column.split(" ")[0] for column in table["columns"]]
-    order = lab.sql(
-        "SELECT block_index, slot, kind FROM inspector_events($c, repeats := 'last') ORDER BY ALL", c=name_in(lab, name)
+    order = linked_captures.sql(
+        "SELECT block_index, slot, kind FROM inspector_events($c, repeats := 'last') ORDER BY ALL", c=name_in(name)
     ).fetchall()
     compared = 0
     for (block, slot, kind), row in zip(order, table["rows"], strict=True):
@@ -107,14 +95,15 @@ def test_stack_traces_and_modules(lab: Warehouse, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in OPENED if name in RECORDS or name in ("mlp_0runs", "demo_str_100runs")]
+    "name",
+    thinned((name for name in OPENED if name in RECORDS or name in ("mlp_0runs", "demo_str_100runs")), ["demo_int"]),
 )
-def test_find_total_for_module_by_substring(lab: Warehouse, name: str) -> None:
+def test_find_total_for_module_by_substring(linked_captures: Warehouse, name: str) -> None:
     """Elsewhere the Inspector adds user events and steps to the module of the first op."""
     for module, expected in oracle.answer(name, "with_etrecord")["find_total_for_module"].items():
-        _, [(_, total, _, unit)] = lab.rows(
+        _, [(_, total, _, unit)] = linked_captures.rows(
             "FROM find_total_for_module($c, $module, unit := 'ms', match := 'substring')",
-            c=name_in(lab, name),
+            c=name_in(name),
             module=module,
         )
         assert unit == "ms"
@@ -122,21 +111,21 @@ def test_find_total_for_module_by_substring(lab: Warehouse, name: str) -> None:
         assert math.isclose(total, expected, rel_tol=1e-12, abs_tol=4e-14 * 1e3), (module, total, expected)
 
 
-def test_difference_a_module_is_a_path_not_a_part_of_one(lab: Warehouse) -> None:
+def test_difference_a_module_is_a_path_not_a_part_of_one(linked_captures: Warehouse) -> None:
     """`act` is not `act2`, and a delegate's call is not added to the events within it."""
     theirs = oracle.answer("demo_int", "with_etrecord")["find_total_for_module"]
     assert math.isclose(theirs["act"], 0.0784, rel_tol=1e-2)
     ask = "SELECT total FROM find_total_for_module('demo_int', $module, unit := 'ms')"
-    [(act,)], [(act2,)] = (lab.sql(ask, module=module).fetchall() for module in ("act", "act2"))
+    [(act,)], [(act2,)] = (linked_captures.sql(ask, module=module).fetchall() for module in ("act", "act2"))
     # From the raw dump: the first DELEGATE_CALL's and the second's time, over 5 executes.
-    calls = lab.sql(
+    calls = linked_captures.sql(
         """SELECT e.instruction_id, sum(e.duration_ticks) / 5e6 FROM events AS e JOIN captures AS c USING (capture_id)
            WHERE c.name = 'demo_int' AND e.kind = 'delegate_call' GROUP BY ALL ORDER BY ALL"""
     ).fetchall()
     assert [(3, act), (5, act2)] == [(instruction, pytest.approx(total, rel=1e-12)) for instruction, total in calls]
 
 
-def test_difference_framework_and_user_events_belong_to_no_op(lab: Warehouse) -> None:
+def test_difference_framework_and_user_events_belong_to_no_op(linked_captures: Warehouse) -> None:
     [theirs] = [
         event
         for block in oracle.answer("mlp_block", "with_etrecord")["blocks"]
@@ -145,12 +134,14 @@ def test_difference_framework_and_user_events_belong_to_no_op(lab: Warehouse) ->
     ]
     assert theirs["op_types"] == ["aten.permute_copy.default", "aten.addmm.default"]
     assert (
-        lab.sql("SELECT DISTINCT event_name FROM event_ops('mlp_block') WHERE event_name LIKE 'Runner%'").fetchall()
+        linked_captures.sql(
+            "SELECT DISTINCT event_name FROM event_ops('mlp_block') WHERE event_name LIKE 'Runner%'"
+        ).fetchall()
         == []
     )
     steps = [event for block in oracle.answer("mlp_step", "with_etrecord")["blocks"] for event in block["events"]]
     assert any(event["name"] == "Method::step" and event["op_types"] for event in steps)
-    kinds = lab.sql(
+    kinds = linked_captures.sql(
         """SELECT DISTINCT s.kind FROM event_nodes('mlp_step') AS n JOIN captures AS c ON c.name = 'mlp_step'
            JOIN signatures AS s ON s.capture_id = c.capture_id AND s.signature_index = n.signature_index ORDER BY ALL"""
     ).fetchall()
@@ -158,7 +149,7 @@ def test_difference_framework_and_user_events_belong_to_no_op(lab: Warehouse) ->
 
 
 @pytest.mark.parametrize("name", ["convnet", "mlp_xnn"])
-def test_difference_another_programs_record_is_told(lab: Warehouse, name: str) -> None:
+def test_difference_another_programs_record_is_told(linked_captures: Warehouse, name: str) -> None:
     theirs = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
     assert theirs["construct"]["ok"]
     assert any(event["op_types"] for block in theirs["blocks"] for event in block["events"])
@@ -173,9 +164,9 @@ def test_difference_another_programs_record_is_told(lab: Warehouse, name: str) -
 
 
 @pytest.mark.parametrize("name", ["multimethod", "twins", "scalars", "cond"])
-def test_difference_records_that_the_inspector_cannot_open(lab: Warehouse, name: str) -> None:
+def test_difference_records_that_the_inspector_cannot_open(linked_captures: Warehouse, name: str) -> None:
     assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
-    methods = lab.sql(
+    methods = linked_captures.sql(
         "SELECT r.method, count(*) FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name = $c GROUP BY ALL ORDER BY ALL",
         c=name,
     ).fetchall()
@@ -193,27 +184,36 @@ def test_difference_records_that_the_inspector_cannot_open(lab: Warehouse, name:
         with pytest.raises(
             duckdb.Error, match="the record cond of cond is half-written: without its edge graph and maps"
         ):
-            lab.module_totals(name).fetchall()
+            linked_captures.module_totals(name).fetchall()
         # What needs no record is answered as ever.
-        assert len(lab.op_totals(name).fetchall()) > 3
+        assert len(linked_captures.op_totals(name).fetchall()) > 3
     else:
-        assert sum(row[-1] for row in lab.module_totals(name).fetchall()) > 0
-    told = lab.sql("SELECT f.rule FROM findings AS f JOIN captures AS c USING (capture_id) WHERE c.name = $c", c=name)
+        assert sum(row[-1] for row in linked_captures.module_totals(name).fetchall()) > 0
+    told = linked_captures.sql(
+        "SELECT f.rule FROM findings AS f JOIN captures AS c USING (capture_id) WHERE c.name = $c", c=name
+    )
     assert told.fetchall() == ([("method unknown",)] if name == "twins" else [])
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name in RECORDS))
-def test_modules_and_lines_add_up_to_the_total_exactly(lab: Warehouse, name: str) -> None:
-    if name in ("mlp_debug_shortbin", "mlp_debug_nobin"):
-        name = "mlp_debug"
-    [(total,)] = lab.sql(
+@pytest.mark.parametrize(
+    "name",
+    thinned(
+        sorted(
+            path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name in RECORDS and path.stem not in COPIES
+        )
+    ),
+)
+def test_modules_and_lines_add_up_to_the_total_exactly(linked_captures: Warehouse, name: str) -> None:
+    [(total,)] = linked_captures.sql(
         "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM op_totals($c) WHERE share_percent IS NOT NULL", c=name
     ).fetchall()
-    modules = lab.sql(
+    modules = linked_captures.sql(
         "SELECT module_path, self_ticks, total, share_percent FROM module_totals($c, unit := 'ns')", c=name
     ).fetchall()
     assert sum(ticks for _, ticks, _, _ in modules) == total
-    [(lines,)] = lab.sql("SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM source_totals($c)", c=name).fetchall()
+    [(lines,)] = linked_captures.sql(
+        "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM source_totals($c)", c=name
+    ).fetchall()
     assert lines == total
     # A module's total is its own and those of all paths below it.
     for path, _, subtree, _ in modules:
@@ -226,9 +226,9 @@ def test_modules_and_lines_add_up_to_the_total_exactly(lab: Warehouse, name: str
             assert subtree == sum(below)
 
 
-def test_events_within_xnnpack_are_placed_in_their_modules(lab: Warehouse) -> None:
+def test_events_within_xnnpack_are_placed_in_their_modules(linked_captures: Warehouse) -> None:
     """By eye, from the models' source: three stages of conv, bn, relu and pool, then mean, reshape and linear."""
-    placed = lab.sql(
+    placed = linked_captures.sql(
         """SELECT n.event_name, n.module_path, n.op_type, n.mapping, n.score FROM event_nodes('convnet_xnn') AS n
            WHERE n.event_name <> 'DELEGATE_CALL' ORDER BY n.slot"""
     ).fetchall()
@@ -243,7 +243,7 @@ def test_events_within_xnnpack_are_placed_in_their_modules(lab: Warehouse) -> No
         ("Static Reshape (NC) #1", "", "aten.view_copy.default", "aligned", 1.0),
         ("Fully Connected (NC, F32) GEMM #1", "classifier", "aten.linear.default", "aligned", 1.0),
     ]
-    mlp = lab.sql(
+    mlp = linked_captures.sql(
         """SELECT n.instruction_id, n.event_name, n.module_path FROM event_ops('mlp_xnn') AS n
            WHERE n.mapping = 'aligned' ORDER BY n.slot"""
     ).fetchall()
@@ -251,16 +251,20 @@ def test_events_within_xnnpack_are_placed_in_their_modules(lab: Warehouse) -> No
     assert [module for _, _, module in mlp] == [*(path for block in blocks for path in block), "head.1"]
 
 
-def test_ops_by_type_and_shape_add_up(lab: Warehouse) -> None:
+def test_ops_by_type_and_shape_add_up(linked_captures: Warehouse) -> None:
     for name in ("mlp", "mlp_xnn", "convnet_xnn", "transformer"):
         totals = {
-            by: lab.sql(f"""SELECT sum(total_ticks) FROM op_totals($c, "by" := '{by}')""", c=name).fetchall()[0][0]
+            by: linked_captures.sql(
+                f"""SELECT sum(total_ticks) FROM op_totals($c, "by" := '{by}')""", c=name
+            ).fetchall()[0][0]
             for by in ("family", "op_type", "shape")
         }
         assert totals["op_type"] == totals["shape"] == totals["family"] > 0
     # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. A call that stands for many ops
     # is of none of them. There are 5 runs.
-    rows = lab.sql("""SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape', runs := 'all')""").fetchall()
+    rows = linked_captures.sql(
+        """SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape', runs := 'all')"""
+    ).fetchall()
     assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
         ("DELEGATE_CALL", "delegate_call"): 1,
         ("aten.linear.default [4, 10]", "delegate_call"): 1,
@@ -272,7 +276,7 @@ def test_ops_by_type_and_shape_add_up(lab: Warehouse) -> None:
     }
 
 
-def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(lab: Warehouse) -> None:
+def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(linked_captures: Warehouse) -> None:
     with etq.open() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp")
         record = warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
@@ -289,8 +293,8 @@ def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(lab: War
         assert sum(modules.values()) == sum(ops.values())
 
 
-def test_exported_nodes_have_the_handles_of_what_was_made_of_them(lab: Warehouse) -> None:
-    rows = lab.sql(
+def test_exported_nodes_have_the_handles_of_what_was_made_of_them(linked_captures: Warehouse) -> None:
+    rows = linked_captures.sql(
         """SELECT r.name, count(DISTINCT n.node_index), count(DISTINCT h.node_index)
            FROM records AS r JOIN graphs AS g ON g.record_id = r.record_id AND g.stage = 'exported_program'
            JOIN op_nodes AS n ON n.record_id = r.record_id AND n.graph_id = g.graph_id
@@ -335,12 +339,12 @@ def test_another_program_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp_xnn", "convnet_xnn"])
-def test_delegation_counts_are_those_of_executorch(lab: Warehouse, name: str) -> None:
+def test_delegation_counts_are_those_of_executorch(linked_captures: Warehouse, name: str) -> None:
     """But for getitem, which takes one of several outputs and is no node of a record's graph."""
     theirs = oracle.answer(name, "delegation")
     ours = {
         op_type.replace(".", "_").lower(): (delegated, other)
-        for op_type, delegated, other in lab.sql(
+        for op_type, delegated, other in linked_captures.sql(
             "SELECT op_type, delegated, not_delegated FROM delegation($c)", c=name
         ).fetchall()
     }
@@ -349,21 +353,21 @@ def test_delegation_counts_are_those_of_executorch(lab: Warehouse, name: str) ->
         for row in theirs["operators"]
         if row["op_type"] not in ("getitem", "Total")
     }
-    [(subgraphs,)] = lab.sql(
+    [(subgraphs,)] = linked_captures.sql(
         "SELECT count(*) FROM delegates AS d JOIN records AS r USING (record_id) WHERE r.name = $c", c=name
     ).fetchall()
     assert subgraphs == theirs["num_delegated_subgraphs"]
 
 
-def test_a_record_is_asked_about_by_itself_or_its_name(lab: Warehouse) -> None:
-    record = lab.record("mlp_xnn")
-    assert lab.delegation(record).fetchall() == lab.delegation("mlp_xnn").fetchall() != []
-    total = lab.find_total_for_module("mlp_xnn", "head.0").fetchall()
-    assert total == lab.sql("FROM find_total_for_module('mlp_xnn', 'head.0')").fetchall() != []
+def test_a_record_is_asked_about_by_itself_or_its_name(linked_captures: Warehouse) -> None:
+    record = linked_captures.record("mlp_xnn")
+    assert linked_captures.delegation(record).fetchall() == linked_captures.delegation("mlp_xnn").fetchall() != []
+    total = linked_captures.find_total_for_module("mlp_xnn", "head.0").fetchall()
+    assert total == linked_captures.sql("FROM find_total_for_module('mlp_xnn', 'head.0')").fetchall() != []
 
 
-def test_delegate_coverage(lab: Warehouse) -> None:
-    rows = lab.sql(
+def test_delegate_coverage(linked_captures: Warehouse) -> None:
+    rows = linked_captures.sql(
         "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn', runs := 'all')"
     ).fetchall()
     # By eye: of the model's operators only the head's LayerNorm is left to a portable kernel, in line 32.
@@ -373,8 +377,8 @@ def test_delegate_coverage(lab: Warehouse) -> None:
         ("aten.linear.default", 7, 0, 0),
         ("aten.relu.default", 6, 0, 0),
     ]
-    [(fallen,)] = lab.sql("SELECT sum(total) FROM delegate_coverage('mlp_xnn', unit := 'ns')").fetchall()
-    [(kernels,)] = lab.sql(
+    [(fallen,)] = linked_captures.sql("SELECT sum(total) FROM delegate_coverage('mlp_xnn', unit := 'ns')").fetchall()
+    [(kernels,)] = linked_captures.sql(
         "SELECT total FROM execute_breakdown('mlp_xnn', unit := 'ns') WHERE component = 'kernels'"
     ).fetchall()
     assert fallen == kernels

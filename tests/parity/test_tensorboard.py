@@ -17,9 +17,12 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
+from tests.sampling import thinned
 
 FOLDER = "captures/torch/gpu"
 NAMES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton")
+# The smallest trace, and the one whose device is not of CUDA.
+FEW = ("triton", "mi250_rocm")
 # The plug-in counts microseconds in floats, which tell them apart by half a nanosecond there.
 EXACT = 0.005
 # It shows some rounded to whole microseconds, or to two digits.
@@ -47,7 +50,7 @@ def steps_of(name: str) -> list[tuple[str, dict[str, float]]]:
     return [(row[0], dict(zip(columns[1:], row[1:], strict=True))) for row in rows]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_steps(traces: Warehouse, name: str) -> None:
     rows = traces.step_breakdown(name, categories="older").fetchall()
     found: dict[int, dict[str, float]] = {}
@@ -64,7 +67,7 @@ def test_steps(traces: Warehouse, name: str) -> None:
         assert {category: ours[category] for category in theirs} == pytest.approx(theirs, abs=EXACT)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"mi250_rocm"}))
+@pytest.mark.parametrize("name", thinned(sorted({*NAMES} - {"mi250_rocm"}), FEW))
 def test_average_step(traces: Warehouse, name: str) -> None:
     [step] = answers(name)["overview"]["performance"]
     expected = {each["name"]: (each["value"], each["extra"]) for each in step["children"]}
@@ -94,7 +97,7 @@ def test_steps_of_newer_traces_last_until_their_kernels_end(traces: Warehouse) -
 
 
 @pytest.mark.parametrize("by", ["name", "shape"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_operators(traces: Warehouse, name: str, by: str) -> None:
     table = answers(name)["operation_table_by_name" + "_input" * (by == "shape")]["data"]
     expected = {(row["name"], row.get("input_shape")): row for row in table}
@@ -111,7 +114,7 @@ def test_operators(traces: Warehouse, name: str, by: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_kernels(traces: Warehouse, name: str) -> None:
     table = (answers(name)["kernel_table"] or {"data": {"rows": []}})["data"]["rows"]
     expected = {row[0]: row for row in table}
@@ -125,7 +128,7 @@ def test_kernels(traces: Warehouse, name: str) -> None:
         assert told == pytest.approx(others[4:], abs=TWO_DIGITS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_metrics_of_devices(traces: Warehouse, name: str) -> None:
     counters = [json.loads(each) for each in answers(name)["gpu_metrics"]]
     rows = traces.gpu_metrics(name).fetchall()
@@ -152,7 +155,7 @@ DEVICES: dict[str, list[tuple[int, float, float | None, float | None, float | No
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_utilization(traces: Warehouse, name: str) -> None:
     rows = traces.gpu_utilization(name, categories="older").fetchall()
     assert len(rows) == len(DEVICES[name])
@@ -162,7 +165,7 @@ def test_utilization(traces: Warehouse, name: str) -> None:
 
 
 @pytest.mark.parametrize("categories", ["older", "all"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, FEW))
 def test_recommendations(traces: Warehouse, name: str, categories: str) -> None:
     """They fire on the same traces as the plug-in's."""
     texts = answers(name)["overview"]["recommendations"]

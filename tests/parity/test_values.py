@@ -11,6 +11,7 @@ import pytest
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
+from tests.sampling import thinned
 
 EXPORTED, EDGE = "exported_program", "edge_dialect_exported_program"
 # The exported program is the same one, whatever it was lowered to.
@@ -42,7 +43,7 @@ def reference(warehouse: Warehouse, model: str, graph: str, record: Any) -> Capt
     return warehouse.ingest_reference(record, values, graph=graph)
 
 
-@pytest.mark.parametrize("model", LOGGED)
+@pytest.mark.parametrize("model", thinned(LOGGED, ["mlp", "demo_int", "scalars"]))
 def test_tensors(warehouse: Warehouse, model: str) -> None:
     capture = ingested(warehouse, f"{model}_debug", keep=False)
     theirs = oracle.answer(f"{model}_debug", "without_etrecord")
@@ -77,7 +78,9 @@ def expected_gaps(model: str, metric: str, graph: str) -> dict[int, float]:
     return {row[handle][-1]: row[gap][0] for row in told["rows"]}
 
 
-@pytest.mark.parametrize("model", ["convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn"])
+@pytest.mark.parametrize(
+    "model", thinned(["convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn"], ["demo_int"])
+)
 @pytest.mark.parametrize(
     ("metric", "graph"), [("MSE", EXPORTED), ("MSE", EDGE), ("L1", EXPORTED), ("SNR", EXPORTED)], ids=str
 )

@@ -13,6 +13,7 @@ from etq.catalog import SqlObject
 from etq.errors import QueryError
 from etq.spark.dialect import EtqDuckDB
 from etq.spark.inlining import inlined
+from tests.sampling import thinned
 from tests.spark.answers import differences
 from tests.spark.questions import asked, calls
 
@@ -28,7 +29,10 @@ def tables(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize("view", [each for each in asked() if each.name != "capture_sizes"], ids=lambda each: each.name)
+VIEWS = [each for each in asked() if each.name != "capture_sizes"]
+
+
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::5]), ids=lambda each: each.name)
 def test_a_view_and_its_inlined_form_answer_alike(
     view: SqlObject, duck: duckdb.DuckDBPyConnection, tables: duckdb.DuckDBPyConnection
 ) -> None:

@@ -6,96 +6,90 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.sql.test_advice import said
-
-
-@pytest.fixture(scope="module")
-def linked() -> Any:
-    """Real captures with their records."""
-    with etq.open() as warehouse:
-        for model in ("mlp", "mlp_xnn", "convnet", "convnet_xnn", "transformer", "demo_int", "maploop", "cond"):
-            record = warehouse.ingest_record(CAPTURES / f"{model}/{model}.etrecord")
-            for stem in (model, f"{model}_100runs"):
-                warehouse.link(warehouse.ingest(CAPTURES / f"{model}/{stem}.etdp"), record)
-        yield warehouse
+from tests.sql.test_real_captures import NAMES
 
 
 @pytest.mark.parametrize(
     ("capture", "rules"),
-    [
-        ("mlp_100runs", ["copies high", "nothing delegated high", "first run low"]),
-        (
-            "mlp_xnn_100runs",
-            ["framework tax medium", "first run medium", "coarse clock medium", "fallback kernels low"],
-        ),
-        ("convnet_100runs", ["nothing delegated high", "dominating op medium"]),
-        (
-            "convnet_xnn_100runs",
-            ["slow runs high", "coarse clock medium", "variance medium", "copies medium", "first run low"],
-        ),
-        (
-            "transformer_100runs",
-            ["nothing delegated high", "copies high", "framework tax medium", "slow runs medium", "first run low"],
-        ),
-        (
-            "demo_int_100runs",
-            ["slow runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
-        ),
-        ("maploop_100runs", ["framework tax medium", "half-written medium", "first run low"]),
-    ],
+    thinned(
+        [
+            ("mlp_100runs", ["copies high", "nothing delegated high", "first run low"]),
+            (
+                "mlp_xnn_100runs",
+                ["framework tax medium", "first run medium", "coarse clock medium", "fallback kernels low"],
+            ),
+            ("convnet_100runs", ["nothing delegated high", "dominating op medium"]),
+            (
+                "convnet_xnn_100runs",
+                ["slow runs high", "coarse clock medium", "variance medium", "copies medium", "first run low"],
+            ),
+            (
+                "transformer_100runs",
+                ["nothing delegated high", "copies high", "framework tax medium", "slow runs medium", "first run low"],
+            ),
+            (
+                "demo_int_100runs",
+                ["slow runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
+            ),
+            ("maploop_100runs", ["framework tax medium", "half-written medium", "first run low"]),
+        ],
+        ["convnet_xnn_100runs", "demo_int_100runs"],
+    ),
 )
-def test_real_captures(linked: Warehouse, capture: str, rules: list[str]) -> None:
-    rows = said(linked, capture, unit=None)
+def test_real_captures(linked_captures: Warehouse, capture: str, rules: list[str]) -> None:
+    rows = said(linked_captures, capture, unit=None)
     assert sorted(f"{rule} {row['severity']}" for rule, row in rows.items()) == sorted(rules)
 
 
-def test_numbers_are_those_of_the_views(linked: Warehouse) -> None:
+def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
     """Advice, tables and medians are of the same runs: the typical ones, 4 of 5 in both captures."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:
-        return linked.rows(query)[1]
+        return linked_captures.rows(query)[1]
 
     ops = rows("SELECT o.op, o.total, o.share_percent FROM op_totals('transformer', unit := 'ns') AS o")
     copies = ("permute_copy", "expand_copy", "split_with_sizes_copy", "_clone_dim_order", "view_copy")
-    row = said(linked, "transformer")["copies"]
+    row = said(linked_captures, "transformer")["copies"]
     assert row["time_at_stake"] == pytest.approx(sum(op[1] for op in ops if op[0] in copies) / 4)
     assert row["share_percent"] == pytest.approx(sum(op[2] for op in ops if op[0] in copies))
     tax = rows("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', runs := 'typical')")
-    assert said(linked, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
+    assert said(linked_captures, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
     coverage = rows(
         "SELECT c.total, c.share_percent, c.worst_source FROM delegate_coverage('demo_int', unit := 'ns') AS c"
     )
-    row = said(linked, "demo_int")["fallback kernels"]
+    row = said(linked_captures, "demo_int")["fallback kernels"]
     assert row["time_at_stake"] == pytest.approx(sum(each[0] for each in coverage) / 4)
     assert row["share_percent"] == pytest.approx(sum(each[1] for each in coverage))
     assert coverage[0][2] in row["evidence"]
     [act] = rows(
         "SELECT m.self_time, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'"
     )
-    row = said(linked, "demo_int")["dominating module"]
+    row = said(linked_captures, "demo_int")["dominating module"]
     assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))
 
 
-def test_transposed_weights_are_told_from_other_copies(linked: Warehouse) -> None:
+def test_transposed_weights_are_told_from_other_copies(linked_captures: Warehouse) -> None:
     """The mlp permutes nothing but weights; the transformer's attention permutes what other ops gave, too."""
-    assert "100 % of it on weights" in said(linked, "mlp")["copies"]["finding"]
-    finding = said(linked, "transformer")["copies"]["finding"]
+    assert "100 % of it on weights" in said(linked_captures, "mlp")["copies"]["finding"]
+    finding = said(linked_captures, "transformer")["copies"]["finding"]
     assert "% of it on weights" in finding and "100 % of it" not in finding
 
 
-def test_every_real_capture_gets_sentences(all_captures: Warehouse) -> None:
-    names = [name for (name,) in all_captures.sql("SELECT name FROM captures ORDER BY name").fetchall()]
-    for name in names:
-        previous = 0
-        for row in said(all_captures, name, unit=None).values():
-            assert row["finding"].endswith(".") and row["remedy"].endswith(".") and row["evidence"], (name, row)
-            assert row["unit"] in ("us", "cycles")
-            assert row["share_percent"] is None or 0 <= row["share_percent"] <= 100
-            assert row["time_at_stake"] is None or row["time_at_stake"] >= 0
-            severity = ["high", "medium", "low"].index(row["severity"])
-            assert severity >= previous, "the worst first"
-            previous = severity
+@pytest.mark.parametrize("name", thinned(NAMES, ["multimethod_interleave", "twins"]))
+def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -> None:
+    previous = 0
+    for row in said(all_captures, name, unit=None).values():
+        assert row["finding"].endswith(".") and row["remedy"].endswith(".") and row["evidence"], row
+        assert row["unit"] in ("us", "cycles")
+        assert row["share_percent"] is None or 0 <= row["share_percent"] <= 100
+        assert row["time_at_stake"] is None or row["time_at_stake"] >= 0
+        severity = ["high", "medium", "low"].index(row["severity"])
+        assert severity >= previous, "the worst first"
+        previous = severity
+
+
+def test_captures_without_times_get_no_advice_on_them(all_captures: Warehouse) -> None:
     assert said(all_captures, "mlp_0runs") == {} and set(said(all_captures, "mlp_debug")) == {"logged values"}

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import examples
 from tests.sql.method import Sides, common_of, several, single
 
 MODELS = ("mlp", "convnet", "convnet_xnn")
-PATIENT = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PATIENT = examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

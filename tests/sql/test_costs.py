@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
-from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_csv
 from tests.records import Node, node, record, tensor
+from tests.sampling import examples
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,6 @@ def costs(lab: Warehouse, *nodes: Node) -> list[tuple[Any, ...]]:
 
 def flops(lab: Warehouse, *nodes: Node) -> list[int | None]:
     return [row[0] for row in costs(lab, *nodes)]
-
-
-def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
-    relation = warehouse.sql(query)
-    assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
 
 
 X = tensor("x", 2, 3, 4, 4)  # 96 elements, 384 bytes
@@ -211,7 +206,7 @@ def loops(*ranges: int) -> int:
     return count
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=5))
 def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tuple[int, int, int]]) -> None:
     """A multiplication and an addition each time; that the loops are those of a product is checked by their result."""
@@ -229,7 +224,7 @@ def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tup
     assert flops(lab, *nodes) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.integers(1, 2),
     st.integers(1, 3),
@@ -256,7 +251,7 @@ def test_convolutions_against_loops(
     assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3))
 def test_adaptive_windows_against_all_windows(lab: Warehouse, dimensions: list[tuple[int, int]]) -> None:
     lengths = [

@@ -6,6 +6,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import TWO_OPERATORS, assert_query
 from tests.builders import (
     ProfileEvent,
     delegate_call,
@@ -14,7 +15,6 @@ from tests.builders import (
     execute,
     run,
 )
-from tests.sql.test_views import TWO_OPERATORS, assert_query
 
 
 def test_delegate_metadata() -> None:

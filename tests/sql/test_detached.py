@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, assert_query
 from tests.builders import (
     ProfileEvent,
     Run,
@@ -17,7 +18,6 @@ from tests.builders import (
     operator_call,
     run,
 )
-from tests.sql.test_views import DELEGATED, assert_query
 
 FAR = 2**40
 TOP = 2**32

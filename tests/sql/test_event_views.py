@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import TWO_OPERATORS, assert_error, assert_query
 from tests.builders import (
     DebugEvent,
     Run,
@@ -17,7 +18,6 @@ from tests.builders import (
     kernel,
     run,
 )
-from tests.sql.test_views import TWO_OPERATORS, assert_error, assert_query
 
 
 def test_events() -> None:

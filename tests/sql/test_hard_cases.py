@@ -7,6 +7,7 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import TWO_OPERATORS, assert_error, assert_query
 from tests.builders import (
     ProfileEvent,
     delegate_call,
@@ -18,7 +19,6 @@ from tests.builders import (
     operator_call,
     run,
 )
-from tests.sql.test_views import TWO_OPERATORS, assert_error, assert_query
 
 
 def test_executes_within_executes_count_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,9 @@ def ids(objects: list[SqlObject]) -> list[str]:
     return [each.name for each in objects]
 
 
+@cache
 def body(each: SqlObject) -> exp.Expr:
-    """The query or expression of a view or macro."""
+    """The query or expression of a view or macro; not to be changed."""
     after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
     assert after in each.statement, f"{each.name}: write{after.rstrip()}, then the query, without brackets around it"
     text = each.statement.split(after, 1)[1]
@@ -96,7 +98,13 @@ def body(each: SqlObject) -> exp.Expr:
 def test_everything_is_documented(each: SqlObject) -> None:
     assert each.text.endswith("."), "documentation is made of sentences"
     for column in (*each.columns, *each.parameters):
-        assert len(column.text) >= 5, f"{column.name} needs a word on what it is"
+        words = column.text.casefold().split()
+        assert words and words != column.name.split("_"), f"{column.name} needs a word on what it is"
+        assert column.text == " ".join(column.text.split()), f"{column.name}: one space between words"
+        assert column.text[-1] not in ",;:-" and (not column.text.endswith(".") or column.text.endswith("...")), (
+            f"{column.name} is documented by a phrase, without a full stop"
+        )
+        assert column.text.count("(") == column.text.count(")"), f"{column.name}: a bracket is left open"
 
 
 @pytest.mark.parametrize(

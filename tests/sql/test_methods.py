@@ -10,10 +10,10 @@ from click.testing import CliRunner
 import etq
 from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
-from tests.sql.test_views import assert_query
 
 MULTIMETHOD = CAPTURES / "multimethod"
 

@@ -9,9 +9,9 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_error, assert_query
 from tests.builders import Run, execute, framework, kernel, run
 from tests.conftest import CAPTURES
-from tests.sql.test_views import assert_error, assert_query
 from tests.typical import are_typical
 
 

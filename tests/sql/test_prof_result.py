@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
-from etq.render.table import _csv as as_csv
+from tests.asserts import assert_query
 from tests.builders import dump
 from tests.builders import execute as dumped_execute
 from tests.builders import run as dumped_run
 from tests.empty import empty_warehouse
 from tests.prof_result_builders import Entry, block, execute, kernel
+from tests.sampling import examples
 
 # Two iterations of a block, another block between them.
 TWO_ITERATIONS = (
@@ -39,13 +38,6 @@ TWO_ITERATIONS = (
 )
 
 
-def assert_query(query: str, expected: str, data: bytes = TWO_ITERATIONS) -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(data, name="test")
-        relation = warehouse.sql(query)
-        assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
-
-
 def test_iterations() -> None:
     assert_query(
         "FROM iterations('test')",
@@ -59,6 +51,7 @@ def test_iterations() -> None:
         0,run,run,2,delegate_execute,delegate_call,1,1,2,40.0,us
         1,load,load,0,Method::init,framework,,0,1,7.0,us
         """,
+        test=TWO_ITERATIONS,
     )
 
 
@@ -69,7 +62,7 @@ def test_iterations_of_an_etdump_and_a_schedule() -> None:
         block,event_name,iteration,run_index,duration
         Execute,Method::execute,1,1,30.0
         """,
-        dump(dumped_run("Execute", dumped_execute(0, 20)), dumped_run("Execute", dumped_execute(50, 80))),
+        test=dump(dumped_run("Execute", dumped_execute(0, 20)), dumped_run("Execute", dumped_execute(50, 80))),
     )
 
 
@@ -81,6 +74,7 @@ def test_framework_tax() -> None:
         0,100050.0,40150.0,40000.0,19900.0,19.890055,includes tracing
         2,100000.0,40000.0,40000.0,20000.0,20.0,includes tracing
         """,
+        test=TWO_ITERATIONS,
     )
 
 
@@ -98,6 +92,7 @@ def test_prof_result_profile() -> None:
         run,2,delegate_execute,0,1,1,2,0.35,0.04,350000,40000,ms
         load,0,Method::init,-1,,0,1,0.2,0.007,200000,7000,ms
         """,
+        test=TWO_ITERATIONS,
     )
 
 
@@ -120,6 +115,7 @@ def test_prof_result_tax(scale: str, first: str) -> None:
         block,iteration,run_index,execute,work,tax_percent,unit
         run,0,0,{first}
         """,
+        test=TWO_ITERATIONS,
     )
 
 
@@ -140,6 +136,7 @@ def test_prof_result_memory() -> None:
         run,0,method,8
         load,0,method,5
         """,
+        test=TWO_ITERATIONS,
     )
     assert_query(
         "SELECT allocator, runs, allocations, total_bytes FROM memory_totals('test')",
@@ -148,6 +145,7 @@ def test_prof_result_memory() -> None:
         planned,2,4,192
         method,3,3,21
         """,
+        test=TWO_ITERATIONS,
     )
 
 
@@ -176,7 +174,7 @@ def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
 TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.lists(st.tuples(TICKS, TICKS, TICKS, TICKS), min_size=1, max_size=30),
     st.sampled_from([("ns", 10**6), ("us", 10**3), ("ms", 1), ("cycles", 1)]),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 
 import etq
-from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_csv
 from tests.conftest import CAPTURES
+from tests.empty import empty_warehouse
 from tests.program_builders import (
     delegate,
     delegate_call,
@@ -40,18 +40,17 @@ CHAIN = method(
 )
 
 
-def assert_query(query: str, expected: str, data: bytes, **others: bytes) -> None:
+def assert_of_programs(query: str, expected: str, data: bytes, **others: bytes) -> None:
     """The query's answer on a program `test` (and others, by name) is this CSV."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name, each in {"test": data, **others}.items():
             warehouse.ingest_program(each, name=name)
-        relation = warehouse.sql(query)
-        assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+        assert_csv(warehouse, query, expected)
 
 
 def test_lives_and_peak_of_a_chain() -> None:
     # 0: the input and value 1, 24 + 8; 1: values 1 and 2, 8 + 16; 2: values 2 and 3, 16 + 4.
-    assert_query(
+    assert_of_programs(
         LIVES,
         """
         value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
@@ -65,7 +64,7 @@ def test_lives_and_peak_of_a_chain() -> None:
 
 
 def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
-    assert_query(
+    assert_of_programs(
         LIVES,
         """
         value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
@@ -90,7 +89,7 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
 
 
 def test_tensors_in_lists_are_used_where_the_list_is() -> None:
-    assert_query(
+    assert_of_programs(
         LIVES,
         """
         value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
@@ -109,7 +108,7 @@ def test_tensors_in_lists_are_used_where_the_list_is() -> None:
 
 def test_a_loop_keeps_what_was_there_before_it() -> None:
     """Value 0 is read at 1, in a loop of 1 to 2: the next round reads it again. Value 1 begins in the loop."""
-    assert_query(
+    assert_of_programs(
         LIVES,
         """
         value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
@@ -127,7 +126,7 @@ def test_a_loop_keeps_what_was_there_before_it() -> None:
 
 
 def test_what_is_moved_lives_as_long_as_where_it_is_moved_to() -> None:
-    assert_query(
+    assert_of_programs(
         LIVES,
         """
         value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
@@ -146,7 +145,7 @@ def test_what_is_moved_lives_as_long_as_where_it_is_moved_to() -> None:
 
 def test_methods_have_peaks_of_their_own() -> None:
     two = program(CHAIN, method("empty", [tensor(3, at=0)], inputs=[0], outputs=[0], buffers=[0, 16, 4]))
-    assert_query(
+    assert_of_programs(
         "SELECT DISTINCT method, peak_bytes, peak_instruction, peak_op, planned_bytes FROM planned_memory('test') ORDER BY 1",
         """
         method,peak_bytes,peak_instruction,peak_op,planned_bytes
@@ -155,7 +154,7 @@ def test_methods_have_peaks_of_their_own() -> None:
         """,
         two,
     )
-    assert_query(
+    assert_of_programs(
         "SELECT method, value_index FROM planned_memory('test', method := 'empty')",
         """
         method,value_index
@@ -176,7 +175,7 @@ PARTS = program(
 
 
 def test_parts_of_a_file() -> None:
-    assert_query(
+    assert_of_programs(
         "SELECT part, item, methods, number, bytes FROM program_size('test') WHERE part <> 'program'",
         """
         part,item,methods,number,bytes
@@ -190,7 +189,7 @@ def test_parts_of_a_file() -> None:
         """.replace("{padding}", str(padding(PARTS))),
         PARTS,
     )
-    assert_query(
+    assert_of_programs(
         "SELECT sum(bytes)::BIGINT AS bytes, round(sum(share_percent), 9) AS share FROM program_size('test')",
         f"bytes,share\n{len(PARTS)},100.0\n",
         PARTS,
@@ -223,7 +222,7 @@ def test_what_changed_between_two_programs() -> None:
         SELECT kind, method, item, change, base_number AS n, new_number AS m, number_difference AS d,
             base_bytes AS b, new_bytes AS c, bytes_difference AS e
         FROM compare_programs({}) WHERE item <> 'program'"""
-    assert_query(
+    assert_of_programs(
         query.format("'test', 'other'"),
         """
         kind,method,item,change,n,m,d,b,c,e
@@ -240,7 +239,7 @@ def test_what_changed_between_two_programs() -> None:
         base,
         other=new,
     )
-    assert_query(
+    assert_of_programs(
         "SELECT item, change FROM compare_programs('other', 'test') WHERE change = 'removed' AND method = 'warm'",
         "item,change\naten::mul.out,removed\n",
         base,

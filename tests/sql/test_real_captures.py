@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -12,10 +13,11 @@ import pytest
 import etq
 from etq.warehouse.views import table_macros
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, COPIES
+from tests.sampling import thinned
 
 NAMES = sorted(path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name != "malformed")
-NAMES = [name for name in NAMES if name not in ("mlp_debug_nobin", "mlp_debug_shortbin")]
+NAMES = [name for name in NAMES if name not in COPIES]
 
 
 def executes(warehouse: Warehouse, name: str) -> int:
@@ -29,7 +31,7 @@ def executes(warehouse: Warehouse, name: str) -> int:
     return totals.get("Method::execute", totals.get("Method::step", 0))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 @pytest.mark.parametrize("view", ["op_totals", "execute_breakdown"])
 def test_breakdowns_add_up_to_the_total_exactly(all_captures: Warehouse, name: str, view: str) -> None:
     query = f"SELECT coalesce(sum(total_ticks), 0)::BIGINT, sum(share_percent) FROM {view}($name, runs := 'all') WHERE share_percent IS NOT NULL"
@@ -45,7 +47,7 @@ def test_op_totals_add_up_by_whatever(all_captures: Warehouse, by: str) -> None:
         assert sum(row[-1] for row in rows) == executes(all_captures, name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_framework_tax_is_what_work_leaves(all_captures: Warehouse, name: str) -> None:
     rows = all_captures.framework_tax(name, unit="us").fetchall()
     for _, _, execute, kernels, delegates, operators, tracing, tax, percent, note, unit in rows:
@@ -58,7 +60,7 @@ def test_framework_tax_is_what_work_leaves(all_captures: Warehouse, name: str) -
     assert math.isclose(sum(row[2] for row in rows), executes(all_captures, name) / 1000, rel_tol=1e-12, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_delegates_are_within_their_calls(all_captures: Warehouse, name: str) -> None:
     for row in all_captures.delegate_totals(name, unit="ns").fetchall():
         _, _, _, _, calls, total, ops, copies, layout, unaccounted, avg, share, *_ = row
@@ -66,7 +68,7 @@ def test_delegates_are_within_their_calls(all_captures: Warehouse, name: str) ->
         assert 0 <= share <= 100
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_children_lie_within_their_parents(all_captures: Warehouse, name: str) -> None:
     """In the real dumps, all clocks are the host's, and events of one run nest."""
     outside = all_captures.sql(
@@ -186,22 +188,30 @@ OF_RECORDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "view", sorted({each.name for each in table_macros() if each.parameters[0].name == "capture"} - OF_RECORDS)
-)
-def test_views_of_many_captures_in_one_query(view: str) -> None:
-    """The argument may be a column: which captures is then a question of SQL as any other."""
+@pytest.fixture(scope="module")
+def several() -> Iterator[Warehouse]:
+    """Three captures, all but whose first runs are decode steps, and three of the profiler before ETDump."""
     names = ["mlp/mlp_alloc.etdp", "mlp_xnn/mlp_xnn.etdp", "mlp/mlp_method_only.etdp"]
-    if view.startswith("prof_result_"):
-        names = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
+    blobs = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
     with etq.open() as warehouse:
-        captures = [warehouse.ingest(CAPTURES / name) for name in names]
-        for capture in captures if view == "decode_trend" else ():
-            warehouse.phase(capture, "decode", runs="1-")
-        alone = {capture.name: capture for capture in captures}
-        together = warehouse.sql(
-            f"SELECT c.name, v.* FROM captures AS c, LATERAL (FROM {view}(c.name)) AS v"
-        ).fetchall()
-        for name, capture in alone.items():
-            ours = [row[1:] for row in together if row[0] == name]
-            assert sorted(ours, key=repr) == sorted(getattr(warehouse, view)(capture).fetchall(), key=repr)
+        for name in names:
+            warehouse.phase(warehouse.ingest(CAPTURES / name), "decode", runs="1-")
+        for name in blobs:
+            warehouse.ingest(CAPTURES / name)
+        yield warehouse
+
+
+VIEWS = sorted({each.name for each in table_macros() if each.parameters[0].name == "capture"} - OF_RECORDS)
+
+
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::4]))
+def test_views_of_many_captures_in_one_query(several: Warehouse, view: str) -> None:
+    """The argument may be a column: which captures is then a question of SQL as any other."""
+    of_blobs = view.startswith("prof_result_")
+    chosen = f"SELECT c.name FROM captures AS c WHERE (c.format = 'prof_result') = {of_blobs}"
+    together = several.sql(f"SELECT c.name, v.* FROM ({chosen}) AS c, LATERAL (FROM {view}(c.name)) AS v").fetchall()
+    names = [name for (name,) in several.sql(chosen).fetchall()]
+    assert len(names) == 3
+    for name in names:
+        ours = [row[1:] for row in together if row[0] == name]
+        assert sorted(ours, key=repr) == sorted(getattr(several, view)(name).fetchall(), key=repr)

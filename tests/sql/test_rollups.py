@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,10 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.sql.test_real_captures import NAMES, executes
 
 QUANTILES = (25, 50, 90)
-
-
-@pytest.fixture(scope="module")
-def linked() -> Iterator[Warehouse]:
-    """All real captures again, each linked to the record that lies beside it."""
-    with etq.open() as opened:
-        for name in NAMES:
-            [path] = CAPTURES.glob(f"*/{name}.etdp")
-            capture = opened.ingest(path, name=name)
-            for record in path.parent.glob("*.etrecord"):
-                opened.link(capture, opened.ingest_record(record))
-        yield opened
 
 
 def raw_events(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:
@@ -149,28 +137,28 @@ def check_modules(warehouse: Warehouse, name: str, phase: str | None = None) -> 
     return len(found)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_ops_of_real_captures(all_captures: Warehouse, linked: Warehouse, name: str) -> None:
+@pytest.mark.parametrize("name", thinned(NAMES))
+def test_ops_of_real_captures(all_captures: Warehouse, linked_captures: Warehouse, name: str) -> None:
     count = check_ops(all_captures, name)
     # With a record, runs of several methods are told apart.
-    assert check_ops(linked, name) >= count
+    assert check_ops(linked_captures, name) >= count
     assert (count == 0) == (executes(all_captures, name) == 0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_modules_of_real_captures(linked: Warehouse, name: str) -> None:
-    check_modules(linked, name)
-    [(record, is_complete)] = linked.sql(
+@pytest.mark.parametrize("name", thinned(NAMES))
+def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None:
+    check_modules(linked_captures, name)
+    [(record, is_complete)] = linked_captures.sql(
         """SELECT c.record_id, r.is_complete FROM captures AS c LEFT JOIN records AS r ON r.record_id = c.record_id
            WHERE c.name = $name""",
         name=name,
     ).fetchall()
     if record is None or not is_complete:
         return
-    totals = linked.sql(
+    totals = linked_captures.sql(
         "SELECT (method, module_path), total FROM module_totals($name, unit := 'ns', runs := 'all')", name=name
     ).fetchall()
-    ours = linked.sql(
+    ours = linked_captures.sql(
         """SELECT (m.scope, m.module_path), m.total_ticks FROM module_times AS m
            JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
            WHERE m.phase IS NULL""",
@@ -185,17 +173,17 @@ def test_modules_of_real_captures(linked: Warehouse, name: str) -> None:
     assert [key for key, ticks in totals if ticks > 0 and not key[1].startswith("(") and key not in dict(ours)] == []
 
 
-def test_modules_are_many(linked: Warehouse) -> None:
+def test_modules_are_many(linked_captures: Warehouse) -> None:
     """The comparison above is of something: most captures that have a record have modules."""
-    rows = linked.sql("SELECT DISTINCT capture_id FROM module_times").fetchall()
+    rows = linked_captures.sql("SELECT DISTINCT capture_id FROM module_times").fetchall()
     assert len(rows) > 30
-    assert linked.sql("SELECT count(DISTINCT scope) FROM module_times AS m").fetchall()[0][0] >= 3
+    assert linked_captures.sql("SELECT count(DISTINCT scope) FROM module_times AS m").fetchall()[0][0] >= 3
 
 
 @pytest.mark.parametrize("name", ["mlp_100runs", "convnet_xnn_100runs", "multimethod_100runs", "demo_int_100runs"])
-def test_ops_agree_with_percentiles(linked: Warehouse, name: str) -> None:
+def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> None:
     """Where an op is one event of one block, its quantiles are that event's."""
-    rows = linked.sql(
+    rows = linked_captures.sql(
         """
         SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
         FROM op_times AS o
@@ -214,7 +202,7 @@ def test_ops_agree_with_percentiles(linked: Warehouse, name: str) -> None:
         assert ours == pytest.approx(theirs, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
     """Kernels are whole in both; a call of a delegate holds the delegate's events, beside which op_totals has it."""
     added = all_captures.sql(
@@ -307,10 +295,12 @@ def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) ->
         assert (check_modules(warehouse, "run", phase) > 0) == (record is not None)
 
 
-def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked: Warehouse) -> None:
+def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked_captures: Warehouse) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here."""
-    _, rows = linked.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope")
-    columns, _ = linked.rows("FROM op_times LIMIT 0")
+    _, rows = linked_captures.rows(
+        "FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope"
+    )
+    columns, _ = linked_captures.rows("FROM op_times LIMIT 0")
     captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         captures[row[0]].append(dict(zip(columns, row, strict=True)))
@@ -324,13 +314,13 @@ def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked: Wareho
             scopes.pop() if len(scopes) == 1 else None,
             hashlib.md5("\n".join(lines).encode()).hexdigest(),
         )
-    found = linked.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
+    found = linked_captures.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
     assert {capture: (scope, ops_hash) for capture, scope, ops_hash in found} == expected
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
 
 
-def test_places_of_ops_count_those_alike(linked: Warehouse) -> None:
-    columns, rows = linked.rows("FROM op_times AS o WHERE o.phase IS NULL AND o.op_index > 0 ORDER BY 1, 2")
+def test_places_of_ops_count_those_alike(linked_captures: Warehouse) -> None:
+    columns, rows = linked_captures.rows("FROM op_times AS o WHERE o.phase IS NULL AND o.op_index > 0 ORDER BY 1, 2")
     in_module: dict[Any, int] = defaultdict(int)
     in_kind: dict[Any, int] = defaultdict(int)
     for row in rows:

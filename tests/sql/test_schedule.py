@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 
 SMALL = st.integers(0, 4)
 
@@ -27,7 +28,7 @@ def by_the_book(
     return phases[step]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SMALL, SMALL, st.integers(1, 4), SMALL, SMALL, st.integers(0, 1))
 def test_every_step(wait: int, warmup: int, active: int, repeat: int, skip_first: int, skip_first_wait: int) -> None:
     with empty_warehouse() as warehouse:

@@ -7,13 +7,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, run
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 
 START = datetime(2026, 5, 1)
 
@@ -93,7 +94,7 @@ def written(key: str, value: str) -> str:
     return f'{key}="{value.replace(chr(34), chr(34) * 2)}"'
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
 def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str], place: str) -> None:
     # What is asked for is one of the labels that there are as often as not.

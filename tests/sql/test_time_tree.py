@@ -14,11 +14,11 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.parity.test_records import lab  # noqa: F401 - a fixture: all captures that have a record, linked to it
+from tests.sampling import thinned
 from tests.sql.test_real_captures import NAMES, executes
-from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 
 PROF_RESULTS = (
     "delegate",
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked() -> None:
     assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest are test")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> None:
     nodes = nodes_of(all_captures, name, by="event", unit="ns", runs="all")
     check_it_adds_up(nodes)
@@ -133,21 +133,21 @@ def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> N
     assert {op: ticks for op, ticks in ours.items() if ticks} == {op: ticks for op, ticks in theirs.items() if ticks}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_capture_with_a_record_adds_up_by_module(lab: Warehouse, name: str) -> None:  # noqa: F811
+@pytest.mark.parametrize("name", thinned(NAMES))
+def test_every_capture_with_a_record_adds_up_by_module(linked_captures: Warehouse, name: str) -> None:
     linked = """SELECT 1 FROM captures AS c JOIN records AS r ON r.record_id = c.record_id AND r.is_complete
                 WHERE c.name = $name"""
-    if not lab.sql(linked, name=name).fetchall():
+    if not linked_captures.sql(linked, name=name).fetchall():
         with pytest.raises((duckdb.Error, etq.QueryError), match="no record|half-written"):
-            lab.time_tree(name, by="module").fetchall()
+            linked_captures.time_tree(name, by="module").fetchall()
         return
-    nodes = nodes_of(lab, name, unit="ns", runs="all")
+    nodes = nodes_of(linked_captures, name, unit="ns", runs="all")
     check_it_adds_up(nodes)
-    assert (nodes[0]["total_ticks"] if nodes else 0) == executes(lab, name)
+    assert (nodes[0]["total_ticks"] if nodes else 0) == executes(linked_captures, name)
     query = (
         "SELECT m.method, m.module_path, m.total, m.self_time FROM module_totals($c, unit := 'ns', runs := 'all') AS m"
     )
-    modules = {(method, path): (total, own) for method, path, total, own in lab.rows(query, c=name)[1]}
+    modules = {(method, path): (total, own) for method, path, total, own in linked_captures.rows(query, c=name)[1]}
     methods = {method for method, _ in modules}
     seen = {}
     for node in nodes:
@@ -167,8 +167,8 @@ def test_every_capture_with_a_record_adds_up_by_module(lab: Warehouse, name: str
         assert own == modules[path][1], path
 
 
-def test_modules_stand_in_modules(lab: Warehouse) -> None:  # noqa: F811
-    nodes = nodes_of(lab, "transformer_100runs")
+def test_modules_stand_in_modules(linked_captures: Warehouse) -> None:
+    nodes = nodes_of(linked_captures, "transformer_100runs")
     [found] = [node for node in nodes if node["module_path"] == "layers.1.attn.qkv" and node["kind"] == "module"]
     assert found["path"] == ["(model)", "layers.1", "attn", "qkv"]
     assert {node["name"] for node in nodes if node["parent_index"] == found["node_index"]} == {
@@ -178,13 +178,13 @@ def test_modules_stand_in_modules(lab: Warehouse) -> None:  # noqa: F811
     assert {node["name"] for node in nodes if node["depth"] == 1} == {"(model)", "(framework)", "(unattributed)"}
 
 
-def test_methods_are_told_where_they_are_known(lab: Warehouse) -> None:  # noqa: F811
-    names = lab.sql(
+def test_methods_are_told_where_they_are_known(linked_captures: Warehouse) -> None:
+    names = linked_captures.sql(
         "SELECT DISTINCT r.method FROM runs AS r JOIN captures AS c USING (capture_id) "
         "WHERE c.name LIKE 'multimethod%' AND r.method IS NOT NULL ORDER BY 1"
     ).fetchall()
     capture = next(name for name in NAMES if name.startswith("multimethod"))
-    nodes = nodes_of(lab, capture, by="event")
+    nodes = nodes_of(linked_captures, capture, by="event")
     assert sorted(node["name"] for node in nodes if node["kind"] == "method") == [name for (name,) in names]
     assert len(names) > 1
 

@@ -6,9 +6,9 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
-from tests.sql.test_views import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.trace_builders import trace, two_steps
 
 PLACES = "event_name, track, depth, run_start, start, duration, is_estimated, logged, logged_unit"

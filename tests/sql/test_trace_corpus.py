@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread
 
 
@@ -79,7 +80,7 @@ def act(thread: Thread, action: Any) -> None:
             act(thread, each)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(STYLES, st.lists(ACTIONS, max_size=5), st.lists(ACTIONS, max_size=3))
 def test_any_program(corpus: Warehouse, style: Style, first: list[Any], second: list[Any]) -> None:
     program = Program(style)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
 from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, kernel, run
 from tests.empty import empty_warehouse
-from tests.sql.test_views import assert_query
+from tests.sampling import examples
 from tests.typical import are_typical, fences
 
 
@@ -31,7 +32,7 @@ def timed(ticks: int, share: float = 0.5) -> Run:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
 def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
     with empty_warehouse() as warehouse:

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -17,6 +17,7 @@ from etq import EtqError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -100,7 +101,7 @@ pairs = shapes.flatmap(
 )
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(made=st.tuples(*len(OPS) * [pairs]))
 def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
     with empty_warehouse() as warehouse:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
-
-import duckdb
 import pytest
 
 import etq
-from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import (
     AllocationEvent,
     ProfileEvent,
-    Run,
     delegate_call,
     delegated,
     dump,
@@ -23,43 +19,6 @@ from tests.builders import (
     operator_call,
     run,
 )
-
-# Two operators, of which the second has no kernel event, and what the framework takes around them.
-TWO_OPERATORS = run(
-    "Execute",
-    kernel("add", start=10, end=30, instruction=0),
-    operator_call(start=8, end=33, instruction=0),
-    operator_call(start=40, end=50, instruction=1),
-    execute(start=0, end=60),
-)
-
-# A delegate with two events on the host's clock (one of them a layout change), and one operator.
-DELEGATED = run(
-    "Execute",
-    delegated("Convolution (NHWC, F32) IGEMM #1", start=105, end=125),
-    delegated("Transpose (ND, X32) #1", start=125, end=130),
-    delegate_call(start=100, end=140),
-    kernel("mul", start=150, end=160, instruction=1),
-    operator_call(start=148, end=164, instruction=1),
-    execute(start=90, end=170),
-)
-
-
-def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None:
-    """The query's answer on a capture `test` of these runs (and on others, by name) is this CSV."""
-    with etq.open() as warehouse:
-        warehouse.ingest(dump(*runs), name="test")
-        for name, data in others.items():
-            warehouse.ingest(data, name=name)
-        relation = warehouse.sql(query)
-        assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
-
-
-def assert_error(query: str, message: str, *runs: Run) -> None:
-    with etq.open() as warehouse:
-        warehouse.ingest(dump(*(runs or (TWO_OPERATORS,))), name="test")
-        with pytest.raises((duckdb.Error, etq.QueryError), match=message):
-            warehouse.sql(query).fetchall()
 
 
 def test_op_totals() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from etq.warehouse.warehouse import Warehouse
@@ -22,6 +22,7 @@ from tests.builders import (
 )
 from tests.empty import empty_warehouse
 from tests.records import Maps, node, record, tensor
+from tests.sampling import examples
 from tests.sql.test_time_tree import check_it_adds_up, nodes_of
 
 TOP = 2**32
@@ -100,7 +101,7 @@ def numbers(warehouse: Warehouse, query: str) -> list[Any]:
     return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(20, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:
@@ -140,7 +141,7 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
         assert all(ticks >= 0 for ticks in numbers(warehouse, own))
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(4, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=4, max_size=8))
 def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:

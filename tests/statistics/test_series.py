@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import etq
+from tests.sampling import thinned
 from tests.statistics.fleet import QUANTILE, Fleet, Floats, fleet_of
 
 MODELS = ("mlp", "convnet")
@@ -59,9 +60,9 @@ def told(name: str, held: Sequence[bool]) -> float:
     return value
 
 
-@pytest.mark.parametrize("block", [10, 20])
-@pytest.mark.parametrize("of_total", [False, True], ids=["op", "total"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("block", thinned([10, 20], [20]))
+@pytest.mark.parametrize("of_total", thinned([False, True], [False]), ids=["op", "total"])
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_change_points(model: str, of_total: bool, block: int) -> None:
     fleet = fleet_of(model)
     random = np.random.default_rng(block)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from tests.sampling import thinned
 from tests.statistics.fleet import (
     Draw,
     Fleet,
@@ -64,6 +65,7 @@ def nothing(number: int) -> None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [*MODELS, "convnet_xnn"])
 def test_nothing_planted_interleaved(model: str) -> None:
     fleet = fleet_of(model)
@@ -85,8 +87,8 @@ def test_nothing_planted_one_side_after_the_other(model: str) -> None:
     assert false_alarms <= 0.05
 
 
-@pytest.mark.parametrize(("size", "found_at_least"), [(10, 0.90), (5, 0.85)])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("size", "found_at_least"), thinned([(10, 0.90), (5, 0.85)], [10]))
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_one_op_slower_by_5_percent(model: str, size: int, found_at_least: float) -> None:
     fleet = fleet_of(model)
     large = fleet.large()
@@ -107,7 +109,7 @@ def test_one_op_slower_by_5_percent(model: str, size: int, found_at_least: float
     assert rate(f"{model}, {size} v {size}, others blamed", fleet, size, plant, blames_others) <= 0.05
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
     fleet = fleet_of(model)
     random = np.random.default_rng(5)
@@ -124,6 +126,7 @@ def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
     assert np.abs(told - 0.05).max() <= 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS)
 def test_the_total_slower_by_5_percent(model: str) -> None:
     fleet = fleet_of(model)
@@ -137,6 +140,7 @@ def test_the_total_slower_by_5_percent(model: str) -> None:
     assert found >= 0.90
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS)
 def test_slow_runs_are_found_at_the_90th_percentile(model: str) -> None:
     fleet = fleet_of(model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sampling import thinned
 from tests.statistics.fleet import Draw, Fleet, blamed, fleet_of, judged, slower_op
 
 MODELS = ("mlp", "convnet")
@@ -21,6 +22,7 @@ def pairs(fleet: Fleet) -> list[list[tuple[int, str]]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [*MODELS, "convnet_xnn"])
 def test_nothing_planted(model: str) -> None:
     fleet = fleet_of(model)
@@ -33,6 +35,7 @@ def test_nothing_planted(model: str) -> None:
     assert value <= 0.08
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS)
 def test_one_op_slower_by_20_percent(model: str) -> None:
     fleet = fleet_of(model)
@@ -51,7 +54,7 @@ def test_one_op_slower_by_20_percent(model: str) -> None:
     assert value >= 0.90
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_never_a_verdict_without_a_history(model: str) -> None:
     fleet = fleet_of(model)
     for factor in (1.0, 3.0):

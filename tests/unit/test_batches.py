@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
@@ -25,6 +25,7 @@ from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 from tests.unit.test_warehouse import contents
 
 FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
@@ -78,7 +79,7 @@ def pair() -> Iterator[tuple[Warehouse, Warehouse]]:
         yield many, other
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.tuples(st.sampled_from([*range(4), -1, None]), st.sampled_from(["a", "b/a", "b/c"])), max_size=9),
     st.integers(1, 4),

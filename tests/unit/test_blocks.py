@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import (
@@ -19,6 +19,7 @@ from tests.builders import (
     kernel,
     operator_call,
 )
+from tests.sampling import examples
 from tests.unit.test_etdump_reader import read
 
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "mine")
@@ -97,7 +98,7 @@ def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(nested_events)
 def test_parents(events: list[ProfileEvent]) -> None:
     rows = profile_rows(dump(Run("Execute", tuple(events))))
@@ -106,7 +107,7 @@ def test_parents(events: list[ProfileEvent]) -> None:
     assert [row["execute_index"] for row in rows] == slow_executes(events, expected)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(nested_events, st.lists(st.lists(times, min_size=14, max_size=14), min_size=1, max_size=4))
 def test_parents_of_runs_that_log_the_same_events_at_other_times(
     events: list[ProfileEvent], others: list[list[list[int]]]
@@ -220,7 +221,7 @@ def identity(event: Any) -> tuple[Any, ...]:
     return (event.name or "", event.instruction_id, event.delegate_debug_id_int, event.delegate_debug_id_str or None)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(logged, max_size=12))
 def test_slots_are_the_inspectors_signatures(events: list[Any]) -> None:
     tables = read(dump(Run("Execute", tuple(events))))
@@ -237,7 +238,7 @@ def test_slots_are_the_inspectors_signatures(events: list[Any]) -> None:
         seen[slot] += 1
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.lists(logged, max_size=4), max_size=6))
 def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> None:
     tables = read(dump(*(Run("Execute", tuple(events)) for events in runs)))

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq.ingest import dictionary
 from etq.ingest.dictionary import encode_rows, encode_strings
 from etq.ingest.flatbuffers.reader import Buffer, Spans
+from tests.sampling import examples
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 ANYTHING = st.text(max_size=20) | st.sampled_from(["", "a", "a\0", "a" * 300, "é" * 150, "b" * 13, "b" * 12])
@@ -31,7 +32,7 @@ def spans_of(texts: list[str | None]) -> tuple[Buffer, Spans]:
 
 
 @pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(texts=st.lists(st.none() | ANYTHING, min_size=1, max_size=30))
 def test_strings(few: int, texts: list[str | None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +43,7 @@ def test_strings(few: int, texts: list[str | None]) -> None:
 
 
 @pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rows=st.lists(st.tuples(I64 | st.integers(0, 2), I64, I64 | st.just(5), st.integers(-1, 1)), max_size=30))
 def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
     columns = [np.array([row[place] for row in rows], np.int64) for place in range(4)]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import EtqError, FormatError
@@ -17,6 +17,7 @@ from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
 from tests.builders import run as a_run
 from tests.conftest import CAPTURES, shared_file
+from tests.sampling import examples
 
 U64 = st.integers(0, 2**64 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -143,7 +144,7 @@ SCALAR_TYPES = (
 ).split()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(runs, max_size=6), st.booleans())
 def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:
     data = dump(*made, size_prefixed=size_prefixed)
@@ -153,7 +154,7 @@ def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:
     assert_same(read(data), expected)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(runs, min_size=2, max_size=6), st.integers(1, 7))
 def test_random_dumps_in_small_slices(made: list[Run], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -161,7 +162,7 @@ def test_random_dumps_in_small_slices(made: list[Run], size: int) -> None:
         assert_same(read(dump(*made)), made)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.lists(runs, max_size=3), min_size=2, max_size=4))
 def test_concatenated_dumps(made: list[list[Run]]) -> None:
     tables = read(b"".join(dump(*each) for each in made))
@@ -219,7 +220,7 @@ def test_flipped_bytes(name: str) -> None:
     assert refused > len(places) / 2
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_damaged_words(data: st.DataObject) -> None:
     original = dump(

@@ -12,12 +12,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.warehouse.warehouse import Warehouse
 from tests.empty import empty_warehouse
+from tests.sampling import examples
 from tests.unit.test_etrecord_reader import (
     EDGE,
     SECOND,
@@ -90,7 +91,7 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> None:
     members = members_of(SMALLEST)

@@ -14,8 +14,8 @@ import etq
 from etq.errors import QueryError, WarehouseError
 from etq.export import FORMATS, parts
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import DELEGATED, TWO_OPERATORS
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
-from tests.sql.test_views import DELEGATED, TWO_OPERATORS
 from tests.trace_builders import event, trace, two_steps
 from tests.trace_checker import checked
 

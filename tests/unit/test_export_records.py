@@ -9,9 +9,9 @@ import pytest
 import etq
 from etq.errors import QueryError
 from etq.ingest.metrics.reader import read_metrics
+from tests.asserts import TWO_OPERATORS
 from tests.builders import dump, execute, run
 from tests.conftest import CAPTURES
-from tests.sql.test_views import TWO_OPERATORS
 from tests.unit.test_export import exported
 
 

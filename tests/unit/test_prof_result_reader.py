@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
@@ -18,6 +18,7 @@ from tests.builders import dump, run
 from tests.conftest import CAPTURES
 from tests.empty import empty_warehouse
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
+from tests.sampling import examples
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -68,7 +69,7 @@ def events(tables: Tables) -> list[dict[str, Any]]:
     return [{**found[row["signature_index"]], **row} for row in tables["event_ticks"]]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(blocks, min_size=1, max_size=5), st.sampled_from([1, 4, 65536]))
 def test_every_field_of_random_files(made: list[Block], group: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +177,7 @@ def test_iterations_that_end_in_another_order_are_one_block() -> None:
     assert [row["parent_index"] for row in events(tables)] == [None, 0, None, None, None, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=10),
     st.sampled_from([0, 2**32 - 12, 2**40]),
@@ -299,18 +300,18 @@ def loads_or_is_refused(data: bytes) -> None:
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("size", range(len(SAMPLE)))
-def test_every_truncation_is_refused(size: int) -> None:
+def test_every_truncation_is_refused() -> None:
     """But for that behind a whole block, which nothing in the file tells."""
-    first = len(SAMPLE) - len(SAMPLE[SAMPLE.index(b"run\0") :])
-    if size == first:
-        assert len(read(SAMPLE[:size])["runs"]) == 1
-        return
-    with pytest.raises(FormatError, match="truncated|the file is empty|no ETDump"):
-        read(SAMPLE[:size])
+    first = SAMPLE.index(b"run\0")
+    for size in range(len(SAMPLE)):
+        if size == first:
+            assert len(read(SAMPLE[:size])["runs"]) == 1
+        else:
+            with pytest.raises(FormatError, match="truncated|the file is empty|no ETDump"):
+                read(SAMPLE[:size])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_damaged_bytes(data: st.DataObject) -> None:
     damaged = bytearray(SAMPLE)
@@ -322,7 +323,7 @@ def test_damaged_bytes(data: st.DataObject) -> None:
         assert "\n" not in str(error)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_damaged_words_in_a_warehouse(data: st.DataObject) -> None:
     damaged = bytearray(SAMPLE)

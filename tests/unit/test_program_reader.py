@@ -7,7 +7,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
@@ -32,6 +32,7 @@ from tests.program_builders import (
     tensor_list,
     value,
 )
+from tests.sampling import examples
 
 EVERYTHING = program(
     method(
@@ -248,7 +249,7 @@ def test_flipped_bytes(data: bytes) -> None:
                 assert "\n" not in str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_damaged_words(data: st.DataObject) -> None:
     original = (CAPTURES / "cond/cond.pte").read_bytes() if data.draw(st.booleans()) else EVERYTHING

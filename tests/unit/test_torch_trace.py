@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
@@ -19,6 +19,7 @@ from etq.ingest.trace.reader import read_torch_trace
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import examples
 
 REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
 PACKED = gzip.compress(REAL, mtime=0)
@@ -259,7 +260,7 @@ def test_an_empty_trace_is_one(warehouse: Warehouse, content: bytes) -> None:
     assert warehouse.key_averages(capture).fetchall() == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(at=st.integers(0, len(REAL) - 1), bit=st.integers(0, 7))
 def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
     content = bytearray(REAL)

@@ -1,0 +1,66 @@
+"""Assertions that many tests make: the answer of a query is this CSV, or this error; and runs to ask it of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+
+import duckdb
+import pytest
+
+import etq
+from etq.render.table import _csv as as_csv
+from etq.warehouse.warehouse import Warehouse
+from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
+from tests.empty import empty_warehouse
+
+# Two operators, of which the second has no kernel event, and what the framework takes around them.
+TWO_OPERATORS = run(
+    "Execute",
+    kernel("add", start=10, end=30, instruction=0),
+    operator_call(start=8, end=33, instruction=0),
+    operator_call(start=40, end=50, instruction=1),
+    execute(start=0, end=60),
+)
+
+# A delegate with two events on the host's clock (one of them a layout change), and one operator.
+DELEGATED = run(
+    "Execute",
+    delegated("Convolution (NHWC, F32) IGEMM #1", start=105, end=125),
+    delegated("Transpose (ND, X32) #1", start=125, end=130),
+    delegate_call(start=100, end=140),
+    kernel("mul", start=150, end=160, instruction=1),
+    operator_call(start=148, end=164, instruction=1),
+    execute(start=90, end=170),
+)
+
+
+def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
+    """The query's answer is this CSV, which may be indented."""
+    relation = warehouse.sql(query)
+    assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+
+
+def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None:
+    """The query's answer on a capture `test` of these runs (and on others, by name) is this CSV.
+
+    `test` may be given as a file, too, in place of runs.
+    """
+    with empty_warehouse() as warehouse:
+        for name, data in {"test": dump(*runs), **others}.items():
+            warehouse.ingest(data, name=name)
+        assert_csv(warehouse, query, expected)
+
+
+def assert_error(query: str, message: str, *runs: Run) -> None:
+    """The query on a capture `test` of these runs, or of two operators, fails with this message."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(*(runs or (TWO_OPERATORS,))), name="test")
+        with pytest.raises((duckdb.Error, etq.QueryError), match=message):
+            warehouse.sql(query).fetchall()
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    """The rows of a CSV with a head, by column."""
+    return list(csv.DictReader(io.StringIO(text)))

@@ -1,0 +1,40 @@
+"""Which cases of a sweep, and how many examples of a property, run every time: the others are long tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any, Final
+
+import pytest
+from hypothesis import settings
+
+# One capture of each kind.
+FEW: Final = (
+    *("mlp", "mlp_alloc", "mlp_step", "mlp_method_only", "mlp_wrap32", "mlp_debug5", "mlp_0runs"),
+    *("convnet_xnn", "demo_int", "cond_mixed", "maploop", "multimethod_interleave", "transformer", "twins"),
+)
+
+_is_long_run = False
+
+
+def set_long_run(is_long: bool) -> None:
+    """Choose how many examples `examples` means; to be called before test modules are imported."""
+    global _is_long_run  # noqa: PLW0603 - decorators are run at import, which takes no arguments
+    _is_long_run = is_long
+
+
+def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
+    """The cases; those are long whose value, or whose first value in a tuple, is not among `kept`."""
+    tuples = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long) for case in tuples]
+
+
+def examples(count: int, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Settings of a property: `count` examples as a long test, a fifth of them, but at least 5, every time."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        if _is_long_run:
+            return pytest.mark.long(settings(max_examples=count, deadline=None, **options)(test))
+        return settings(max_examples=min(count, max(5, count // 5)), deadline=None, **options)(test)
+
+    return decorate
