@@ -33,13 +33,15 @@ TOPICS: Final = {
     "trends": "Trends",
     "rollups": "Rollups",
 }
-# What a key is the key of: a column of this name refers to this table, unless the table is its own.
+# What columns refer to, by the table whose key they are; of a table's references, the drawn one is the last.
 KEYS: Final = {
-    "capture_id": "captures",
-    "record_id": "records",
-    "program_id": "programs",
-    "run_index": "runs",
-    "signature_index": "signatures",
+    "records": ("record_id",),
+    "programs": ("program_id",),
+    "captures": ("capture_id",),
+    "runs": ("capture_id", "run_index"),
+    "signatures": ("capture_id", "signature_index"),
+    "graphs": ("record_id", "graph_id"),
+    "op_nodes": ("record_id", "graph_id", "node_index"),
 }
 
 
@@ -84,8 +86,8 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
     lines = [
         "# Reference",
         "",
-        "These pages are generated from the comments of the SQL files and from the command line's help. The same text is "
-        "in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects.",
+        "These pages are generated from the comments of the SQL files and from the command line's help. The same text "
+        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects.",
         "",
         "- [Tables](tables.md): what is stored, with the keys that join them",
         *(f"- [{topic}]({_slug(topic)}.md)" for topic, _ in _by_topic(views)),
@@ -118,33 +120,36 @@ def _sentence(text: str) -> str:
 def _tables(tables: Iterable[SqlObject]) -> str:
     tables = list(tables)
     lines = ["# Tables", "", "What is stored. Views and macros read these tables; queries may, too.", ""]
-    lines += ["## Join keys", "", "```mermaid", "erDiagram"]
+    lines += ["## Join keys", ""]
     keys = list(join_keys(tables))
-    lines += [f"    {to} ||--o{{ {table} : {column}" for table, column, to in keys]
-    lines += ["```", "", "| column | of the tables | refers to |", "|---|---|---|"]
-    for (column, to), group in groupby(sorted(keys, key=lambda key: (key[1], key[0], key[2])), lambda key: key[1:]):
-        names = ", ".join(f"[`{table}`](#{table})" for table, *_ in group)
-        lines.append(f"| `{column}` | {names} | [`{to}`](#{to}) |")
+    drawn = {table: (to, columns) for table, to, columns in keys}
+    for title, key in (("a capture", "capture_id"), ("a record", "record_id"), ("a program", "program_id")):
+        lines += [f"The tables of {title}:", "", "```mermaid", "erDiagram"]
+        lines += [
+            f'    {to} ||--o{{ {table} : "{", ".join(columns)}"'
+            for table, (to, columns) in drawn.items()
+            if columns[0] == key and table != "captures"
+        ]
+        lines += ["```", ""]
+    lines += ["| columns | refer to | from the tables |", "|---|---|---|"]
+    for to, columns in KEYS.items():
+        users = ", ".join(f"[`{table}`](#{table})" for table, other, _ in keys if other == to)
+        lines.append(f"| {', '.join(f'`{column}`' for column in columns)} | [`{to}`](#{to}) | {users} |")
     lines += [
         "",
-        "Keys within a capture, a record or a program count from 0 in each: join by `capture_id` (`record_id`, "
-        "`program_id`) and the key.",
+        "Keys within a capture, a record or a program count from 0 in each: join by all columns of the key.",
         "",
     ]
     return "\n".join(lines) + "\n" + "\n".join(map(_object, tables))
 
 
-def join_keys(tables: Iterable[SqlObject]) -> Iterator[tuple[str, str, str]]:
-    """Table, column, and the table whose key the column is."""
-    names = {each.name for each in tables}
+def join_keys(tables: Iterable[SqlObject]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each table, a table that it refers to, and the columns by which it does."""
     for each in tables:
         columns = {column.name for column in each.columns}
-        for column, to in KEYS.items():
-            if column not in columns or to == each.name or to not in names:
-                continue
-            if column in ("run_index", "signature_index") and "capture_id" not in columns:
-                continue
-            yield each.name, column, to
+        for to, key in KEYS.items():
+            if to != each.name and columns.issuperset(key):
+                yield each.name, to, key
 
 
 def _object(each: SqlObject) -> str:

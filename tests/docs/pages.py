@@ -14,7 +14,6 @@ A page's examples are run in order, in one folder that has only links to `datase
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import re
 import shlex
@@ -66,7 +65,7 @@ class Shell:
         words = shlex.split(command.replace("\\\n", ""))[1:]
         quoted = {word for word in words if f"'{word}'" in command}
         arguments = [
-            path for word in words for path in (word not in quoted and sorted(glob.glob(word))) or [word]
+            path for word in words for path in (word not in quoted and sorted(map(str, Path().glob(word)))) or [word]
         ]
         result = CliRunner().invoke(main, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
