@@ -1,10 +1,9 @@
-"""The README's first commands and its recipes: each is run on real captures, and its answer found by other means."""
+"""The recipes of docs/how-to/questions.md: each is run on real captures, and its answer found by other means."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -14,25 +13,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import etq
-from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, ProfileEvent, Run
 from tests.conftest import CAPTURES
+from tests.docs.pages import ALL
 from tests.reference_reader import read
 from tests.slower import slower
 from tests.typical import are_typical
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
 RUN = CAPTURES / "transformer/transformer_100runs.etdp"
 DELEGATED = CAPTURES / "mlp_xnn/mlp_xnn_100runs.etdp"
 ALLOCATING = CAPTURES / "mlp/mlp_alloc.etdp"
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
-RECIPES = dict(re.findall(r"\n### ([^\n]*\?)\n\n```sql\n(.*?)```", README, re.DOTALL))
-COMMANDS = re.findall(r"```console\n\$ ([^\n]*)\n(.*?)```", README, re.DOTALL)
+RECIPES = dict(
+    re.findall(r"\n## ([^\n]*\?)\n\n```sql\n(.*?)```", (ROOT / "docs/how-to/questions.md").read_text(), re.DOTALL)
+)
 Rows = Sequence[Sequence[Any]]
 
 
@@ -222,7 +220,7 @@ def check_memory(rows: Rows) -> None:
 CHECKS: dict[str, Callable[[Rows], None]] = {
     "Which ops take the time?": check_ops,
     "How long does a run take, and how slow are the slowest?": check_percentiles,
-    "What does the framework cost beside the work?": check_tax,
+    "What does the framework cost?": check_tax,
     "Which module of the model takes the time?": check_modules,
     "And which line of its source?": check_sources,
     "What fell back from the delegate to kernels, and what does it cost?": check_fallback,
@@ -235,7 +233,7 @@ CHECKS: dict[str, Callable[[Rows], None]] = {
 
 def test_every_recipe_has_a_check() -> None:
     assert list(RECIPES) == list(CHECKS)
-    assert README.count("```sql") == len(RECIPES), "SQL in the README is a recipe: what stands elsewhere is not run"
+    assert ALL.count("```sql") == len(RECIPES), "SQL in the documentation is a recipe: elsewhere it is not run"
 
 
 @pytest.mark.parametrize("question", CHECKS)
@@ -243,26 +241,3 @@ def test_recipe(lab: Warehouse, question: str) -> None:
     _, rows = lab.rows(RECIPES[question])
     assert rows
     CHECKS[question](rows)
-
-
-def test_first_commands_print_what_stands_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In order, in one folder; what is at … in the README is left out there."""
-    monkeypatch.chdir(tmp_path)
-    for each in ("ETQ_DB", "COLUMNS"):
-        monkeypatch.delenv(each, raising=False)
-    Path("run.etdp").write_bytes(RUN.read_bytes())
-    Path("net.etrecord").write_bytes(RUN.with_name("transformer.etrecord").read_bytes())
-    for number in range(len(FLEET)):
-        path = Path({"41": "base", "42": "new"}[build_of(number)]) / f"{number}.etdp"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content_of(number))
-    assert len(COMMANDS) == 5
-    for command, expected in COMMANDS:
-        name, *arguments = shlex.split(command)
-        result = CliRunner().invoke(main, arguments)
-        assert (name, result.exit_code) == ("etq", 0), result.output
-        rest = result.output
-        for part in expected.split("…\n"):
-            assert part in rest
-            rest = rest.partition(part)[2]
-        assert rest == "" or expected.endswith("…\n")

@@ -39,10 +39,10 @@ def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
         spark_sql(f"SELECT count(*) FROM {calls(view)[0]}")
 
 
-def test_the_readme_counts_them() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+def test_the_documentation_counts_them() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/spark.md").read_text()
     portable = [each for each in asked() if "spark" in each.engines]
-    assert f"Of the {len(asked())} views and table macros, Spark answers {len(portable)}," in readme
+    assert f"Of the {len(asked())} views and table macros, Spark answers {len(portable)}," in page
 
 
 def test_private_objects_say_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The SQL keeps to its rules: what is loaded is documented, named and layered as `etq.catalog` and the README say."""
+"""The SQL keeps to its rules: what is loaded is documented, named and layered as `etq.catalog` and CONTRIBUTING.md document."""
 
 from __future__ import annotations
 

@@ -1,0 +1,312 @@
+"""The pages of docs/reference: written from the SQL's documentation and the command line when the site is built.
+
+`pages()` gives them; `on_files` is the hook by which MkDocs adds them to the site. Run as a program, this prints them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+import click
+
+from etq import catalog
+from etq.catalog import Column, SqlObject
+
+TOPICS: Final = {
+    "captures": "Captures, labels and metrics",
+    "events": "Events and runs",
+    "execute": "Where the time of an execute goes",
+    "records": "Ops, nodes and delegates of a record",
+    "programs": "Programs",
+    "costs": "Costs of ops, and the roofline",
+    "memory": "Memory of ETDumps",
+    "values": "Logged values",
+    "traces": "PyTorch traces",
+    "advice": "Advice",
+    "overview": "Overviews and plots",
+    "pictures": "Overviews and plots",
+    "compare": "Comparisons",
+    "trends": "Trends",
+    "rollups": "Rollups",
+}
+# What columns refer to, by the table whose key they are; of a table's references, the drawn one is the last.
+KEYS: Final = {
+    "records": ("record_id",),
+    "programs": ("program_id",),
+    "captures": ("capture_id",),
+    "runs": ("capture_id", "run_index"),
+    "signatures": ("capture_id", "signature_index"),
+    "graphs": ("record_id", "graph_id"),
+    "op_nodes": ("record_id", "graph_id", "node_index"),
+}
+
+
+def pages() -> dict[str, str]:
+    """The text of each page, by its path below docs/."""
+    objects = list(catalog.public_objects())
+    tables = [each for each in objects if each.kind == "table"]
+    views = [each for each in objects if each.kind != "table"]
+    made = {
+        "reference/index.md": _index(tables, views),
+        "reference/tables.md": _tables(tables),
+        "reference/commands.md": _commands(),
+    }
+    for topic, group in _by_topic(views):
+        made[f"reference/{_slug(topic)}.md"] = f"# {topic}\n\n" + "\n".join(map(_object, group))
+    return made
+
+
+def _by_topic(views: Iterable[SqlObject]) -> Iterator[tuple[str, list[SqlObject]]]:
+    """The views and macros by topic, in the order of TOPICS; a folder of no topic is a topic of its name."""
+    order = list(dict.fromkeys(TOPICS.values()))
+
+    def place(each: SqlObject) -> tuple[int, str, str]:
+        topic = _topic(each)
+        return (order.index(topic) if topic in order else len(order), topic, each.name)
+
+    for topic, group in groupby(sorted(views, key=place), key=_topic):
+        yield topic, list(group)
+
+
+def _topic(each: SqlObject) -> str:
+    folder = each.file.split("/")[0]
+    return TOPICS.get(folder, folder.capitalize())
+
+
+def _slug(topic: str) -> str:
+    return re.sub(r"\W+", "-", topic.lower()).strip("-")
+
+
+def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
+    views = list(views)
+    lines = [
+        "# Reference",
+        "",
+        "These pages are generated from the comments of the SQL files and from the command line's help. The same text "
+        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects.",
+        "",
+        "- [Tables](tables.md): what is stored, with the keys that join them",
+        *(f"- [{topic}]({_slug(topic)}.md)" for topic, _ in _by_topic(views)),
+        "- [Commands](commands.md): the command line",
+        "",
+        "## All views and macros",
+        "",
+        "| name | what a row is, or what it returns | Spark |",
+        "|---|---|---|",
+        *(
+            f"| [`{each.name}`]({_slug(_topic(each))}.md#{each.name}) | {_cell(_sentence(each.text))} | "
+            f"{'yes' if 'spark' in each.engines else 'no'} |"
+            for each in sorted(views, key=lambda each: each.name)
+        ),
+        "",
+        "## All tables",
+        "",
+        "| name | what a row is |",
+        "|---|---|",
+        *(f"| [`{each.name}`](tables.md#{each.name}) | {_cell(_sentence(each.text))} |" for each in tables),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a text."""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z(`])", text, maxsplit=1)[0]
+
+
+def _tables(tables: Iterable[SqlObject]) -> str:
+    tables = list(tables)
+    lines = ["# Tables", "", "What is stored. Views and macros read these tables; queries may, too.", ""]
+    lines += ["## Join keys", ""]
+    keys = list(join_keys(tables))
+    drawn = {table: (to, columns) for table, to, columns in keys}
+    for title, key in (("a capture", "capture_id"), ("a record", "record_id"), ("a program", "program_id")):
+        lines += [f"The tables of {title}:", "", "```mermaid", "erDiagram"]
+        lines += [
+            f'    {to} ||--o{{ {table} : "{", ".join(columns)}"'
+            for table, (to, columns) in drawn.items()
+            if columns[0] == key and table != "captures"
+        ]
+        lines += ["```", ""]
+    lines += ["| columns | refer to | from the tables |", "|---|---|---|"]
+    for to, columns in KEYS.items():
+        users = ", ".join(f"[`{table}`](#{table})" for table, other, _ in keys if other == to)
+        lines.append(f"| {', '.join(f'`{column}`' for column in columns)} | [`{to}`](#{to}) | {users} |")
+    lines += [
+        "",
+        "Keys within a capture, a record or a program count from 0 in each: join by all columns of the key.",
+        "",
+    ]
+    return "\n".join(lines) + "\n" + "\n".join(map(_object, tables))
+
+
+def join_keys(tables: Iterable[SqlObject]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each table, a table that it refers to, and the columns by which it does."""
+    for each in tables:
+        columns = {column.name for column in each.columns}
+        for to, key in KEYS.items():
+            if to != each.name and columns.issuperset(key):
+                yield each.name, to, key
+
+
+def _object(each: SqlObject) -> str:
+    lines = [f"## {each.name} {{#{each.name}}}", ""]
+    if each.kind in ("table macro", "scalar macro"):
+        arguments = [
+            (f'"{one.name}"' if one.name == "by" else one.name) + (f" := {one.default}" if one.default else "")
+            for one in each.parameters
+        ]
+        lines += ["```text", _signature(each.name, arguments), "```", ""]
+    lines += [_prose(each.text, each.name), ""]
+    if each.engines_reason is not None:
+        lines += [f"DuckDB only: {_prose(each.engines_reason, each.name)}.", ""]
+    if each.parameters:
+        lines += _listed("parameter", each.parameters, each.name)
+    if each.columns:
+        lines += _listed("column", each.columns, each.name)
+    lines += [f"*{each.kind.capitalize()}, in* `sql/{each.file}`", ""]
+    return "\n".join(lines)
+
+
+def _signature(name: str, arguments: list[str]) -> str:
+    line = f"{name}({', '.join(arguments)})"
+    return line if len(line) <= 100 else f"{name}(\n    " + ",\n    ".join(arguments) + "\n)"
+
+
+def _listed(what: str, columns: Iterable[Column], user: str) -> list[str]:
+    """A table of columns or parameters."""
+    columns = list(columns)
+    extra = "type" if any(each.type for each in columns) else "default" if what == "parameter" else None
+    head = [what, *([extra] if extra else []), "meaning"]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for each in columns:
+        value = each.type or each.default
+        shown = [f"`{each.name}`", *([f"`{value}`" if value else ""] if extra else []), _cell(_prose(each.text, user))]
+        rows.append(f"| {' | '.join(shown)} |")
+    return [*rows, ""]
+
+
+@cache
+def _links() -> Mapping[str, str]:
+    """Where each public object is documented."""
+    return {
+        each.name: ("tables.md" if each.kind == "table" else f"{_slug(_topic(each))}.md") + f"#{each.name}"
+        for each in catalog.public_objects()
+    }
+
+
+def _prose(text: str, user: str) -> str:
+    """A documentation text as Markdown: names of objects in `code` are links, and nothing else is markup."""
+    parts = re.split(r"(`[^`]+`)", text)
+    for index, part in enumerate(parts):
+        if index % 2:
+            name = part[1:-1]
+            parts[index] = f"[{part}]({_links()[name]})" if name in _links() and name != user else part
+        else:
+            parts[index] = _literal(part)
+    return "".join(parts)
+
+
+def _literal(text: str) -> str:
+    """A text without Markdown."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", text.replace("\n", " "))
+
+
+def commands() -> Iterator[tuple[str, click.Context]]:
+    """Every command with its full name, such as `lake add`, by topic of the help."""
+    from etq.cli import COMMANDS, main
+
+    root = click.Context(main, info_name="etq")
+    for names in COMMANDS.values():
+        for name in names:
+            yield from _within(root, name, name)
+
+
+def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, click.Context]]:
+    group = parent.command
+    assert isinstance(group, click.Group)
+    command = group.get_command(parent, name)
+    assert command is not None, full
+    context = click.Context(command, info_name=name, parent=parent)
+    yield full, context
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            yield from _within(context, inner, f"{full} {inner}")
+
+
+def _commands() -> str:
+    from etq.cli import COMMANDS, main
+
+    root = click.Context(main, info_name="etq")
+    lines = [
+        "# Commands",
+        "",
+        "`etq COMMAND --help` prints the same. Data goes to stdout and messages to stderr. The status is 0, 1 for an "
+        "error, 2 for wrong usage; 3 and others where a command documents them.",
+        "",
+        "## etq {#etq}",
+        "",
+        *_options(root),
+    ]
+    topics = {name: topic for topic, names in COMMANDS.items() for name in names}
+    topic = None
+    for full, context in commands():
+        if topics[full.split()[0]] != topic:
+            topic = topics[full.split()[0]]
+            lines += [f"## {topic}", ""]
+        lines += [f"### etq {full} {{#{full.replace(' ', '-')}}}", ""]
+        usage = " ".join(context.command.collect_usage_pieces(context))
+        lines += ["```text", f"etq {full} {usage}", "```", "", *_help(context.command.help or ""), *_options(context)]
+    return "\n".join(lines) + "\n"
+
+
+def _help(text: str) -> Iterator[str]:
+    """A help text as Markdown: its paragraphs; those that click leaves as they are become code."""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if "\b" in paragraph:
+            lines = paragraph.replace("\b", "").strip().splitlines()
+            yield from ["```text", *(line.strip() for line in lines), "```", ""]
+        else:
+            yield from [_literal(" ".join(paragraph.split())), ""]
+
+
+def _options(context: click.Context) -> list[str]:
+    records = [
+        record
+        for parameter in context.command.get_params(context)
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context))
+        if "--help" not in parameter.opts
+    ]
+    if not records:
+        return []
+    rows = [f"| `{_cell(name)}` | {_cell(_literal(text))} |" for name, text in records]
+    return ["| option | meaning |", "|---|---|", *rows, ""]
+
+
+def on_config(config: Any) -> Any:
+    """MkDocs: names the pages in the navigation."""
+    for entry in config.nav:
+        if "Reference" in entry:
+            entry["Reference"] = list(pages())
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """MkDocs: adds the pages to those of docs/."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+if __name__ == "__main__":
+    for name, content in pages().items():
+        print(f"<!-- {name} -->\n{content}")

@@ -1,0 +1,1 @@
+"""The documentation: its examples are run, and its reference is complete."""

@@ -1,0 +1,107 @@
+"""The examples in the documentation run, and print what stands there."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from etq.cli import main
+from tests.docs.pages import ALL, PAGES, ROOT, Shell, commands, fences, folder_of_examples, matches
+from tests.slower import slower
+
+README = (ROOT / "README.md").read_text()
+_CODE = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _CODE.search(page.read_text())], ids=named)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All examples of a page, in order, in one folder."""
+    pytest.importorskip("pandas", reason="examples end in .df(), which needs pandas")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    shell, names = Shell(), dict[str, Any]()
+    with folder_of_examples(tmp_path):
+        for language, code in _CODE.findall(page.read_text()):
+            if language == "python":
+                exec(compile(code, named(page), "exec"), names)
+                continue
+            for command, expected in commands(code):
+                output = shell.run(command)
+                assert matches(output, expected), f"$ {command}\n{output}"
+
+
+def test_what_is_left_out() -> None:
+    assert matches("a\nb\nc\n", "a\n…\nc\n") and matches("a\n", "a\n…\n") and matches("a\n", "…\na\n")
+    assert not matches("a\nb\n", "a\n") and not matches("a\nb\n", "…\na\n") and not matches("b\n", "a\n…\n")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_parse(page: Path) -> None:
+    """Those that aren't run, too: their options and the number of arguments are those of the command line."""
+    for code in fences(page, "sh"):
+        for line in code.replace("\\\n", "").splitlines():
+            if line.strip().startswith("etq "):
+                name, *arguments = shlex.split(line.split(" | ")[0], comments=True)[1:]
+                command = main.get_command(click.Context(main), name)
+                assert command is not None, line
+                command.make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_code_for_torch_and_spark_compiles(page: Path) -> None:
+    for code in fences(page, "py"):
+        ast.parse(code)
+
+
+def test_languages_of_fences() -> None:
+    """A fence of another language would be checked by nothing."""
+    languages = set(re.findall(r"^```(\w*)$", ALL, re.MULTILINE)) - {""}
+    assert languages <= {"console", "python", "sh", "sql", "py", "text", "json"}
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.2, 3)])
+def test_gate(tmp_path: Path, factor: float, status: int) -> None:
+    """The recipe for CI, run by a shell: equal builds pass, one with a slower op does not."""
+    for number, path in enumerate(sorted((ROOT / "tests/captures/fleet/mlp").glob("*.etdp"))):
+        folder = tmp_path / ("base", "new", "new", "base")[number % 4]
+        folder.mkdir(exist_ok=True)
+        is_slower = folder.name == "new" and factor != 1
+        (folder / path.name).write_bytes(
+            slower(path, "native_call_addmm.out", 4, factor) if is_slower else path.read_bytes()
+        )
+    [recipe] = [code for code in fences(ROOT / "docs/how-to/ci.md", "sh") if "--fail-on slower" in code]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "-ec", recipe], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == status, ended.stderr
+    comment = (tmp_path / "comment.md").read_text()
+    assert ("Regression: addmm @4" in ended.stderr) == (status == 3)
+    assert comment.startswith("**no difference that counts" if status == 0 else "**")
+    if status == 3:
+        slowest = next(line for line in comment.splitlines() if line.startswith("| addmm"))
+        assert "| 4 | slower | " in slowest
+
+
+def test_readme_is_short() -> None:
+    assert len(README.encode()) <= 12_000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_to_files(page: Path) -> None:
+    """The site's build checks links within docs/; here those of pages outside of it, too."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    there = [link for link in links if "/reference/" not in f"/{link}" or (page.parent / link).exists()]
+    assert [link for link in there if not (page.parent / link).exists()] == []

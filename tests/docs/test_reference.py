@@ -1,0 +1,76 @@
+"""The generated reference has all that is public: tables, views, columns, parameters, commands and options."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from docs.site import reference
+from etq import catalog
+from etq.catalog import SqlObject
+
+PAGES = reference.pages()
+ALL = "\n".join(PAGES.values())
+
+
+def section(name: str) -> str:
+    """The text of the one section with that anchor."""
+    [found] = re.findall(
+        rf"^## {name} {{#{name}}}\n(.*?)(?=^## |\Z)", "\n".join([*PAGES.values()]), re.DOTALL | re.MULTILINE
+    )
+    return str(found)
+
+
+@pytest.mark.parametrize("each", [*catalog.public_objects()], ids=lambda each: each.name)
+def test_every_table_view_and_column(each: SqlObject) -> None:
+    text = section(each.name)
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
+    assert [name for name, _ in rows] == [one.name for one in (*each.parameters, *each.columns)]
+    for (_, shown), one in zip(rows, (*each.parameters, *each.columns), strict=True):
+        assert words(one.text) == words(shown)[-len(words(one.text)) :]
+    prose = text.removeprefix("\n").split("```\n\n")[-1]
+    assert words(prose)[: len(words(each.text))] == words(each.text)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, without Markdown and where links lead."""
+    return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", text).replace("\\", ""))
+
+
+def test_every_command_and_option() -> None:
+    page = PAGES["reference/commands.md"]
+    names = []
+    for name, context in reference.commands():
+        names.append(name)
+        [text] = re.findall(
+            rf"^### etq {name} {{#{name.replace(' ', '-')}}}\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE
+        )
+        for parameter in context.command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert f"{parameter.opts[-1]}" in text, (name, parameter.opts)
+    assert len(names) == len(set(names)) and {"ops", "compare", "lake add"} <= {*names}
+
+
+def test_links_lead_to_anchors() -> None:
+    anchors = {
+        (path.removeprefix("reference/"), anchor)
+        for path, text in PAGES.items()
+        for anchor in re.findall(r"{#([\w-]+)}$", text, re.MULTILINE)
+    }
+    linked = {
+        (file or path.removeprefix("reference/"), anchor)
+        for path, text in PAGES.items()
+        for file, anchor in re.findall(r"\]\(([\w-]+\.md)?#([\w-]+)\)", text)
+    }
+    assert linked and linked <= anchors
+
+
+def test_join_keys_are_keys() -> None:
+    """Of what is drawn, all columns are in both tables."""
+    tables = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
+    keys = [*reference.join_keys(catalog.tables())]
+    assert {table for table, *_ in keys} >= {*tables} - {"warehouse", "records", "programs"}
+    for table, to, columns in keys:
+        assert tables[table].issuperset(columns) and tables[to].issuperset(columns)
