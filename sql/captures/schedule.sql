@@ -39,7 +39,7 @@ CREATE MACRO _step_of_cycles(
     step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
 );
 
--- Whether a schedule records a run that is of the requested phase; without both,
+-- Whether a schedule records a run that is of the requested phase; with neither,
 -- all runs are recorded. The runs of each name are steps of their own, in file
 -- order, whatever their phases.
 CREATE MACRO _is_recorded(

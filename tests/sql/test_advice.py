@@ -94,7 +94,7 @@ def test_framework_tax_that_tracing_does_not_explain() -> None:
     assert row["share_percent"] == pytest.approx(100 * 20012 / 25560)
     assert "2.50 us for each of its 8 events, more than logging one event costs" in row["finding"]
     cycles = advice_on(runs_of(*WORK, gap=5003, number=15), unit="cycles", time_scale="cycles")["framework tax"]
-    assert "this clock does not tell" in cycles["finding"] and cycles["severity"] == "high"
+    assert "this clock does not show" in cycles["finding"] and cycles["severity"] == "high"
 
 
 def test_framework_tax_below_a_tenth_is_not_told() -> None:
@@ -245,7 +245,7 @@ def test_many_small_delegate_calls() -> None:
     assert row["evidence"].startswith("DELEGATE_CALL 4,116 ns in 6 calls (most in instructions 10, 11, 12)")
     unknown = advice_on([with_delegate(index, calls=6) for index in range(15)])["small delegate calls"]
     assert (unknown["severity"], unknown["time_at_stake"]) == ("low", None)
-    assert unknown["finding"].endswith("and the delegates' events do not tell what of it is overhead.")
+    assert unknown["finding"].endswith("and the delegates' events do not show how much of it is overhead.")
 
 
 def test_unaccounted_time_of_coarse_events_is_no_overhead() -> None:

@@ -109,7 +109,7 @@ def test_captures_without_executes(warehouse: Warehouse, path: str, view: str) -
     for base, new in (("empty", "full"), ("full", "side=empty")):
         if view == "compare_modules":
             warehouse.link("full", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
-        with pytest.raises(etq.QueryError, match="^empty has no (execute to compare: of an ETDump|record)"):
+        with pytest.raises(etq.QueryError, match="^empty has no (execute to compare: only ETDumps|record)"):
             rows_of(warehouse, view, base, new)
 
 

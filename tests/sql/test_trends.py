@@ -124,7 +124,7 @@ def test_orders(warehouse: Warehouse) -> None:
     assert order("commit") == ["v4", "v3", "v2", "v1", "v0"]
     assert order("captured_at") == ["v0", "v2", "v4", "v1", "v3"]
     with pytest.raises(
-        (QueryError, EtqError), match="no capture has a label build to be ordered by; labels are commit"
+        (QueryError, EtqError), match="no capture has a label build to order by; labels are commit"
     ):
         warehouse.rows("FROM trend()")
     with pytest.raises(QueryError, match="commits cannot be ordered"):
