@@ -49,7 +49,7 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
-    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None where they do
+    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None if they do
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def public_objects() -> Iterator[SqlObject]:
 
 
 def public_object(name: str) -> SqlObject:
-    """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
+    """The public object of a name. Raises EtqError, with the nearest names, if there is none."""
     target = objects().get(name)
     if target is not None and target.is_public:
         return target

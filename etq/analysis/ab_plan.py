@@ -120,7 +120,7 @@ class Plan:
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command, as a shell would split them. Raises `EtqError` where no word has {out}."""
+    """The words of a command, as a shell would split them. Raises `EtqError` if no word has {out}."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -157,7 +157,7 @@ def run(
     resume      go on with a plan that is in the warehouse: take what is missing
     on_capture  called after each capture, with the open warehouse
 
-    Raises `CommandError` where the command fails or writes no file, `EtqError` for a plan that is there already or is
+    Raises `CommandError` if the command fails or writes no file, `EtqError` for a plan that is there already or is
     another one, a file that is in the way, and a command that writes again what is known; else as `Warehouse.ingest`.
     What was ingested before stays.
     """
@@ -228,7 +228,7 @@ def _warm_up(plan: Plan, words: Sequence[str], times: int, rest: Callable[[], No
 
 
 def _execute(step: Step, words: Sequence[str]) -> None:
-    """Run the command for a step. Raises `CommandError` where it fails or writes no file."""
+    """Run the command for a step. Raises `CommandError` if it fails or writes no file."""
     values = {"{side}": step.side, "{out}": str(Path(step.path).absolute()), "{number}": str(step.number)}
     arguments = [re.sub(r"\{(?:side|out|number)\}", lambda match: values[match.group()], word) for word in words]
     with tempfile.TemporaryFile() as output:

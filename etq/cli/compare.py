@@ -175,7 +175,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 
 def _files(side: str, db: str) -> list[str]:
-    """The files that a side means; none where it means captures of the warehouse."""
+    """The files that a side means; none if it means captures of the warehouse."""
     if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
     if glob.has_magic(side):

@@ -57,7 +57,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
-    """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
+    """The captures that a selector means: one, unless it may mean several. Raises `QueryError` if there is none."""
     from etq.warehouse.warehouse import Capture
 
     query = """
@@ -128,7 +128,7 @@ def _number(captures: int) -> str:
 
 
 def _confirm(what: str, names: list[str], yes: bool) -> None:
-    """Ask before captures go. Raises `EtqError` where nobody can answer, and ends the command for a no."""
+    """Ask before captures go. Raises `EtqError` if nobody can answer, and ends the command for a no."""
     if yes:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -65,7 +65,7 @@ def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) 
 def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
     """Replace the old file by the new one, if no other process has the old one or wrote to it in between.
 
-    Raises `WarehouseError` where one has, and `OSError`; the old file stays then.
+    Raises `WarehouseError` if one has, and `OSError`; the old file stays then.
     """
     import fcntl
 

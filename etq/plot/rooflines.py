@@ -47,7 +47,7 @@ def roofline(
     limit           how many are named, where there is room: those that take most
     schedule        which runs, as the view takes it: skip_first, wait, ..., phase
 
-    Needs a linked record. Raises `EtqError` where no op has both rates known.
+    Needs a linked record. Raises `EtqError` if no op has both rates known.
     """
     target = resolved(warehouse, capture)
     arguments = set_options({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, "by": by, **schedule})

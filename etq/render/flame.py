@@ -80,7 +80,7 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
 
 
 def _decimals(totals: Sequence[float]) -> int:
-    """As many as show the greatest in 6 digits; none where all are whole."""
+    """As many as show the greatest in 6 digits; none if all are whole."""
     if all(total == int(total) for total in totals):
         return 0
     return min(max(6 - len(str(int(max(totals)))), 0), 6)

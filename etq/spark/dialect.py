@@ -33,7 +33,7 @@ class EtqDuckDB(DuckDB):
 
 
 def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
-    """An element of a list by its position from 1, a field, or a part of a list. NULL where there is none."""
+    """An element of a list by its position from 1, a field, or a part of a list. NULL if there is none."""
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
         if index.args.get("step") is not None:
@@ -67,7 +67,7 @@ def _closed(node: exp.Expr) -> exp.Expr:
 
 
 def _range(writer: SparkGenerator, node: exp.GenerateSeries) -> str:
-    """A list of numbers, empty where there is none: Spark's SEQUENCE counts downwards then."""
+    """A list of numbers, empty if there is none: Spark's SEQUENCE counts downwards then."""
     start, end = writer.sql(node, "start"), writer.sql(node, "end")
     step = node.args.get("step")
     is_falling = isinstance(step, exp.Neg)

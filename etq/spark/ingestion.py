@@ -170,7 +170,7 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
-    """The files, listed once. Raises `EtqError` where there are none."""
+    """The files, listed once. Raises `EtqError` if there are none."""
     from pyspark.errors import AnalysisException
 
     # Folders' names of the form key=value must not become columns.

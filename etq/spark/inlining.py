@@ -56,7 +56,7 @@ def _parsed(name: str) -> exp.Expr:
 
 @cache
 def _defaults(name: str) -> dict[str, exp.Expr | None]:
-    """The parameters of a macro with their defaults; None where an argument must be given."""
+    """The parameters of a macro with their defaults; None if an argument must be given."""
     parameters = catalog.objects()[name].parameters
     return {
         each.name: None if each.default is None else sqlglot.parse_one(each.default, read=_DIALECT)

@@ -76,7 +76,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
     """A file's bytes and path, and of a large one, which is mapped rather than read, its identity.
 
-    Raises `FormatError` where it can't be read.
+    Raises `FormatError` if it can't be read.
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):

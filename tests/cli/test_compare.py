@@ -239,8 +239,8 @@ def test_files_with_their_record(folders: Path) -> None:
         ("none/*.etdp", "base", "none/*.etdp: no such files"),
         ("base/00.etdp", "base/00.etdp", "base/00.etdp: has the same content as base/00.etdp: not compared twice"),
         ("base", "base/*.etdp", "base/00.etdp: has the same content as "),
-        ("base/00.etdp", "run", "run is no file, and the other side is: ingest both, or name files on both sides"),
-        ("run", "other", "there is no warehouse"),
+        ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
+        ("run", "other", "not found; make a warehouse"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ],
 )
