@@ -31,7 +31,7 @@ SUFFIX: Final = ".etdp"
 # How much of a failed command's output is kept.
 LAST_BYTES: Final = 8192
 LAST_LINES: Final = 20
-# Seconds until a command that was asked to end is killed.
+# Seconds until a command that was terminated is killed.
 GRACE: Final = 5.0
 
 
@@ -44,7 +44,7 @@ class CommandError(EtqError):
 
 
 def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
-    """Which side to measure when, for so many captures of each.
+    """The order of sides to measure, for a number of captures of each.
 
     Of each neighbouring pair one is base and one new, and each two pairs are mirrored: base new new base, or new base
     base new. Which of these is random by the seed, so that nothing periodic keeps hitting the same side; the mirroring
@@ -179,7 +179,7 @@ def run(
         rest()
         Path(step.path).parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(step.path):
-            # Left by a run that was interrupted: what lies there must not pass for what the command writes now.
+            # A file of an interrupted run must not pass for what the command writes now.
             Path(step.path).replace(f"{step.path}.old")
         captured_at, started = datetime.now(UTC), time.monotonic()
         _execute(step, words)
@@ -309,5 +309,5 @@ class _Pause:
 
 
 def _in_a_path(name: str) -> str:
-    """A name as a part of a path: letters, digits and what is harmless there."""
+    """A name as a part of a path: letters, digits and harmless characters."""
     return re.sub(r"[^\w.+-]+", "_", name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
-    """Refuse a method that no run of a capture ran, and name those that there are."""
+    """Raise `EtqError` for a method that no run of a capture ran, with the names of its methods."""
     if method is None:
         return
     query = """

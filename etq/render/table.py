@@ -129,7 +129,7 @@ def format_of(path: str | None) -> str:
 
 
 def refuse_existing(path: str | None, force: bool) -> None:
-    """Raise `EtqError` if a file is there and `force` is not set."""
+    """Raise `EtqError` if a file exists and `force` is not set."""
     if path is not None and os.path.exists(path) and not force:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 
@@ -207,7 +207,7 @@ def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
 
 
 def _styled(padded: str, style: TerminalStyle, styles: Sequence[str]) -> str:
-    """A cell whose text is in these styles, and the blanks around it are not."""
+    """A cell with its text in these styles, and plain blanks around it."""
     text = padded.strip(" ")
     return padded.replace(text, style.styled(text, *styles), 1) if text and styles else padded
 

@@ -130,7 +130,8 @@ def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
 
 
 def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
-    """Java's %f is C's but for halves; it has no %g that leaves zeros out. Raises QueryError for other formats."""
+    """Java's %f differs from C's for halves; it has no %g that leaves zeros out. Raises QueryError for other
+    formats."""
     remaining = list(values)
     shown: list[str] = []
 
@@ -148,7 +149,7 @@ def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> 
 
 
 def _significant(number: str, digits: int) -> str:
-    """A number as %.{digits}g shows it: so many digits, without zeros at the end."""
+    """A number as %.{digits}g formats it: with that many digits, without trailing zeros."""
     short = f"FORMAT_STRING('%.{digits - 1}e', CAST({number} AS DOUBLE))"
     fixed = rf"REGEXP_REPLACE(CAST(CAST({short} AS DECIMAL(38, 18)) AS STRING), '\\.?0+$', '')"
     return (
