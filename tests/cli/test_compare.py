@@ -189,7 +189,7 @@ def test_gates(labs: dict[str, str], lab: str, options: tuple[str, ...], status:
 
 def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
-    assert few.exit_code == 0 and few.stderr == "Can't tell: total of forward: too few\n"
+    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
 
 

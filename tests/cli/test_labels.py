@@ -48,7 +48,7 @@ def test_label_gives_removes_and_shows(lab: str) -> None:
     result = etq_says(
         "label", "run", "device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--db", lab
     )
-    assert (result.exit_code, result.stderr) == (0, "run: 3 labels given, 1 removed\n")
+    assert (result.exit_code, result.stderr) == (0, "run: 3 labels set, 1 removed\n")
     shown = rows_of("label", "run", "--db", lab)
     assert [(row["key"], row["value"]) for row in shown] == [
         ("captured_at", "2026-05-01T00:00:00.000000Z"), ("device", "pixel 8"), ("note", "a,b=ü"),

@@ -218,7 +218,7 @@ def test_more_slots_used_than_there_are_is_refused() -> None:
     data = bytearray(block("b", execute(0, 9), allocators=[(0, "a"), (1, "b")]))
     data[40:44] = (2).to_bytes(4, "little")
     with (
-        pytest.raises(FormatError, match="at byte 40: block 'b' says that 2 profile entries of 1 are used"),
+        pytest.raises(FormatError, match="at byte 40: block 'b' has 2 profile entries in use of 1"),
         etq.open() as w,
     ):
         w.ingest(bytes(data))

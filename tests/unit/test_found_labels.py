@@ -110,7 +110,7 @@ def test_git(repository: Path) -> None:
 
 def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(EtqError, match="git says: not a git repository"):
+    with pytest.raises(EtqError, match="git failed: not a git repository"):
         labels_of_git(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EtqError, match="labels from git need git, which is not installed"):
