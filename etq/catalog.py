@@ -49,7 +49,7 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
-    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None where they do
+    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None if they do
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _sources() -> dict[str, str]:
 
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
-    """The file of each object, and whether it is a macro: all that is known of those that nobody asks for."""
+    """The file of each object, and whether it is a macro: the rest of a file is parsed when it is needed."""
     places: dict[str, tuple[str, bool]] = {}
     for file, source in _sources().items():
         for word, name in _CREATE.findall(source):
@@ -130,7 +130,7 @@ def public_objects() -> Iterator[SqlObject]:
 
 
 def public_object(name: str) -> SqlObject:
-    """The public object of a name. Raises EtqError, with the nearest names, where there is none."""
+    """The public object of a name. Raises EtqError, with the nearest names, if there is none."""
     target = objects().get(name)
     if target is not None and target.is_public:
         return target
@@ -146,7 +146,7 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 
 
 def objects_of_linking() -> list[str]:
-    """The names of what is needed to link a capture to a record."""
+    """The names of the objects that linking a capture to a record needs."""
     of_records = list(_parsed("tables/records.sql"))
     finders = [
         "_find_methods",
@@ -160,7 +160,7 @@ def objects_of_linking() -> list[str]:
 
 
 def objects_of_values() -> list[str]:
-    """The names of what is needed to store what a debug buffer holds."""
+    """The names of the objects that storing a debug buffer needs."""
     return ["debug_values", "_tensor_statistics", "_value_findings"]
 
 

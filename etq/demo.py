@@ -1,4 +1,4 @@
-"""`etq demo`: the bundled captures in a warehouse, and what one asks first."""
+"""`etq demo`: the bundled captures in a warehouse, and first queries."""
 
 from __future__ import annotations
 

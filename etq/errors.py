@@ -11,7 +11,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 
 
 def displayed(path: str) -> str:
-    """A path as text that can be printed and stored, also where its bytes are not UTF-8."""
+    """A path as text that can be printed and stored, even if its bytes are not UTF-8."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 

@@ -15,7 +15,7 @@ LIBRARIES: Final = (
 
 
 def versions() -> dict[str, str]:
-    """Versions by name, read from what is installed: none of it is loaded, and what isn't there is left out."""
+    """Versions by name, from the metadata of installed packages, which are not loaded; missing ones are left out."""
     # Every command's start loads this module, which takes no time without these two.
     import platform
     from importlib import metadata

@@ -26,7 +26,7 @@ LARGEST_KEY: Final = 2**62
 def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
     """A code for each string, and the string of each code: UTF-8 text, or None for the absent ones.
 
-    Raises `FormatError` where one of the distinct strings is not UTF-8.
+    Raises `FormatError` if one of the distinct strings is not UTF-8.
     """
     if not spans.present.any():
         return np.zeros(len(spans.start), np.int64), [None]

@@ -31,7 +31,7 @@ SUFFIX: Final = ".etdp"
 # How much of a failed command's output is kept.
 LAST_BYTES: Final = 8192
 LAST_LINES: Final = 20
-# Seconds until a command that was asked to end is killed.
+# Seconds until a command that was terminated is killed.
 GRACE: Final = 5.0
 
 
@@ -44,7 +44,7 @@ class CommandError(EtqError):
 
 
 def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
-    """Which side to measure when, for so many captures of each.
+    """The order of sides to measure, for a number of captures of each.
 
     Of each neighbouring pair one is base and one new, and each two pairs are mirrored: base new new base, or new base
     base new. Which of these is random by the seed, so that nothing periodic keeps hitting the same side; the mirroring
@@ -120,7 +120,7 @@ class Plan:
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command, as a shell would split them. Raises `EtqError` where no word has {out}."""
+    """The words of a command, as a shell would split them. Raises `EtqError` if no word has {out}."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -157,7 +157,7 @@ def run(
     resume      go on with a plan that is in the warehouse: take what is missing
     on_capture  called after each capture, with the open warehouse
 
-    Raises `CommandError` where the command fails or writes no file, `EtqError` for a plan that is there already or is
+    Raises `CommandError` if the command fails or writes no file, `EtqError` for a plan that is there already or is
     another one, a file that is in the way, and a command that writes again what is known; else as `Warehouse.ingest`.
     What was ingested before stays.
     """
@@ -179,7 +179,7 @@ def run(
         rest()
         Path(step.path).parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(step.path):
-            # Left by a run that was interrupted: what lies there must not pass for what the command writes now.
+            # A file of an interrupted run must not pass for what the command writes now.
             Path(step.path).replace(f"{step.path}.old")
         captured_at, started = datetime.now(UTC), time.monotonic()
         _execute(step, words)
@@ -228,7 +228,7 @@ def _warm_up(plan: Plan, words: Sequence[str], times: int, rest: Callable[[], No
 
 
 def _execute(step: Step, words: Sequence[str]) -> None:
-    """Run the command for a step. Raises `CommandError` where it fails or writes no file."""
+    """Run the command for a step. Raises `CommandError` if it fails or writes no file."""
     values = {"{side}": step.side, "{out}": str(Path(step.path).absolute()), "{number}": str(step.number)}
     arguments = [re.sub(r"\{(?:side|out|number)\}", lambda match: values[match.group()], word) for word in words]
     with tempfile.TemporaryFile() as output:
@@ -309,5 +309,5 @@ class _Pause:
 
 
 def _in_a_path(name: str) -> str:
-    """A name as a part of a path: letters, digits and what is harmless there."""
+    """A name as a part of a path: letters, digits and harmless characters."""
     return re.sub(r"[^\w.+-]+", "_", name)

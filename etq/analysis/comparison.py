@@ -29,7 +29,7 @@ TAKEN: Final = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides in a warehouse, and what is asked of them."""
+    """Two sides in a warehouse, and the options of their comparison."""
 
     warehouse: Warehouse
     base: str
@@ -49,7 +49,7 @@ class Comparison:
         return self.warehouse.rows(query, base=self.base, new=self.new, **arguments)
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
-        """What a column names in a part, and its verdict, where it has one."""
+        """The values of a column of a part, each with its verdict, if it has one."""
         return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
 
     def has_modules(self) -> bool:

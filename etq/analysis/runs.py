@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
-    """Refuse a method that no run of a capture ran, and name those that there are."""
+    """Raise `EtqError` for a method that no run of a capture ran, with the names of its methods."""
     if method is None:
         return
     query = """
@@ -57,7 +57,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> LeftOut | None:
-    """The runs that views of typical runs leave out; None where all runs are typical."""
+    """The runs that views of typical runs leave out; None if all runs are typical."""
     query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
     if not warehouse.rows(query, capture=selector)[1]:
         return None

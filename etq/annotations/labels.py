@@ -19,7 +19,7 @@ _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 
 
 def check_label(key: object, value: object) -> None:
-    """Raise `WarehouseError` for a label that can't be stored or asked for."""
+    """Raise `WarehouseError` for a label that can't be stored or used in selectors."""
     if not isinstance(key, str) or not isinstance(value, str):
         raise WarehouseError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
@@ -39,7 +39,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 
 def moment_of(text: str) -> datetime:
-    """A time as ISO 8601 writes it, in UTC where it names no time zone. Raises `WarehouseError` for what is none."""
+    """Parse a time in ISO 8601, in UTC if it has no time zone. Raises `WarehouseError` for other texts."""
     try:
         moment = datetime.fromisoformat(text)
         # The first and last hours of the calendar have no equivalent in UTC.

@@ -14,7 +14,7 @@ from etq.errors import EtqError, message_of, printable
 from etq.render.terminal import colours_of_environment
 
 # The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
-# when one of its commands is asked for.
+# when one of its commands runs.
 COMMANDS: Final = {
     "One file or capture": {
         "inspect": "files", "ops": "ops", "events": "views", "percentiles": "views", "flame": "flame",
@@ -42,12 +42,12 @@ COMMANDS: Final = {
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
 
 
-# By this variable a shell's function asks what a line goes on with.
+# A shell's completion function sets this variable.
 COMPLETING = "_ETQ_COMPLETE"
 
 
 class _Group(click.Group):
-    """Imports the module of a command when it is asked for; turns expected failures into one line on stderr.
+    """Imports the module of a command when it is needed; turns expected failures into one line on stderr.
 
     The status is 1 then; with --debug a traceback is shown instead.
     """

@@ -45,7 +45,7 @@ UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "remov
 
 
 def judging_options(command: Command) -> Command:
-    """Of what is compared, and what counts as a difference."""
+    """Options of a comparison, and of what counts as a difference."""
     for option in (
         click.option(
             "--allow-mismatch",
@@ -175,7 +175,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 
 def _files(side: str, db: str) -> list[str]:
-    """The files that a side means; none where it means captures of the warehouse."""
+    """The files of a side; none if it selects captures of the warehouse."""
     if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
         return files_of(side)
     if glob.has_magic(side):
@@ -223,7 +223,7 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
 
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
-    """The verdict on the totals, and on their slow tails where these differ from it, a line each."""
+    """The verdict on the totals, and on their slow tails if these differ, a line each."""
     texts = []
     for line, verdict in comparison.total_lines():
         colour = VERDICT_STYLES.get(verdict or "")

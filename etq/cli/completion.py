@@ -38,7 +38,7 @@ _LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER
 _KEYS: Final = "SELECT DISTINCT l.key FROM labels AS l ORDER BY ALL"
 _METRICS: Final = "SELECT DISTINCT m.name FROM metrics AS m ORDER BY ALL"
 _SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
-# What a warehouse is asked, by what commands call an argument or option.
+# The queries for names, by the name of an argument or option.
 ASKED: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("capture", "captures", "base", "new", "sides", "etdump", "trace", "baseline"), _SELECTED),
     **dict.fromkeys(("selector", "selectors", "history"), _SELECTED),
@@ -53,7 +53,7 @@ ASKED: Final[dict[str, tuple[str, ...]]] = {
 def completed(
     type: click.ParamType[Any], context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem[str]]:
-    """What an argument or option of a text may be that begins so; files where it is none of the names."""
+    """Completions of an argument or option that begins with a text; files if no name fits."""
     if (context.info_name, parameter.name) in (("views", "name"), ("transpile", "view")):
         from etq import catalog
 
@@ -71,7 +71,7 @@ def _warehouse_of(context: click.Context) -> str:
 
 
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
-    """What queries find in a warehouse or a lake; nothing in what is held by a writer, damaged or something else."""
+    """The results of queries of a warehouse or a lake; nothing if a writer holds it or it is damaged."""
     matches: list[str] = []
     if queries and Path(path).exists():
         with suppress(Exception), _connected(path) as connection:
@@ -113,7 +113,7 @@ class _Bash(BashComplete):
 
 
 def install() -> None:
-    """Have this process, which a shell asked, complete texts by what is here, and never fail."""
+    """Make this process, which a shell started, complete texts by these functions, and never fail."""
     click.types.StringParamType.shell_complete = completed  # type: ignore[method-assign, assignment]
     for shell in (_Bash, ZshComplete, FishComplete):
         add_completion_class(_quiet(shell))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etq.render.terminal import TerminalStyle
     from etq.warehouse.warehouse import Warehouse
 
-# The nodes asked for: how deep they are below the one that is the first row, and whether they are large enough.
+# The selected nodes: their depth below the first row's, and whether they are large enough.
 _CHOSEN: Final = """
     WITH tree AS MATERIALIZED (FROM time_tree($capture{arguments})),
     first AS (
@@ -114,7 +114,7 @@ def flame(
     force: bool,
     **options: Any,
 ) -> None:
-    """Draw where the time of the executes went as a flame chart: what is within what.
+    """Draw where the time of the executes went, as a flame chart.
 
     By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
     methods (or runs), their kernels and delegates' calls, and what delegates did. Framework time has a row of its own.
@@ -155,7 +155,7 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
             raise EtqError("there is no time to draw: no run that is asked for has an execute")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
-    # Siblings lie side by side, from the begin of what they are within.
+    # Siblings follow each other, from their parent's begin.
     free: dict[int | None, float] = {}
     for node, parent, level, name, kind, self_time, total, share, _ in rows_found:
         start = free.get(parent, 0.0)

@@ -21,7 +21,7 @@ MATCHING: Final = """SELECT m.name
 
 
 def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Pairs of KEY=VALUE as labels; usage errors for what is none."""
+    """Parse pairs of KEY=VALUE as labels; other texts are usage errors."""
     labels = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Parquet files in a folder, where one file is outgrown. Every command asks it with --db DIR.
+    """Keep the tables as Parquet files in a folder, for more data than one file should hold. Every command takes it as
+    --db DIR.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -30,7 +31,7 @@ def lake() -> None:
 @warehouse_option
 @click.option("--replace", is_flag=True, help="Replace captures that the lake has by the warehouse's.")
 def export(folder: str, db: str, replace: bool) -> None:
-    """Add all that a warehouse holds to a lake, which is made where there is none.
+    """Add all content of a warehouse to a lake, which is created if it doesn't exist.
 
     What is there already stays as it is, so that doing it twice changes nothing. With --replace, captures that are
     there give way to those of the warehouse, with their labels, metrics and links, in one step.
@@ -63,7 +64,7 @@ def add(folder: str, **options: Any) -> None:
 
     make(Path(folder))
     with tempfile.TemporaryDirectory() as aside:
-        # A file, not memory: what is read may be more than that.
+        # A file, as the content may exceed the memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)

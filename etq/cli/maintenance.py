@@ -57,7 +57,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
-    """The captures that a selector means: one, unless it may mean several. Raises `QueryError` where there is none."""
+    """The captures that a selector matches: one, unless it may match several. Raises `QueryError` if none matches."""
     from etq.warehouse.warehouse import Capture
 
     query = """
@@ -111,7 +111,7 @@ def prune(
 @main.command()
 @warehouse_option
 def compact(db: str) -> None:
-    """Write a warehouse's file anew, so that the space of what was removed is given back.
+    """Rewrite a warehouse's file to give back free space.
 
     That takes as much space again while it lasts; the old file stays until the new one is whole.
 
@@ -128,7 +128,7 @@ def _number(captures: int) -> str:
 
 
 def _confirm(what: str, names: list[str], yes: bool) -> None:
-    """Ask before captures go. Raises `EtqError` where nobody can answer, and ends the command for a no."""
+    """Ask for confirmation to remove captures. Raises `EtqError` without a terminal, and ends the command for a no."""
     if yes:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

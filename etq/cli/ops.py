@@ -72,7 +72,7 @@ def ops(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show where the time of the executes went, op by op; of a PyTorch trace, torch's own table.
+    """Show where the time of the executes went, op by op; for a PyTorch trace, torch's own table.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. Of an ETDump --by is family, label,
     instance, op_type or shape; of a trace name, shape, stack or module.
@@ -93,7 +93,7 @@ def ops(
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
         if not is_trace and (format or format_of(output)) in TO_READ:
-            # People read the time, not its ticks, and an instruction where there is one.
+            # For people: the time, not its ticks, and the instruction if there is one.
             columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:

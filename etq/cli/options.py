@@ -199,7 +199,8 @@ def open_target(capture: str, db: str, views: list[str], read_options: FileOptio
     else:
         names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
         if names:
-            raise EtqError(f"{capture} is not a file; {' and '.join(names)} only apply to files")
+            verb = "applies" if len(names) == 1 else "apply"
+            raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
         with open(db, read_only=True) as warehouse:
             yield warehouse, capture
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from etq.analysis.ab_plan import Measured, Plan
     from etq.warehouse.warehouse import Warehouse
 
-# Options of running the command; they mean nothing where the order alone is printed.
+# Options for running the command, without effect if only the order is printed.
 _OF_RUNNING: Final = (
     click.option("--resume", is_flag=True, help="Continue that --plan with the same command: take what is missing."),
     click.option(

@@ -44,7 +44,7 @@ def program(
 
 @contextmanager
 def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the program, and its name there: the file in memory, where the argument is a file."""
+    """A warehouse that holds the program, and its name there; a file is loaded into one in memory."""
     from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 

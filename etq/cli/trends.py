@@ -1,4 +1,4 @@
-"""Commands over many captures: trends, and where they changed for good."""
+"""Commands over many captures: trends and lasting changes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def trend(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show what a total, an op, a module or a metric was in one capture after the other, and where it changed.
+    """Show the trend of a total, an op, a module or a metric over captures, and where it changed.
 
     \b
     etq trend model=mlp --over build --db lab.duckdb
@@ -100,7 +100,7 @@ def trend(
 def regressions(
     selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show where totals and ops of all series changed for good, the costliest first.
+    """Show lasting changes of totals and ops in all series, the costliest first.
 
     \b
     etq regressions --db lab.duckdb

@@ -33,7 +33,7 @@ def values(
     output: str | None,
     force: bool,
 ) -> None:
-    """Show the values that a runtime logged, and what is in their tensors.
+    """Show the values that a runtime logged, with statistics of their tensors.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 

@@ -24,7 +24,7 @@ NONE_THERE: Final = "not found; make a warehouse with: etq ingest FILE... --db {
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
-# A database's three headers, of which a file has fewer only where its maker was killed, or is about it still.
+# The size of a database's three headers. A shorter file is one whose creator was killed, or is still at work.
 _HEADERS: Final = 3 * 4096
 
 Result = TypeVar("Result")
@@ -62,7 +62,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
             if read_only:
                 raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
             continue
-        # Compacting puts another file in its place: who opened the old one just before would write to what is gone.
+        # Compacting replaces the file: a writer that opened the old one just before would write to a deleted file.
         if file in (None, identity(path)) and os.path.exists(path):
             return connection
         is_gone = not os.path.exists(path)
@@ -106,12 +106,12 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
     except duckdb.ConnectionException as error:
         if _IN_OTHER_MODE not in str(error) or is_new or read_only:
             raise
-        # This process has made it, and has it open with the settings of then: these must be the same.
+        # This process created it, and has it open with the settings of a new file: these must be the same.
         return duckdb.connect(path, config={**made_new})
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """Which file lies there; None where there is none."""
+    """The identity of a file, by device and inode; None if it doesn't exist."""
     try:
         file = Path(path).stat()
     except OSError:
@@ -134,7 +134,7 @@ def explained(path: str, error: duckdb.Error) -> str:
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
-    """Whether what lies there was no database yet when its maker was killed; with `remove` it is gone then."""
+    """Whether the creator of a file was killed before it was a database; with `remove`, deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
         return False
     import fcntl

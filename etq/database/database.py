@@ -1,4 +1,4 @@
-"""A warehouse's DuckDB connection, shared by threads: one asks at a time, and one writes to a file at a time."""
+"""A warehouse's DuckDB connection, shared by threads: one query at a time, and one writer of a file at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a warehouse gives for what is put into it: captures, records and programs, by key, name and hash."""
+"""Handles of what a warehouse stores: captures, records and programs, by key, name and hash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 
 
 class Answers(Protocol):
-    """What is asked of a warehouse by those that it calls itself."""
+    """The part of a warehouse's interface that its own helpers use."""
 
     @property
     def is_open(self) -> bool: ...
@@ -50,7 +50,7 @@ class Record(Handle):
 
 @dataclass(frozen=True)
 class Capture(Handle):
-    """A capture in a warehouse. `is_new` is False where ingest found that its content was there already."""
+    """A capture in a warehouse. `is_new` is False if the warehouse had the same content before."""
 
     capture_id: int
     name: str
@@ -86,7 +86,7 @@ class Capture(Handle):
 
 @dataclass(frozen=True)
 class Program(Handle):
-    """A program in a warehouse. `is_new` is False where ingest found that its content was there already."""
+    """A program in a warehouse. `is_new` is False if the warehouse had the same content before."""
 
     program_id: int
     name: str

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | None = None) -> Result:
     """The result of what opens a database, tried again while other processes hold the file.
 
-    Raises `WarehouseError` where they hold it for longer than `seconds_to_wait`, `duckdb.Error` where all else fails.
+    Raises `WarehouseError` if they hold it for longer than `seconds_to_wait`, `duckdb.Error` where all else fails.
     """
     # Commands that ask no database start sooner without it.
     import duckdb
@@ -113,7 +113,7 @@ class WriteLock:
 
     def __init__(self, path: str | None) -> None:
         with _guard:
-            # Nobody else has what is in memory.
+            # A database in memory is not shared.
             self._held = _Lock() if path is None else _locks.setdefault(os.path.realpath(path), _Lock())
 
     def __enter__(self) -> None:

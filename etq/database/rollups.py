@@ -17,7 +17,7 @@ ROLLUPS: Final = {
 # What is derived of each run, by column of `runs`.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
 
-# The rule of the finding that a capture has whose events were pruned, so that its rollups can't be written again.
+# The rule of the finding for captures whose events were pruned: their rollups can't be computed again.
 PRUNED: Final = "events pruned"
 
 

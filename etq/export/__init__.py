@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Writer = Callable[["Answers", "Capture", dict[str, Any]], Iterator[str]]
 GZIP: Final = ".gz"
-# What chooses among runs: parameters of the views that are asked.
+# The parameters of views that select runs.
 SCHEDULE: Final = ("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase")
 
 
@@ -76,7 +76,7 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
 
 
 def _writer(to: str, format: str) -> Writer:
-    """The function of a format; a trace of PyTorch has one of its own, which writes what was read."""
+    """The function of a format; PyTorch traces have their own, which writes what was read."""
     name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
     writer: Writer = getattr(import_module(f"etq.export.{name}"), name)
     return writer

@@ -21,7 +21,7 @@ LANES: Final = 8
 
 
 def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A query's rows, some at a time and in order. They stream: nothing else may be asked until the last is read."""
+    """A query's rows, some at a time and in order. They stream: run no other query until the last is read."""
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
@@ -85,18 +85,18 @@ def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
 
 
 def unit_of(warehouse: Answers, capture: Capture) -> str:
-    """The unit to ask times in: nanoseconds, or cycles where ticks are cycles."""
+    """The unit of times: nanoseconds, or cycles if ticks are cycles."""
     return "cycles" if about(warehouse, capture)["time_scale"] == "cycles" else "ns"
 
 
 class Lanes:
-    """Bars of each track, by start, so that in each lane they stand within each other or side by side."""
+    """Bars of each track, by start, so that those of one lane are nested or don't overlap."""
 
     def __init__(self) -> None:
         self._ends: dict[int, list[list[int]]] = {}
 
     def place(self, track: int, start: int, end: int) -> int | None:
-        """The lane that a bar fits into, from 0; None where none of the allowed ones has room."""
+        """The lane that a bar fits into, from 0; None if no allowed one has room."""
         lanes = self._ends.setdefault(track, [])
         for at, stack in enumerate(lanes):
             while stack and stack[-1] <= start:

@@ -26,7 +26,7 @@ _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "kind
 
 
 def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """The text of the file. Raises `QueryError` where no event has a time."""
+    """The text of the file. Raises `QueryError` if no event has a time."""
     unit = unit_of(warehouse, capture)
     query = f"""
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.kind, t.parent_run_index, t.parent_index,
@@ -49,7 +49,7 @@ def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) ->
 
 @dataclass
 class _Profile:
-    """Events that stand within each other: written so far, and open, each as (key, signature, end)."""
+    """Nested events: those written so far, and the open ones, each as (key, signature, end)."""
 
     name: str
     events: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Profile:
     end: int = 0
 
     def takes(self, start: int, stop: int, parent: tuple[int, int] | None) -> bool:
-        """Whether an event fits: within its parent, or, where that stands elsewhere, within nothing."""
+        """Whether an event fits: within its parent, or, if that is in another profile, at the top."""
         # A parent of no length is still open at its end.
         while self.open and self.open[-1][2] <= start and self.open[-1][0] != parent:
             self._close_one()
@@ -108,14 +108,14 @@ class _Profiles:
                 yield from self.end_of_run()
                 self._run = run
             parent_key = None if parent is None else (parent_run, parent)
-            # Within its call, where it fits.
+            # Within its call, if it fits.
             profile = self._profile("host" if kind == "delegate" else track, start[at], stop[at], parent_key)
             if profile is None:
                 profile = self._overflow_profile(track, start[at], stop[at], parent_key)
             profile.add((run, event), signature, start[at], profile.cut(stop[at]))
 
     def _profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile | None:
-        """The track's own profile, where that has room."""
+        """The track's own profile, if it has room."""
         profile = self._profiles.get((track, 0))
         if profile is None:
             profile = self._profiles[track, 0] = _Profile(self._named(track, 0))

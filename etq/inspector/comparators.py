@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from etq.errors import EtqError
 
-# The debug handles of one or more ops that one value stands for.
+# The debug handles of the ops that one value belongs to.
 DebugHandle = tuple[int, ...]
 # From the reference's (debug handles, value) to the runtime's.
 IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
@@ -31,7 +31,7 @@ class NumericalComparatorBase(ABC):
 
     @property
     def inspector(self) -> Any:
-        """The Inspector that asks."""
+        """The Inspector that calls the comparator."""
         return self._inspector
 
     @inspector.setter
@@ -51,7 +51,7 @@ class MSEComparator(NumericalComparatorBase):
     """Mean squared error."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """The mean of the squared differences. Raises `EtqError` where shapes differ."""
+        """The mean of the squared differences. Raises `EtqError` if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.mean((one - other) ** 2))
 
@@ -60,7 +60,7 @@ class L1Comparator(NumericalComparatorBase):
     """Sum of absolute differences."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """The sum of the absolute differences. Raises `EtqError` where shapes differ."""
+        """The sum of the absolute differences. Raises `EtqError` if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.sum(np.abs(one - other)))
 
@@ -69,9 +69,9 @@ class SNRComparator(NumericalComparatorBase):
     """Signal-to-noise ratio, in dB: the larger, the closer."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Ten times the decimal logarithm of the reference's power over the difference's; infinite where they agree.
+        """Ten times the decimal logarithm of the reference's power over the difference's; infinite if they are equal.
 
-        Raises `EtqError` where shapes differ.
+        Raises `EtqError` if shapes differ.
         """
         one, other = _doubles(a, b)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,7 +79,7 @@ class SNRComparator(NumericalComparatorBase):
 
 
 def _doubles(a: Any, b: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Two values as arrays of one shape. Raises `EtqError` where they have none in common: they are not stretched."""
+    """Two values as arrays of one shape. Raises `EtqError` if their shapes differ: they are not broadcast."""
     one, other = (_array(each) for each in (a, b))
     if one.shape != other.shape:
         raise EtqError(f"values of shapes {one.shape} and {other.shape} can't be compared")

@@ -76,7 +76,7 @@ class PerfData:
 
     @property
     def _statistics(self) -> Statistics:
-        # A list that has been shortened or lengthened is counted anew.
+        # The statistics of a list that was shortened or extended are computed again.
         if self._known is None or self._known[0] != len(self._raw):
             self._known = (len(self._raw), statistics_of(self._raw))
         return self._known[1]
@@ -124,12 +124,12 @@ class PerfData:
 class Event:
     """An event of a block: an operator, a call, a step of the framework, with its times over the block's runs.
 
-    name                       what it is called; the delegate's id for what a delegate ran; empty where only values
+    name                       what it is called; the delegate's id for what a delegate ran; empty if only values
                                were logged
-    perf_data                  its durations; None where only values were logged
+    perf_data                  its durations; None if only values were logged
     op_types                   what the nodes of the model's graph call that it belongs to
     delegate_debug_identifier  its id within the delegate, a number or a text; None for what no delegate ran
-    debug_handles              debug handles of these nodes: one, or a list; None where it has none
+    debug_handles              debug handles of these nodes: one, or a list; None if it has none
     num_outputs                number of outputs of a delegate's call; 1 for all else
     stack_traces               Python stack of each node, by the node's name
     module_hierarchy           modules that contain each node, outermost first, by the node's name: a mapping from the
@@ -174,11 +174,11 @@ class Event:
 
     @property
     def start_time(self) -> list[int] | None:
-        """Clock at the start in each run, in ticks of the source time scale; None where only values were logged."""
+        """Clock at the start in each run, in ticks of the source time scale; None if only values were logged."""
         return self._start_time
 
     def to_dataframe(self, _units: str = "") -> pandas.DataFrame:
-        """The event as a DataFrame of one row. Raises `EtqError` where pandas is missing."""
+        """The event as a DataFrame of one row. Raises `EtqError` if pandas is missing."""
         return frames.frame_of(frames.columns_of([self._row()]), _units)
 
     def asdict(self, _units: str = "") -> dict[str, Any]:
@@ -213,7 +213,7 @@ class EventBlock:
     events               their events, in order
     source_time_scale    what one tick is
     target_time_scale    what durations are shown in
-    bundled_input_index  which bundled input they ran; None where none is named
+    bundled_input_index  which bundled input they ran; None if none is named
     run_output           outputs of the first run that logged some: arrays, lists of arrays, numbers
     reference_output     what the record expects; None if it has no expectation, if several are possible, or
                          where torch, which wrote them, is not installed
@@ -228,7 +228,7 @@ class EventBlock:
     reference_output: list[Any] | None = None
 
     def to_dataframe(self, include_units: bool = False, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
-        """One row an event, as `Inspector.to_dataframe` has them. Raises `EtqError` where pandas is missing."""
+        """One row an event, as `Inspector.to_dataframe` has them. Raises `EtqError` if pandas is missing."""
         columns = frames.columns_of([event._row() for event in self.events])
         columns = {"event_block_name": [self.name] * len(self.events), **columns}
         frame = frames.frame_of(columns, f" ({self.target_time_scale.value})" if include_units else "")
@@ -238,7 +238,7 @@ class EventBlock:
 
 
 class LoadedBlock(EventBlock):
-    """A block whose reference output is read when it is asked for: that takes torch."""
+    """A block whose reference output is read on first access, as that needs torch."""
 
     _reference: Callable[[], list[Any] | None] | None = None
 

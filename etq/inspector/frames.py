@@ -28,7 +28,7 @@ MetadataParser = Callable[[list[Any]], Any]
 
 
 def import_pandas() -> Any:
-    """The module pandas. Raises `EtqError` where it isn't installed."""
+    """The module pandas. Raises `EtqError` if it isn't installed."""
     try:
         import pandas
     except ImportError:
@@ -45,7 +45,7 @@ def shortened(op_types: list[str]) -> list[str] | str:
 
 
 def parsed_metadata(logged: list[Any], is_delegated: bool | None, parser: MetadataParser | None) -> Any:
-    """What the parser makes of a delegate's metadata; what was logged where there is none."""
+    """The parser's result for a delegate's metadata; without a parser, the metadata."""
     return parser(logged) if parser is not None and is_delegated else logged
 
 
@@ -76,7 +76,7 @@ def _dtype(name: str, values: list[Any]) -> Any:
 def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.DataFrame:
     """A block's DataFrame with columns for the metadata of its events: a mapping's fields, or a column of lists.
 
-    Raises `EtqError` where a parser gave anything else.
+    Raises `EtqError` if a parser gave anything else.
     """
     pandas = import_pandas()
     fields_of_rows = []

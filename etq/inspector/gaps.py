@@ -65,7 +65,7 @@ Compared = tuple[Pair, list[float], str | None]
 
 
 class Gaps:
-    """A run and its reference in a warehouse in memory, to be asked for one distance after the other."""
+    """A run and its reference in a warehouse in memory, for several distances."""
 
     def __init__(self, dump: Any, record: str, buffer: bytes, graph: str | None) -> None:
         self.warehouse = open()

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-# What stands on either side of a header, beyond the padding that every cell has.
+# The space on either side of a header, in addition to the padding of every cell.
 _AROUND_HEADER: Final = 2
 
 
 def fancy_grid(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Rows under their headers. Numbers stand at their decimal points, with six digits; all else at the left.
+    """Rows under their headers. Numbers are aligned at their decimal points, with six digits; all else at the left.
 
     A cell that is None is empty; one that spells a number is one.
     """

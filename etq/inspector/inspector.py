@@ -207,7 +207,7 @@ class Inspector:
         include_delegate_debug_data  whether what delegates logged with times is included: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
-        Raises `EtqError` where pandas is missing.
+        Raises `EtqError` if pandas is missing.
         """
         frames.import_pandas()
         if include_delegate_debug_data and self.event_blocks:
@@ -309,7 +309,7 @@ class Inspector:
     def get_exported_program(self, graph: str | None = None) -> Any:
         """The record's ExportedProgram: the edge dialect's, or that of a further graph; None without a record.
 
-        Raises `EtqError` where executorch, which it needs, is not installed.
+        Raises `EtqError` if executorch, which it needs, is not installed.
         """
         if self._record is None:
             return None
@@ -334,7 +334,7 @@ class Inspector:
         list of one), stacktraces, and problem: why the gap is NaN, for example different sizes; None if the gap is a
         number.
 
-        Raises `EtqError` where pandas, torch or executorch is missing, and without a record or a debug buffer.
+        Raises `EtqError` if pandas, torch or executorch is missing, and without a record or a debug buffer.
         """
         from etq.inspector.gaps import Gaps
 
@@ -364,7 +364,7 @@ def _queries(
 
 
 def _first_dump(dump: Any) -> Any:
-    """The first of several dumps in a file, as that is all that the Inspector reads; the file where there is one."""
+    """The first of several dumps in a file, which is all that the Inspector reads; the file if it has only one."""
     from etq.ingest.etdump.containers import find_dumps, is_etdump
 
     content = source_of(dump).content

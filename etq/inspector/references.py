@@ -20,7 +20,7 @@ _FORWARD: Final = "forward"
 def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
     """The outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
 
-    None where the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
+    None if the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
     values is unpickled. Raises `EtqError` for outputs that hold anything else.
     """
     if find_spec("torch") is None:
@@ -54,7 +54,7 @@ def exported_program(record: Any, graph: str | None) -> Any:
 
     record  a path, or an ETRecord of executorch
 
-    Raises `EtqError` where executorch is not installed: an ExportedProgram is an object of torch.
+    Raises `EtqError` if executorch is not installed: an ExportedProgram is an object of torch.
     """
     if isinstance(record, str):
         try:

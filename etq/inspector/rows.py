@@ -38,7 +38,7 @@ _NUMBERED: Final = """
 
 @dataclass(frozen=True)
 class CaptureQueries:
-    """What is asked of a capture: its warehouse, the unit to answer in, and whether faults are to be kept."""
+    """Queries of one capture: its warehouse, the unit of times, and whether to reproduce the Inspector's errors."""
 
     warehouse: Warehouse
     capture: Capture
@@ -54,7 +54,7 @@ class CaptureQueries:
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query, in which $capture selects the capture and $key is its key.
 
-        Raises `QueryError` where it fails.
+        Raises `QueryError` if it fails.
         """
         parameters = {"capture": self.capture, "key": self.capture.capture_id}
         used = {name: value for name, value in parameters.items() if f"${name}" in query}
@@ -114,11 +114,11 @@ def _keys(table: pa.Table) -> list[Key]:
 
 
 def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
-    """The durations and starts of each event, run by run; None for what was not timed, or what is replaced."""
+    """The durations and starts of each event, run by run; None for events without times, or with converted ones."""
     if queries.compat:
         return [None] * len(keys), [None] * len(keys)
     query = "SELECT s.signature_index, s.block_index, s.slot FROM signatures AS s WHERE s.capture_id = $key"
-    # Occurrences stand one below the other, from the first on.
+    # Rows of occurrences follow each other, from the first on.
     first_rows = {key[:2]: at for at, key in reversed(list(enumerate(keys)))}
     signatures = queries.rows(query)
     first = np.full(max((index for index, *_ in signatures), default=0) + 1, -1, np.int64)

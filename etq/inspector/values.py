@@ -97,7 +97,7 @@ def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[in
 def _add(
     values: Values, reader: _Reader, place: tuple[int, int], logged: list[Logged], repeated: dict[Any, list[int]]
 ) -> None:
-    """Give a slot's values to its occurrences: what stands before the first's event is the first's, and so on."""
+    """Give a slot's values to its occurrences: values before the first one's event belong to the first, and so on."""
     of_occurrences: dict[int, list[Logged]] = defaultdict(list)
     for each in logged:
         ends = repeated.get((each.run, *place), [])
@@ -144,7 +144,7 @@ class _Reader:
 
     def _tensor(self, scalar_type: str, sizes: list[int], strides: list[int], offset: int) -> Any:
         if self._buffer is not None:
-            # An empty tensor lies nowhere.
+            # An empty tensor has no place.
             return tensor_at(self._buffer, scalar_type, sizes, strides, 0 if 0 in sizes else offset)
         empty = tensor_at(b"", scalar_type, [0], [], 0) if self._compat else None
         return None if empty is None else np.zeros(sizes, empty.dtype)

@@ -1,4 +1,4 @@
-"""Adding to a lake what a warehouse holds."""
+"""Adding the content of a warehouse to a lake."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Added:
 
 @dataclass(frozen=True)
 class Content:
-    """A capture, record or program, and its key where it comes from."""
+    """A capture, record or program, and its key in its warehouse."""
 
     key: int
     sha256: str
@@ -105,7 +105,7 @@ def _write_lacking(
 def _write_others(
     lake: Path, state: State, held: duckdb.DuckDBPyConnection, replaced: list[Content], written: list[Segment]
 ) -> list[str]:
-    """Write anew what else is in the segments of captures that are replaced; the names of these segments."""
+    """Rewrite the segments of captures that are replaced, without these; the names of these segments."""
     touched = []
     for segment in state.of_table("captures"):
         hashes = held.execute("SELECT sha256 FROM read_parquet(?)", [str(segment.file(lake, "captures"))]).fetchall()
@@ -118,7 +118,7 @@ def _write_others(
 
 
 def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[int, str]:
-    """The name of each in the lake: its own, or a longer one where other content has that."""
+    """The name of each in the lake: its own, or a longer one if other content has that."""
     owners = {name: sha256 for sha256, name in known.items()}
     names = {}
     for each in contents:
@@ -130,7 +130,7 @@ def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[in
 
 
 def add(path: str | os.PathLike[str], ingest: Callable[[Warehouse], object], *, replace: bool = False) -> Added:
-    """Add to a lake what `ingest` reads into an empty warehouse, which is thrown away. See `export`."""
+    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`."""
     with open() as warehouse:
         ingest(warehouse)
         return export(path, warehouse, replace=replace)

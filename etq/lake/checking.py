@@ -20,7 +20,7 @@ from etq.lake.segments import KEY, KINDS
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a file, or with what is in it. What is left over harms nobody."""
+    """What is wrong with a file or its content. Files that are left over are harmless."""
 
     file: str
     what: str

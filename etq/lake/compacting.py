@@ -1,4 +1,4 @@
-"""Making few large segments of a lake's many small ones, and taking away what is of no segment."""
+"""Compacting a lake: merges many small segments into few large ones, and deletes files of no segment."""
 
 from __future__ import annotations
 

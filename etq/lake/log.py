@@ -16,7 +16,7 @@ from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION
 
 LOG: Final = "_log"
-# Every so many entries, one lists all segments: nobody reads those before it.
+# Every 50th entry lists all segments: entries before it are not read again.
 WHOLE_EVERY: Final = 50
 _DIGITS: Final = 12
 
@@ -65,7 +65,7 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
 
 
 def make(lake: Path) -> None:
-    """Make an empty lake, where there is none. Raises `WarehouseError` for a file, and for a folder of other things."""
+    """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and for a folder of other things."""
     if lake.exists() and not lake.is_dir():
         raise WarehouseError(f"{lake}: a file; a lake is a folder")
     if lake.is_dir() and not is_lake(lake) and any(lake.iterdir()):

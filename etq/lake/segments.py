@@ -16,10 +16,10 @@ from etq.errors import WarehouseError, message_of
 from etq.lake import log
 from etq.lake.log import Segment, fsync_folder
 
-# What has keys of its own, those that others refer to first.
+# The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-# A segment has rows of so many captures, or so many rows of events: enough that files are few, and small enough to
-# write one anew.
+# The most captures of a segment, and the most rows of events: large enough to make few files, and small enough to
+# rewrite one.
 MOST_CONTENTS: Final = 2_000
 MOST_EVENTS: Final = 20_000_000
 EVENTS: Final = ("event_ticks", "trace_events")
@@ -81,7 +81,7 @@ def write(
 def rewrite(
     held: duckdb.DuckDBPyConnection, lake: Path, segments: Sequence[Segment], without: Collection[str] = ()
 ) -> Segment:
-    """Write segments of one kind as one, but for the contents of these SHA-256."""
+    """Merge segments of one kind into one, without the contents of these SHA-256."""
     [kind] = {each.kind for each in segments}
     gone = ", ".join(str(int(sha256[:15], 16)) for sha256 in without) or "NULL"
 
@@ -153,7 +153,7 @@ def remove(lake: Path, segment: Segment) -> None:
 
 
 def remove_of_prefix(lake: Path, prefix: str) -> None:
-    """Delete the files of segments whose names begin so, but of those that the log names."""
+    """Delete the files of segments with this prefix, except those that the log names."""
     named = log.read(lake).segments
     for table in catalog.tables():
         for file in (lake / table.name).glob(f"{prefix}*.parquet"):
@@ -170,7 +170,7 @@ def discard(lake: Path, written: Sequence[Segment]) -> None:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> int:
-    """Write rows to a file, but if there are none; how many."""
+    """Write rows to a file, unless there are none; returns their number."""
     target.parent.mkdir(exist_ok=True)
     try:
         [(number,)] = connection.execute(

@@ -72,7 +72,7 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
 
     Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
-    machine's disk meanwhile, and some files in memory. Raises `WarehouseError` where the lake can't be written.
+    machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
     """
     lake = _Lake(Path(job.lake))
     rest = iter(files_given)

@@ -1,4 +1,4 @@
-"""Compacting a warehouse: its file is written anew, so that the space of what was removed is given back."""
+"""Compacting a warehouse: rewrites its file to give back free space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FRESH: Final = ".compact"
 
 
 def compact(database: Database) -> tuple[int, int]:
-    """Write the file of a database anew; returns its bytes before and after. Raises as `Warehouse.compact` does."""
+    """Rewrite the file of a database; returns its bytes before and after. Raises as `Warehouse.compact` does."""
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
@@ -65,7 +65,7 @@ def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) 
 def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
     """Replace the old file by the new one, if no other process has the old one or wrote to it in between.
 
-    Raises `WarehouseError` where one has, and `OSError`; the old file stays then.
+    Raises `WarehouseError` if one has, and `OSError`; the old file stays then.
     """
     import fcntl
 

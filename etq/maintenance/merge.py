@@ -23,7 +23,7 @@ from etq.maintenance.retention import EVENT_TABLES
 from etq.storage.linking import link
 from etq.storage.naming import names_for
 
-# What has keys of its own in a warehouse, those that others refer to first.
+# The kinds of content that have keys in a warehouse, in the order of references.
 KINDS: Final = ("program", "record", "capture")
 
 
@@ -40,7 +40,7 @@ class Merged:
 
 
 def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> Merged:
-    """Make a new warehouse of all captures, records and programs of several, whose files are only read.
+    """Create a warehouse from all captures, records and programs of several others, which are only read.
 
     The same content is stored once, with the labels, metrics, phases, record and program of any warehouse; where they
     differ, the first has precedence, and the result lists it. Events are stored if one warehouse has not pruned them.
@@ -154,14 +154,14 @@ def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
 
 
 def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
-    """Names for what can't have its own: with the file's folders before it, where it is the file's; with its hash."""
+    """Longer names for content whose name is taken: with the file's folders before it; with its hash."""
     yield from (each for each in names_for(uri, lambda: sha256) if each.endswith(f"/{name}"))
     yield f"{name}-{sha256[:12]}"
     yield f"{name}-{sha256}"
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> None:
-    """Copy the rows of what is new, with its keys here; of events also those that were pruned here and not there."""
+    """Copy the rows of new content, with its keys here; also events that were pruned here and not there."""
     kind = next((kind for kind in KINDS if table.columns[0].name == f"{kind}_id"), None)
     if kind is None:
         return
@@ -199,7 +199,7 @@ def _unite(connection: duckdb.DuckDBPyConnection) -> None:
         fill_rollups(connection, capture_id)
 
 
-# Keys here of the captures whose events were pruned here and not there.
+# Keys of the captures whose events were pruned here and not there.
 _REFILLED: Final = f"""
     SELECT m.new_key FROM _capture_keys AS m
     JOIN findings AS f ON f.capture_id = m.new_key AND f.rule = '{PRUNED}'

@@ -14,7 +14,7 @@ from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
 
-# The tables that grow with the events of captures: all that pruning takes where it keeps rollups.
+# The tables that grow with the events of captures, which pruning empties if it keeps rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "trace_memory",
 )  # fmt: skip

@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 48
 def new_chart(title: str, x: str, y: str, *, bars: int | None = None) -> tuple[Figure, Axes]:
     """A figure and its axes, with a title and what the axes show; `bars` makes room for as many rows.
 
-    Raises `EtqError` where matplotlib is missing.
+    Raises `EtqError` if matplotlib is missing.
     """
     try:
         from etq.plot.chart import Chart

@@ -34,7 +34,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
     unit      ns, us, ms, s or cycles
     schedule  which runs, as the view takes it: skip_first, wait, ..., phase
 
-    Raises `EtqError` where no run has an execute whose time is known.
+    Raises `EtqError` if no run has an execute whose time is known.
     """
     target = resolved(warehouse, capture)
     arguments = set_options({"unit": unit, **schedule})
@@ -97,7 +97,7 @@ def trend(
 ) -> Figure:
     """A line for each series of `trend`, one capture after the other, with the captures at which it changed for good.
 
-    Parameters are those of the view. Raises `EtqError` where there is nothing to draw.
+    Parameters are those of the view. Raises `EtqError` if there is nothing to draw.
     """
     arguments = set_options(
         {

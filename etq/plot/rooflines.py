@@ -47,7 +47,7 @@ def roofline(
     limit           how many are named, where there is room: those that take most
     schedule        which runs, as the view takes it: skip_first, wait, ..., phase
 
-    Needs a linked record. Raises `EtqError` where no op has both rates known.
+    Needs a linked record. Raises `EtqError` if no op has both rates known.
     """
     target = resolved(warehouse, capture)
     arguments = set_options({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, "by": by, **schedule})
@@ -102,7 +102,7 @@ def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
 def _peaks(
     warehouse: Warehouse, capture: Capture, peak_flops: float | None, peak_bandwidth: float | None
 ) -> tuple[float | None, float | None]:
-    """The peaks that the view goes by: those given, else the capture's metrics."""
+    """The peaks that the view uses: the arguments, else the capture's metrics."""
     query = """
         SELECT
             _peak(_capture_id($capture), 'peak_flops', 'FLOP/s', $peak_flops),
@@ -114,7 +114,8 @@ def _peaks(
 
 
 def _draw_roof(axes: Axes, peaks: tuple[float | None, float | None], intensities: list[float]) -> None:
-    """The slope of the bandwidth up to the ridge, and from there the level of operations; or what is known of it."""
+    """The slope of the bandwidth up to the ridge, and from there the level of operations; or the known one of the
+    two."""
     flops, bandwidth = peaks
     first, last = min(intensities) / 2, max(intensities) * 2
     if flops is None and bandwidth is None:

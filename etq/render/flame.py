@@ -1,4 +1,4 @@
-"""A flame chart in text: rows of a tree, each with a bar that lies within the bar of what it is within."""
+"""A flame chart in text: rows of a tree, each with a bar within its parent's bar."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Row:
 
 
 def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
-    """The rows as text, as wide as the terminal, or `WIDTH` where there is none."""
+    """The rows as text, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     names = ["  " * row.depth + printable(row.name) for row in rows]
     decimals = _decimals([row.total for row in rows])
@@ -80,7 +80,7 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
 
 
 def _decimals(totals: Sequence[float]) -> int:
-    """As many as show the greatest in 6 digits; none where all are whole."""
+    """The number of decimals that shows the greatest in 6 digits; 0 if all are whole."""
     if all(total == int(total) for total in totals):
         return 0
     return min(max(6 - len(str(int(max(totals)))), 0), 6)

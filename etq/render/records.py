@@ -1,4 +1,4 @@
-"""Rows with long texts for a terminal: a line of what is short in a row, and its texts as paragraphs below."""
+"""Rows with long texts for a terminal: a line with the short values of a row, followed by its texts as paragraphs."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def write(
     format  one of `FORMATS`; by default that of the file's suffix, or a table
     long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
 
-    Raises `EtqError` where the file exists and `force` is not set, or where what is no text would go to a terminal.
+    Raises `EtqError` if the file exists and `force` is not set, or where what is no text would go to a terminal.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -107,7 +107,7 @@ def write_rows(
 
 
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
-    """Write a text to a file or to standard output. Raises `EtqError` where the file exists and `force` is not set.
+    """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
     A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
@@ -129,7 +129,7 @@ def format_of(path: str | None) -> str:
 
 
 def refuse_existing(path: str | None, force: bool) -> None:
-    """Raise `EtqError` where a file is there and `force` is not set."""
+    """Raise `EtqError` if a file exists and `force` is not set."""
     if path is not None and os.path.exists(path) and not force:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 
@@ -207,7 +207,7 @@ def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[list[str]]:
 
 
 def _styled(padded: str, style: TerminalStyle, styles: Sequence[str]) -> str:
-    """A cell whose text is in these styles, and the blanks around it are not."""
+    """A cell with its text in these styles, and plain blanks around it."""
     text = padded.strip(" ")
     return padded.replace(text, style.styled(text, *styles), 1) if text and styles else padded
 

@@ -1,4 +1,4 @@
-"""Reports: what a warehouse knows of captures, as one HTML file that opens anywhere and asks nothing of a network.
+"""Reports about captures, as one HTML file that opens anywhere and needs no network.
 
     from etq import report
     report.write(warehouse, ["run"], "run.html")  # one capture

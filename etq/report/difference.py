@@ -1,4 +1,4 @@
-"""The report of two sides: the verdict first, what to know of it, and where they differ."""
+"""The report of two sides: the verdict, its findings, and where the sides differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.report.page import Report, Section
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# What may be asked of a comparison, as in `compare_ops`.
+# The options of a comparison, as in `compare_ops`.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 # How many ops and how many captures a page has: of more, those that explain most, and some of each side.
 MOST_OPS: Final = 5000

@@ -18,7 +18,7 @@ from etq.errors import printable
 from etq.report.columns import Table, packed
 from etq.version import VERSION
 
-# In this order: what a file uses stands before it. Each is a block of its own in one strict script.
+# In this order: a file follows those that it uses. Each is a block of its own in one strict script.
 SCRIPTS: Final = (
     "core.js",
     "numbers.js",

@@ -1,4 +1,4 @@
-"""The report of one capture: what is asked of the views, section by section."""
+"""The report of one capture, section by section."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.report.timeline import timeline_section
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# What a file's warehouse in memory must have for all that is asked here.
+# The views that a file's warehouse in memory needs for these sections.
 VIEWS: Final = (
     "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
     "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
@@ -255,7 +255,7 @@ def _events(target: Target) -> Section | None:
     return Section("events", "Events over runs", {"events": events, "bars": bars}, note=note)
 
 
-# How many distinct events a page has: a program of more is better asked in SQL.
+# How many distinct events a page has: for larger programs SQL is better.
 MOST_EVENTS: Final = 5000
 
 

@@ -1,4 +1,4 @@
-"""What a report of one capture is asked of: the capture, what of it is known, and which of its runs count."""
+"""The target of a report: a capture, its properties, and which of its runs count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """The capture that a report is of, and what of it is known: each section asks of it what it needs."""
+    """The capture of a report and its properties, which each section queries."""
 
     warehouse: Warehouse
     capture: str
@@ -34,7 +34,7 @@ class Target:
         return self.format == "torch_trace"
 
     def table(self, query: str, **parameters: Any) -> Table:
-        """The answer to a query about $capture; `$unit`, `$method` and `$basis` (of runs) are those asked for."""
+        """The result of a query about $capture; `$unit`, `$method` and `$basis` (of runs) are the report's options."""
         arguments: dict[str, Any] = {"capture": self.capture, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
@@ -43,7 +43,7 @@ class Target:
 
 
 def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
-    """The target of a report: a capture, and what is known of it. Errors are those of `report_of`."""
+    """The target of a report: a capture and its properties. Errors are those of `report_of`."""
     resolved = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """
         SELECT

@@ -84,7 +84,7 @@ SIGNATURES: Final = """
 
 
 def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST_EVENTS) -> Section | None:
-    """The section; None where the capture has no events. `most` is the number of events it has at most."""
+    """The section; None if the capture has no events. `most` is the number of events it has at most."""
     runs = ask(RUNS, most=most)
     if not runs.length:
         return None

@@ -11,7 +11,7 @@ from etq.report.page import Report, Section
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# What may be asked of trends, as in `trend` and `regressions`.
+# The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
 TAKEN: Final = {
     "trend": ("selector", "over", "by", "unit", "phase", "min_effect"),
@@ -116,7 +116,7 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
 
 
 class _Trends:
-    """What is asked of trends: calls of the macros, with the options that each takes."""
+    """Queries of trends: calls of the macros, with the options that each takes."""
 
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse

@@ -1,1 +1,1 @@
-"""SQL that isn't trusted, asked in a process of its own."""
+"""SQL that isn't trusted runs in a process of its own."""

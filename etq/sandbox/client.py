@@ -1,4 +1,4 @@
-"""Asking SQL that isn't trusted: each query in a process of its own, which can only read the warehouse."""
+"""Runs SQL that isn't trusted: each query in a process of its own, which can only read the warehouse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(
         capture_output=True,
         check=False,
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        # Each arena of the allocator takes much of the addresses that there are.
+        # Each arena of the allocator takes a large part of the address space.
         | {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each), "MALLOC_ARENA_MAX": "2"},
     )
     if done.returncode == -signal.SIGALRM:

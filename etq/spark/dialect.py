@@ -33,7 +33,7 @@ class EtqDuckDB(DuckDB):
 
 
 def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
-    """An element of a list by its position from 1, a field, or a part of a list. NULL where there is none."""
+    """An element of a list by its position from 1, a field, or a part of a list. NULL if there is none."""
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
         if index.args.get("step") is not None:
@@ -67,7 +67,7 @@ def _closed(node: exp.Expr) -> exp.Expr:
 
 
 def _range(writer: SparkGenerator, node: exp.GenerateSeries) -> str:
-    """A list of numbers, empty where there is none: Spark's SEQUENCE counts downwards then."""
+    """A list of numbers, empty if there is none: Spark's SEQUENCE counts downwards then."""
     start, end = writer.sql(node, "start"), writer.sql(node, "end")
     step = node.args.get("step")
     is_falling = isinstance(step, exp.Neg)
@@ -130,7 +130,8 @@ def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
 
 
 def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
-    """Java's %f is C's but for halves; it has no %g that leaves zeros out. Raises QueryError for other formats."""
+    """Java's %f differs from C's for halves; it has no %g that leaves zeros out. Raises QueryError for other
+    formats."""
     remaining = list(values)
     shown: list[str] = []
 
@@ -148,7 +149,7 @@ def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> 
 
 
 def _significant(number: str, digits: int) -> str:
-    """A number as %.{digits}g shows it: so many digits, without zeros at the end."""
+    """A number as %.{digits}g formats it: with that many digits, without trailing zeros."""
     short = f"FORMAT_STRING('%.{digits - 1}e', CAST({number} AS DOUBLE))"
     fixed = rf"REGEXP_REPLACE(CAST(CAST({short} AS DECIMAL(38, 18)) AS STRING), '\\.?0+$', '')"
     return (

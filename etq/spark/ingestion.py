@@ -1,4 +1,4 @@
-"""Reading profiling files into a lake by Spark's executors: the same functions as everywhere, given bytes by Spark."""
+"""Reading profiling files into a lake by Spark's executors: the usual functions, applied to bytes that Spark reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from etq.choices import TimeScale
 
-# A task's files are as many as make a good segment, fewer where there are more cores; a batch of them fits in memory.
+# A task's files make a good segment, or a smaller one on many cores; a batch of them fits in memory.
 _SETTINGS: Final = {
     "spark.sql.files.maxPartitionBytes": str(1 << 30),
     "spark.sql.files.openCostInBytes": str(1 << 19),
@@ -78,7 +78,7 @@ def ingest(
 
     files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
            as s3a://lab/*/*.etdp; up to 2 GB each
-    lake   a folder that the driver and all executors see under this path; it is made where there is none
+    lake   a folder that the driver and all executors see under this path; it is created if it doesn't exist
 
     The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
     files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
@@ -170,7 +170,7 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
-    """The files, listed once. Raises `EtqError` where there are none."""
+    """The files, listed once. Raises `EtqError` if none match."""
     from pyspark.errors import AnalysisException
 
     # Folders' names of the form key=value must not become columns.

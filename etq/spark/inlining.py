@@ -1,4 +1,4 @@
-"""Views and macros, put into the query that uses them: what is left asks base tables alone.
+"""Inlining of views and macros into the query that uses them: the result only reads base tables.
 
 DuckDB's macros are templates: a parameter stands for the argument's text wherever it is named without a table. So it is
 here. A call of a table macro becomes a common table expression of the statement, once for each list of arguments; a
@@ -56,7 +56,7 @@ def _parsed(name: str) -> exp.Expr:
 
 @cache
 def _defaults(name: str) -> dict[str, exp.Expr | None]:
-    """The parameters of a macro with their defaults; None where an argument must be given."""
+    """The parameters of a macro with their defaults; None if an argument must be given."""
     parameters = catalog.objects()[name].parameters
     return {
         each.name: None if each.default is None else sqlglot.parse_one(each.default, read=_DIALECT)
@@ -108,7 +108,7 @@ def _substituted(body: exp.Expr, arguments: dict[str, exp.Expr]) -> exp.Expr:
 
 
 def _rename_lambdas(body: exp.Expr, arguments: dict[str, exp.Expr]) -> None:
-    """Give parameters of lambdas another name where an argument has one of that name."""
+    """Rename parameters of lambdas that have the name of an argument."""
     taken = {name.name for value in arguments.values() for name in value.find_all(exp.Identifier)}
     for function in body.find_all(exp.Lambda):
         for parameter in function.expressions:
@@ -246,7 +246,7 @@ class _Statement:
         return name
 
     def _depends(self, arguments: dict[str, exp.Expr]) -> bool:
-        """Whether arguments are of the query around the call: its columns, or expressions that stand within it."""
+        """Whether arguments refer to the query around the call: its columns, or expressions within it."""
         for value in arguments.values():
             for node in value.find_all(exp.Column, exp.Table, exp.Identifier):
                 if isinstance(node, exp.Table):

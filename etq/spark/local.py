@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The columns and rows of a query's answer.
 
-    Raises EtqError where pyspark or Java is missing, or the lake; QueryError as `etq.spark.sql`.
+    Raises EtqError if pyspark or Java is missing, or the lake; QueryError as `etq.spark.sql`.
     """
     if "://" not in lake and not Path(lake).is_dir():
         raise EtqError(f"{lake}: no such folder")

@@ -84,7 +84,7 @@ def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
 
 
 def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
-    """A tree whose tables have other names."""
+    """A tree with renamed tables."""
     for table in tree.find_all(exp.Table):
         if table.name in names and not table.db:
             if not table.alias:

@@ -32,7 +32,7 @@ def to_text(tree: exp.Expr, *, pretty: bool = False) -> str:
 
 
 def spark_sql(query: str, *, pretty: bool = False) -> str:
-    """The Spark SQL of a query in DuckDB's SQL that may use all portable views: it asks base tables alone.
+    """The Spark SQL of a query in DuckDB's SQL that may use all portable views: it only reads base tables.
 
     Raises QueryError for what can't be read, has no equivalent in Spark, or uses a view that is for DuckDB alone.
     """

@@ -14,7 +14,7 @@ from etq.storage.sources import Source
 
 @dataclass(frozen=True)
 class ReadRecord:
-    """An ETRecord that was read whole: where from, and its rows by table."""
+    """An ETRecord that was read: its source, and its rows by table."""
 
     source: Source
     rows: list[tuple[str, pa.RecordBatch]]

@@ -19,7 +19,7 @@ SMALL: Final = 2**20
 
 
 class Source:
-    """A file's bytes, and where it was."""
+    """A file's bytes and path."""
 
     def __init__(self, content: bytes | mmap.mmap, path: str, mapped: tuple[int, ...] | None = None) -> None:
         self.content = content
@@ -49,7 +49,7 @@ class Source:
         if isinstance(self.content, bytes):
             self._digest = sha256(self.content).hexdigest()
             return
-        # Read anew rather than through the map, all of which would stay in memory; if what is mapped lies there still.
+        # The file is read again if it is unchanged: reading through the map would keep all of it in memory.
         try:
             with Path(self.path).open("rb") as file:
                 if _identity(os.fstat(file.fileno())) == self._mapped:
@@ -76,7 +76,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
     """A file's bytes and path, and of a large one, which is mapped rather than read, its identity.
 
-    Raises `FormatError` where it can't be read.
+    Raises `FormatError` if it can't be read.
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):

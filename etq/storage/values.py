@@ -12,13 +12,13 @@ from etq.storage.sources import Source
 def insert_values(
     connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
 ) -> None:
-    """Insert rows of `debug_values` with the statistics of their tensors; with the elements where `keep` is set."""
+    """Insert rows of `debug_values` with the statistics of their tensors; with the elements if `keep` is set."""
     for part in with_elements(rows, buffer.content, buffer.uri):
         insert_rows(connection, capture_id, part, keep=keep)
 
 
 def insert_rows(connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, *, keep: bool) -> None:
-    """Insert rows of `debug_values` that have a column `elements`, which stays only where `keep` is set."""
+    """Insert rows of `debug_values` that have a column `elements`, which is stored only if `keep` is set."""
     left_out = "" if keep else " EXCLUDE (elements)"
     connection.register("_values", rows)
     connection.execute(

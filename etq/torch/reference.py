@@ -27,7 +27,7 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
 
     graph  `exported_program`, which torch alone runs, or `edge_dialect_exported_program`, which needs executorch
 
-    Raises `EtqError` where torch or executorch is missing or can't run the program, and `FormatError` where the record
+    Raises `EtqError` if torch or executorch is missing or can't run the program, and `FormatError` where the record
     has no such graph or no representative inputs.
     """
     try:

@@ -20,7 +20,7 @@ def torch_trace_handler(
 
     The capture has these labels, a label `step` (the profiler's) and, of distributed runs, `rank`; it was captured now.
 
-    warehouse  path of the warehouse file; made where there is none
+    warehouse  path of the warehouse file; created if it doesn't exist
     labels     key=value pairs that distinguish captures
     name       name of the captures, followed by the step; by default host, process and time, as
                `torch.profiler.tensorboard_trace_handler` names files

@@ -35,7 +35,7 @@ _COLUMNS = pa.schema(
 def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> pa.Table:
     """One row a field of an event's metadata: block_index, slot, event_name, field, value (text), runs.
 
-    Bytes that the decoder doesn't know have one row, without a field, in hexadecimal. Raises `QueryError` where the
+    Bytes that the decoder doesn't know have one row, without a field, in hexadecimal. Raises `QueryError` if the
     decoder raises or gives something else than a mapping.
     """
     _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)

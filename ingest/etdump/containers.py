@@ -74,7 +74,7 @@ def is_text(data: Any) -> bool:
 
 
 def dumps_in_log(data: Any) -> list[bytes]:
-    """The ETDumps printed as base64 into a log, decoded; none where there are none.
+    """The ETDumps printed as base64 into a log, decoded; none if there are none.
 
     A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines follow the
     same prefix (except for numbers in it, such as the time) or are alone on their line, and are as long as its first;

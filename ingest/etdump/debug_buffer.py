@@ -49,7 +49,7 @@ _MOST_CLAIMED: Final = 2**24
 def tensor_at(
     buffer: Any, scalar_type: str, sizes: Sequence[int], strides: Sequence[int], byte_offset: int
 ) -> npt.NDArray[Any] | None:
-    """The tensor that lies there, of shape `sizes`, or None where the buffer doesn't hold it.
+    """The tensor that lies there, of shape `sizes`, or None if the buffer doesn't hold it.
 
     Its type is the tensor's own; bfloat16 and float8 come as float32, complex32 as complex64, quantised and packed
     types as the integers stored. `strides` count elements; without any the tensor lies in row-major order.

@@ -35,7 +35,7 @@ class Pattern:
 
     signature   index of the event's row in the table `signatures`; NOWHERE for other than profile events
     occurrence  how many events of the same slot came before it in the run
-    parent      index in the run of the event that contains it; NOWHERE where none does
+    parent      index in the run of the event that contains it; NOWHERE if none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
     order       what holds of a run's times if these are its parents
     """

@@ -41,7 +41,7 @@ _CAUSES: Final = {
 class Detached:
     """What was found of the events of consecutive runs; indexes count through all of these.
 
-    events     which are not counted within what contains them; None where all are
+    events     which are not counted within what contains them; None if all are
     delegates  the delegates' events that are within another
     elsewhere  which of these can't be on the host's clock: they start before what contains them; or after its end, or
                end after that of the execute, though they were logged before these ended. One that only ends after its

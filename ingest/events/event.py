@@ -20,7 +20,7 @@ class EventKey(NamedTuple):
     """What events have in common that are the same event of different runs.
 
     `type` is PROFILE, DEBUG (a logged value), OUTPUT (a logged program output) or ALLOCATION; the others are the
-    file's fields, -1 and None where they are absent. `chain_index` is an i32 of profile events and a u64 of debug
+    file's fields, -1 and None if they are absent. `chain_index` is an i32 of profile events and a u64 of debug
     events, so that -1 and 2**64 - 1 stay apart, as they do for the Inspector.
     """
 
@@ -54,9 +54,9 @@ class EventSlice:
     keys        the distinct `EventKey`s of the slice
     start       [n] start_time of profile events in ticks, by its 64 bits; 0 for other events
     elapsed     [n] end_time - start_time of profile events in ticks, modulo 2**64, signed; 0 for other events
-    metadata    [n] delegate_debug_metadata, None where absent or empty; or None where no event has any
+    metadata    [n] delegate_debug_metadata, None where absent or empty; or None if no event has any
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events
-    values      what the debug events logged; None where there are none
+    values      what the debug events logged; None if there are none
     """
 
     codes: npt.NDArray[np.int64]

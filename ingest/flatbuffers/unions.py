@@ -34,7 +34,7 @@ def union_kinds(tables: Tables, name: str, kinds: Sequence[str | None]) -> npt.N
 def members(tables: Tables, name: str, chosen: Mask, type: TableType) -> tuple[Tables, Positions]:
     """The members that field `name` of the chosen tables refers to, and where among all the tables they stand.
 
-    Raises `FormatError` where there is none.
+    Raises `FormatError` if there is none.
     """
     at = np.flatnonzero(chosen)
     found, owners = tables.take(at).tables(name, type)

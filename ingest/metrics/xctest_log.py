@@ -32,7 +32,7 @@ _UNITS: Final = {b"s": "s", b"kB": "kB", b"t/s": "tokens/s"}
 
 
 def xctest_metrics(data: bytes, path: str) -> list[Metric]:
-    """The metrics of a log: each value of an iteration is a sample; none where the log has no such tests.
+    """The metrics of a log: each value of an iteration is a sample; none if the log has no such tests.
 
     Raises `FormatError`, naming the byte, for values that are not numbers and tests of several models.
     """

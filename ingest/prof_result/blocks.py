@@ -114,7 +114,7 @@ def find_blocks(data: Any, path: str) -> list[Block]:
 
 
 def decoded_name(raw: bytes, path: str, what: str, at: int) -> str:
-    """A name of 32 bytes, without the zeros in it. Raises `FormatError` where it is not UTF-8 text."""
+    """A name of 32 bytes, without the zeros in it. Raises `FormatError` if it is not UTF-8 text."""
     try:
         return raw.decode().replace("\0", "")
     except UnicodeDecodeError as error:

@@ -114,7 +114,7 @@ def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions)
 
 
 def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
-    """Of each tensor, the buffer of planned memory and the offset in it, in bytes; None where it isn't planned."""
+    """Of each tensor, the buffer of planned memory and the offset in it, in bytes; None if it isn't planned."""
     found, owners = tensors.tables("allocation_info", schema.ALLOCATION)
     ids: list[int | None] = [None] * len(tensors)
     offsets: list[int | None] = [None] * len(tensors)

@@ -20,7 +20,7 @@ _COLUMNS: Final = {
 
 
 def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
-    """The table `trace_devices` of a trace's `deviceProperties`; None where there are none.
+    """The table `trace_devices` of a trace's `deviceProperties`; None if there are none.
 
     Raises `msgspec.DecodeError` for anything but a list of devices.
     """

@@ -52,7 +52,7 @@ class Entries:
 
     @cached_property
     def _span(self) -> tuple[int, int, Trace] | None:
-        """Where the list of entries begins and ends, and the trace without it; None where it isn't to be seen."""
+        """Where the list of entries begins and ends, and the trace without it; None if it isn't to be seen."""
         content = self._content
         begin = _BEGIN.search(content, 0, _AROUND)
         before_end = max(len(content) - _AROUND, 0)
@@ -75,7 +75,7 @@ class Entries:
         return self.whole if self._span is None else self._span[2]
 
     def blocks(self) -> Iterator[bytes]:
-        """JSON lists that together hold the entries, if each is a list; nothing where these aren't to be seen."""
+        """JSON lists that together hold the entries, if each is a list; nothing if these aren't to be seen."""
         if self._span is None:
             return
         content = memoryview(self._content)

@@ -85,7 +85,7 @@ def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) ->
     assert page.find_element(By.CSS_SELECTOR, "#regressions .chart-title").text == "addmm @0, model=one"
     labels, data = page.execute_script(DATA, "#regressions .plot")
     expected = lab.rows("SELECT p25, normalized FROM trend('op', 'addmm', selector := 'model=one')")[1]
-    assert labels[1:] == ["p25, as measured", "its own, beside what all ops have in common"]
+    assert labels[1:] == ["p25, as measured", "its own, without the common shift"]
     assert data[1:] == [pytest.approx([row[0] for row in expected]), pytest.approx([row[1] for row in expected])]
     assert data[0] == list(range(1, BUILDS + 1))
     page.execute_script(script, "total of Execute")

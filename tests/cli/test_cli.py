@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 BAD = str(CAPTURES / "malformed/mlp_trunc50.etdp")
 BAD_MESSAGE = (
-    f"Error: {BAD}: at byte 0: the ETDump is truncated: its size prefix says 17244 bytes, the file has 8620 of them; "
+    f"Error: {BAD}: at byte 0: the ETDump is truncated: its size prefix is 17244 bytes, the file has 8620 of them; "
     "it breaks off at byte 8624\n"
 )
 COMMANDS = cli.main.list_commands(click.Context(cli.main))
@@ -110,7 +110,7 @@ def test_inspect_takes_scales_units_and_schedules() -> None:
 def test_findings_of_a_file_are_told_on_stderr() -> None:
     result = etq_says("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
     assert result.exit_code == 0
-    assert result.stderr == "Note: trailing bytes: 24 bytes behind the last dump belong to none and are ignored\n"
+    assert result.stderr == "Note: trailing bytes: 24 bytes after the last dump belong to none and are ignored\n"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_parquet_into_a_pipe(lab: str) -> None:
         (["inspect", "nothing.etdp"], "nothing.etdp: can't be read: no such file or directory"),
         (["inspect", "."], ".: can't be read: is a directory"),
         (["ops", "nothing.etdp"], "nothing.etdp: no such file"),
-        (["ops", "run"], "etq.duckdb: there is no warehouse; make one with: etq ingest FILE... --db etq.duckdb"),
-        (["captures"], "etq.duckdb: there is no warehouse; make one with: etq ingest FILE... --db etq.duckdb"),
+        (["ops", "run"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
+        (["captures"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
         (["views", "op_total"], "no table, view or macro 'op_total'; the nearest are op_totals"),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_dash_is_standard_output(lab: str) -> None:
     asked = ("ops", "run", "--db", lab, "--format", "csv")
     assert etq_says(*asked, "-o", "-").stdout == etq_says(*asked).stdout
     refused = etq_says("ops", "run", "--db", lab, "-o", "ops.csv.gz")
-    assert refused.exit_code == 1 and "ops.csv.gz: tables are not written compressed" in refused.stderr
+    assert refused.exit_code == 1 and "ops.csv.gz: tables are not compressed" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_gates(labs: dict[str, str], lab: str, options: tuple[str, ...], status:
 
 def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
-    assert few.exit_code == 0 and few.stderr == "Can't tell: total of forward: too few\n"
+    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
 
 
@@ -238,8 +238,8 @@ def test_files_with_their_record(folders: Path) -> None:
         ("none/*.etdp", "base", "none/*.etdp: no such files"),
         ("base/00.etdp", "base/00.etdp", "base/00.etdp: has the same content as base/00.etdp: not compared twice"),
         ("base", "base/*.etdp", "base/00.etdp: has the same content as "),
-        ("base/00.etdp", "run", "run is no file, and the other side is: ingest both, or name files on both sides"),
-        ("run", "other", "there is no warehouse"),
+        ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
+        ("run", "other", "not found; make a warehouse"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ],
 )

@@ -54,7 +54,7 @@ def test_flops_of_a_record_before_any_run() -> None:
 def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     assert rows("flops", "run", "--db", lab) == rows("flops", "net", "--db", lab) == rows("flops", RECORD)
     for argument, told in (
-        ("bare", "Error: bare is linked to no ETRecord, which tells shapes; etq link bare RECORD\n"),
+        ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
         ("none", "Error: no capture matches none; the nearest are bare, run\n"),
         (CONVNET, f"Error: {CONVNET}: shapes are in the ETRecord of its program: name that\n"),
         ("no.etrecord", "Error: no.etrecord: no such file\n"),
@@ -118,13 +118,13 @@ def _same_peaks(lab: str, one: tuple[str, str], other: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--peak-flops", "fast"), "'fast' is no such rate: 20G, 20e9 or 20GFLOP/s"),
-        (("--peak-flops", "20m"), "'20m' is no such rate"),
-        (("--peak-flops", "-1"), "'-1' is no such rate"),
+        (("--peak-flops", "fast"), "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
+        (("--peak-flops", "20m"), "'20m' is not a rate"),
+        (("--peak-flops", "-1"), "'-1' is not a rate"),
         (("--peak-flops", "0"), "0 must be above 0, and finite"),
         (("--peak-flops", "1e999"), "1e999 must be above 0, and finite"),
         (("--peak-bandwidth", "15Gb/s"), "14GiB/s; bytes, not bits"),
-        (("--peak-bandwidth", "15GFLOP/s"), "'15GFLOP/s' is no such rate"),
+        (("--peak-bandwidth", "15GFLOP/s"), "'15GFLOP/s' is not a rate"),
     ],
 )
 def test_what_is_no_rate(arguments: tuple[str, str], told: str) -> None:

@@ -85,13 +85,13 @@ def test_a_terminal_is_spared(lab: str, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(export, "sys", System)
     refused = etq_says("export", "run", "--to", "chrome", "--db", lab)
-    assert (refused.exit_code, refused.stderr) == (1, "Error: chrome is no text for a terminal; name a file with -o\n")
+    assert (refused.exit_code, refused.stderr) == (1, "Error: chrome can't be shown in a terminal; name a file with -o\n")
     assert etq_says("export", "run", "--to", "hud", "--db", lab, "-o", "-").exit_code == 0
 
 
 def test_errors_are_one_line(lab: str, tmp_path: Path) -> None:
     for arguments, message in (
-        (("run", "--to", "hud", "--run", "1"), "hud takes no runs; what it takes is by, skip_first"),
+        (("run", "--to", "hud", "--run", "1"), "hud takes no runs; it takes by, skip_first"),
         (("nur", "--to", "chrome"), "no capture matches nur; the nearest are run"),
         (("run", "--to", "chrome", "--unit", "us"), "chrome takes no unit"),
         (("run", "--to", "model-explorer", "--method", "x"), "no times of a method 'x'"),
@@ -242,7 +242,7 @@ def test_no_formula_reaches_a_spreadsheet(format: str, lab: str) -> None:
         assert names == [mark + text for text in TEXTS[:6]] + TEXTS[6:]
         assert {tuple(row[1:]) for row in rows[1:]} == {("-1", f"{mark}=x")}, "numbers stay numbers"
     refused = etq_says("sql", query, "--db", lab, "--format", "json", "--escape-formulas")
-    assert refused.stderr == "Error: formulas are escaped for spreadsheets, in csv and tsv; this is json\n"
+    assert refused.stderr == "Error: --escape-formulas only applies to csv and tsv, not to json\n"
 
 
 def test_no_escape_reaches_a_terminal(tmp_path: Path) -> None:

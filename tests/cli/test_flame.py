@@ -43,7 +43,7 @@ def test_a_chart_by_hand(delegated: str) -> None:
     result = invoke("flame", delegated, "--unit", "ns")
     assert result.exit_code == 0
     assert result.stderr == (
-        "Note: no ETRecord tells the modules of delegated: by method and event (etq link gives it one)\n"
+        "Note: delegated has no ETRecord with modules: grouped by method and event; link one with etq link\n"
     )
     # 80 ns are 35 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
     assert result.stdout == (

@@ -47,7 +47,7 @@ def test_label_gives_removes_and_shows(lab: str) -> None:
     result = etq_says(
         "label", "run", "device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--db", lab
     )
-    assert (result.exit_code, result.stderr) == (0, "run: 3 labels given, 1 removed\n")
+    assert (result.exit_code, result.stderr) == (0, "run: 3 labels set, 1 removed\n")
     shown = rows_of("label", "run", "--db", lab)
     assert [(row["key"], row["value"]) for row in shown] == [
         ("captured_at", "2026-05-01T00:00:00.000000Z"), ("device", "pixel 8"), ("note", "a,b=ü"),
@@ -58,11 +58,11 @@ def test_label_gives_removes_and_shows(lab: str) -> None:
 def test_labels_that_are_none(lab: str) -> None:
     for arguments, status, message in (
         (("run", "device"), 2, "'device' is not of the form KEY=VALUE"),
-        (("run", "a=1", "--remove", "a"), 2, "a is to be given and removed"),
+        (("run", "a=1", "--remove", "a"), 2, "a can't be set and removed at once"),
         (("run", "--remove", "model"), 1, "Error: run has no label 'model'; it has build, device"),
         (("nope", "a=1"), 1, "Error: no capture matches nope; the nearest are"),
-        (("run", "a=1\n2"), 1, "its value holds the control character"),
-        (("run", "captured_at=now"), 1, "Error: captured_at 'now' is no time; one is 2026-05-01, "),
+        (("run", "a=1\n2"), 1, "is not a value; it has the control character"),
+        (("run", "captured_at=now"), 1, "Error: captured_at 'now' is not a time; write 2026-05-01, "),
     ):
         result = etq_says("label", *arguments, "--db", lab)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
@@ -132,8 +132,8 @@ def test_ingest_says_what_it_does_not_find(tmp_path: Path) -> None:
     file = str(CAPTURES / "mlp/mlp.etdp")
     for arguments, status, message in (
         ((file, "--label-from", "{model}.bin"), 1, "the path doesn't end as the pattern {model}.bin does"),
-        ((file, "--label-git=/"), 1, "Error: /: git says: not a git repository"),
-        (("--label-git", file), 2, "is no folder; of the current one it is written --label-git=."),
+        ((file, "--label-git=/"), 1, "Error: /: git failed: not a git repository"),
+        (("--label-git", file), 2, "is not a folder; write --label-git=. for the current one"),
         ((file, file, "--metrics", "x"), 2, "--metrics goes with one file"),
         ((file, "--metrics", str(tmp_path / "none")), 1, "none: can't be read: no such file or directory"),
         ((file, "--metrics", file), 1, "mlp.etdp: expected lines `PyTorchObserver {...}`"),
@@ -180,13 +180,13 @@ def test_metric_says_reads_and_shows(lab: str, tmp_path: Path) -> None:
 
 def test_metrics_that_are_none(lab: str) -> None:
     for arguments, status, message in (
-        (("run", "governor=schedutil"), 2, "'schedutil' is no number; a text is a label: etq label CAPTURE governor="),
-        (("run", "x=nan"), 2, "'nan' is no number"),
-        (("run", "x=1e999"), 1, "Error: the metric x is no number but inf"),
+        (("run", "governor=schedutil"), 2, "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
+        (("run", "x=nan"), 2, "'nan' is not a number"),
+        (("run", "x=1e999"), 1, "Error: the metric x is inf, which is not a finite number"),
         (("run", "x"), 2, "'x' is not of the form NAME=VALUE or NAME=VALUE:UNIT"),
         (("run", "x=1", "--run", "6"), 1, "Error: there is no run 6: the capture has 6 runs, counted from 0"),
         (("run", "--better", "lower"), 2, "--better goes with NAME=VALUE"),
-        (("run", "--remove", "x"), 1, "Error: no metric 'x' was said by hand of run"),
+        (("run", "--remove", "x"), 1, "Error: run: no metric 'x' was attached by hand"),
     ):
         result = etq_says("metric", *arguments, "--db", lab)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
@@ -225,9 +225,9 @@ def test_phases_that_are_none(lab: str) -> None:
         (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: there is no run 999: the capture has 101 runs"),
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
         (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
-        (("ops", mlp, "--phase", "decode"), 1, "Error: files don't say phases: ingest the file and say which runs"),
+        (("ops", mlp, "--phase", "decode"), 1, "Error: files have no phases; ingest the file and set the phases"),
         (("tax", mlp, "--phase", "decode"), 1, "Error: files don't say phases"),
-        (("tax", "llm", "--phase", "decode"), 0, "Note: no run of llm is of phase decode; etq phase says which are"),
+        (("tax", "llm", "--phase", "decode"), 0, "Note: no run of llm is of phase decode; set phases of runs with etq phase"),
     ]
     for arguments, status, message in cases:
         result = etq_says(*arguments, "--db", lab)
@@ -238,5 +238,5 @@ def test_writing_needs_a_warehouse(tmp_path: Path) -> None:
     db = str(tmp_path / "none.duckdb")
     for arguments in (("label", "run"), ("metric", "run"), ("phase", "run")):
         result: Any = etq_says(*arguments, "--db", db)
-        assert (result.exit_code, "there is no warehouse" in result.stderr) == (1, True)
+        assert (result.exit_code, "not found; make a warehouse" in result.stderr) == (1, True)
     assert not Path(db).exists()

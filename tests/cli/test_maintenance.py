@@ -53,7 +53,7 @@ def test_ingest_tells_of_each_file(tmp_path: Path) -> None:
 
 def test_remove(db: Path) -> None:
     refused = run("remove", "run0", "--db", db)
-    assert (refused.exit_code, refused.stderr) == (1, "Error: 1 capture would go (run0); say so with -y\n")
+    assert (refused.exit_code, refused.stderr) == (1, "Error: 1 capture would be removed (run0); confirm with -y\n")
     assert run("remove", "build=0", "-y", "--db", db).stderr.startswith(
         "Error: build=0 matches 2 captures (run0, run1)"
     )
@@ -68,7 +68,7 @@ def test_prune(db: Path) -> None:
     arguments = ["prune", "--keep-last", "1", "--by", "build", "--db", db]
     dry = run(*arguments, "--dry-run")
     assert (dry.exit_code, dry.stdout, dry.stderr) == (0, "run0\nrun2\n", "2 captures to prune\n")
-    assert run(*arguments).stderr == "Error: 2 captures would go (run0, run2); say so with -y\n"
+    assert run(*arguments).stderr == "Error: 2 captures would be removed (run0, run2); confirm with -y\n"
     done = run(*arguments, "--keep-rollups", "-y")
     assert done.stderr == "2 captures pruned; etq compact gives the space back\n"
     assert run(*arguments, "--keep-rollups").stderr == "0 captures to prune\n"
@@ -121,7 +121,7 @@ def test_merge(db: Path, tmp_path: Path) -> None:
 def test_a_mistyped_warehouse_is_not_made(arguments: tuple[object, ...], tmp_path: Path) -> None:
     missing = tmp_path / "missing.duckdb"
     ended = run(*arguments, "--db", missing)
-    message = f"Error: {missing}: there is no warehouse; make one with: etq ingest FILE... --db {missing}\n"
+    message = f"Error: {missing}: not found; make a warehouse with: etq ingest FILE... --db {missing}\n"
     assert (ended.exit_code, ended.stderr) == (1, message)
     assert not missing.exists()
 

@@ -258,7 +258,7 @@ def test_resuming_takes_what_is_missing(here: Path) -> None:
     assert etq_plans(run=run).exit_code == 1
     again = etq_plans(run=run)
     assert again.exit_code == 1
-    assert again.stderr == "Error: lab.duckdb: has 2 captures of plan p; go on with it by --resume, or name another\n"
+    assert again.stderr == "Error: lab.duckdb: has 2 captures of plan p; continue it with --resume, or name another\n"
     assert etq_plans("--seed", "1", "--resume", run=run).stderr == (
         "Error: plan p has A at position 1, where this order has B; "
         "resume it with the sides and the seed that it was begun with\n"
@@ -308,7 +308,7 @@ def test_the_same_bytes_again_are_no_measurement(here: Path) -> None:
     result = etq_plans(run=command(here).replace("{number}", "1"))
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        "Error: plan-p/p-02-B.etdp: byte for byte the capture p-01-A, which is there already: nothing was measured anew"
+        "Error: plan-p/p-02-B.etdp: the same bytes as the capture p-01-A in the warehouse; the command measured nothing new"
     )
     assert labels() == [{"plan": "p", "plan_position": "1", "side": "A"}]
 

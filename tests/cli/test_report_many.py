@@ -102,8 +102,8 @@ def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one capture or of two sides"),
-        (["a", "b", "c"], "not of 3; a pattern of files stands in quotes"),
+        ([], "a report needs one capture or two sides, none is named"),
+        (["a", "b", "c"], "not 3; put a pattern of files in quotes"),
         (["--trend", "a", "b"], "--trend takes one selector"),
         (["a", "--over", "build"], "--over is not for a report of one capture"),
         (["a", "b", "--since", "3"], "--since is not for a report of two sides"),

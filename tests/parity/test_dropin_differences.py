@@ -332,7 +332,7 @@ def test_20_damaged_files_are_named() -> None:
     damaged = CAPTURES / "malformed"
     for name, told in (
         ("mlp_concatenated", "several dumps: 2 ETDumps in one file"),
-        ("mlp_trailing", "trailing bytes: 24 bytes behind the last dump"),
+        ("mlp_trailing", "trailing bytes: 24 bytes after the last dump"),
     ):
         with pytest.warns(UserWarning, match=told):
             ours = Inspector(damaged / f"{name}.etdp")
@@ -343,5 +343,5 @@ def test_20_damaged_files_are_named() -> None:
         assert len(ours.event_blocks) >= len(before.event_blocks)
     assert theirs["mlp_trunc_minus1.etdp"]["ok"]
     for compat in (False, True):
-        with pytest.raises(FormatError, match="the ETDump is truncated: its size prefix says 17244 bytes"):
+        with pytest.raises(FormatError, match="the ETDump is truncated: its size prefix is 17244 bytes"):
             Inspector(damaged / "mlp_trunc_minus1.etdp", compat=compat)

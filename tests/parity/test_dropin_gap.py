@@ -85,7 +85,7 @@ def test_ones_own_comparator() -> None:
 
 
 def test_distances_and_graphs_that_are_unknown() -> None:
-    with pytest.raises(EtqError, match="no distance 'COSINE'; known are MSE, L1, SNR, and one's own comparators"):
+    with pytest.raises(EtqError, match="no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"):
         inspector("mlp").calculate_numeric_gap("cosine".upper())
     with pytest.raises(EtqError, match="the reference graph is exported_program or edge_dialect_exported_program"):
         inspector("mlp").calculate_numeric_gap("MSE", reference_graph="nope")

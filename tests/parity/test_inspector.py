@@ -207,12 +207,12 @@ def test_difference_damaged_files_are_named() -> None:
             "SELECT c.name, f.rule, f.detail FROM findings AS f JOIN captures AS c USING (capture_id)"
         )
         assert found.fetchall() == [
-            ("concatenated", "several dumps", "2 ETDumps in one file; dump_index tells their runs apart"),
-            ("trailing", "trailing bytes", "24 bytes behind the last dump belong to none and are ignored"),
+            ("concatenated", "several dumps", "2 ETDumps in one file; dump_index distinguishes their runs"),
+            ("trailing", "trailing bytes", "24 bytes after the last dump belong to none and are ignored"),
         ]
         assert warehouse.sql("SELECT count(*) FROM events").fetchall() == [(2 * 51 + 247,)]
         with pytest.raises(
-            FormatError, match="the ETDump is truncated: its size prefix says 17244 bytes, the file has 17243"
+            FormatError, match="the ETDump is truncated: its size prefix is 17244 bytes, the file has 17243"
         ):
             warehouse.ingest(damaged / "mlp_trunc_minus1.etdp")
         # … and it can't open this one, which only lacks the size prefix.

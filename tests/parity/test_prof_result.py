@@ -25,7 +25,7 @@ VIEWS = ["prof_result_profile", "prof_result_tax", "prof_result_memory", "runs"]
 # What can't be read is refused by both.
 REFUSED = {
     "bad_version": "at byte 32: a prof_result of version 2; expected version 1",
-    "truncated_in_entries": "at byte 0: block 'b' is truncated, or its header is damaged: it says that there is room for "
+    "truncated_in_entries": "at byte 0: block 'b' is truncated, or its header is damaged: it has room for "
     "5 profile entries, 2 allocators, 3 allocations, 384 bytes, of which the file has 56; it breaks off at byte 120",
     "truncated_in_header": "at byte 448: the prof_result is truncated: expected a block's header of 64 bytes, found 3",
 }
@@ -219,7 +219,7 @@ def test_more_slots_used_than_there_are_is_refused() -> None:
     data = bytearray(block("b", execute(0, 9), allocators=[(0, "a"), (1, "b")]))
     data[40:44] = (2).to_bytes(4, "little")
     with (
-        pytest.raises(FormatError, match="at byte 40: block 'b' says that 2 profile entries of 1 are used"),
+        pytest.raises(FormatError, match="at byte 40: block 'b' has 2 profile entries in use of 1"),
         etq.open() as w,
     ):
         w.ingest(bytes(data))

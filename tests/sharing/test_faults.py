@@ -109,7 +109,7 @@ def test_without_the_right_to_write(tmp_path: Path) -> None:
     path.chmod(0o444)
     ingest = ("-m", "etq", "ingest", capture, "--db")
     said = says(*ingest, path, before=UNPRIVILEGED)
-    assert said.startswith(f"Error: {path}: ") and "permission denied" in said.lower() and "the right to write" in said
+    assert said.startswith(f"Error: {path}: ") and "permission denied" in said.lower() and "get permission to write" in said
     path.chmod(0o644)
     tmp_path.chmod(0o555)
     said = says(*ingest, tmp_path / "new.duckdb", before=UNPRIVILEGED)
@@ -149,7 +149,7 @@ def test_a_warehouse_that_is_removed_or_replaced_while_it_is_open(tmp_path: Path
                 with pytest.raises(WarehouseError, match=r"lab.duckdb: removed or replaced while it was open"):
                     ingest()
             if not is_replaced:
-                with pytest.raises(WarehouseError, match="open in this process already"):
+                with pytest.raises(WarehouseError, match="already open in this process"):
                     etq.open(path)
         assert not Path(f"{path}.wal").exists() and path.exists() == is_replaced
     with etq.open(path) as warehouse:
@@ -164,7 +164,7 @@ def test_a_log_of_another_warehouse_beside_the_file(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, other], check=True)
     filled(path)
     Path(f"{other}.wal").rename(f"{path}.wal")
-    with pytest.raises(WarehouseError, match=r"lab.duckdb.wal beside it is of another database; move that away"):
+    with pytest.raises(WarehouseError, match=r"lab.duckdb.wal belongs to another database; move it away"):
         etq.open(path)
 
 
@@ -173,7 +173,7 @@ def test_what_is_left_where_a_file_was_about_to_be_made(tmp_path: Path, size: in
     path = tmp_path / "lab.duckdb"
     duckdb.connect(str(path)).close()
     os.truncate(path, size)
-    with pytest.raises(WarehouseError, match="lab.duckdb: there is no warehouse; make one with"):
+    with pytest.raises(WarehouseError, match="lab.duckdb: not found; make a warehouse with"):
         etq.open(path, read_only=True)
     filled(path)
     with etq.open(path) as warehouse:

@@ -159,7 +159,7 @@ def test_a_merge_waits_for_its_sources(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seconds", ["soon", "-1", "inf", "nan"])
 def test_times_to_wait_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str) -> None:
     monkeypatch.setenv("ETQ_WAIT", seconds)
-    with pytest.raises(WarehouseError, match=f"'{seconds}' is no number of seconds to wait"):
+    with pytest.raises(WarehouseError, match=f"'{seconds}' is not a number of seconds to wait"):
         etq.open(tmp_path / "lab.duckdb")
 
 
@@ -168,7 +168,7 @@ def test_one_process_opens_a_file_in_one_way(tmp_path: Path) -> None:
     with (
         etq.open(path),
         etq.open(path),
-        pytest.raises(WarehouseError, match=r"lab.duckdb: open in this process already, for reading or with other set"),
+        pytest.raises(WarehouseError, match=r"lab.duckdb: already open in this process, for reading or with other set"),
     ):
         etq.open(path, read_only=True)
 

@@ -214,7 +214,7 @@ def test_what_is_refused_is_named(folder: Path) -> None:
         ("", "nothing"),
         ("UPDATE EXTENSIONS", "another statement"),
     ):
-        with pytest.raises(QueryError, match=f"^what is asked safely is one SELECT, not {kind}$"):
+        with pytest.raises(QueryError, match=f"^a safe query is one SELECT, not {kind}$"):
             sandbox.ask(str(folder / "lab.duckdb"), query, None)
 
 
@@ -292,14 +292,14 @@ def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     said = etq_says("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
     assert (said.exit_code, said.stdout) == (0, "name\nc1\n")
     said = etq_says("sql", "--safe", "DROP TABLE captures", "--db", db)
-    assert said.exit_code == 1 and "Error: what is asked safely is one SELECT, not DROP\n" in said.stderr
+    assert said.exit_code == 1 and "Error: a safe query is one SELECT, not DROP\n" in said.stderr
     said = etq_says("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
     assert said.exit_code == 1 and SECRET not in said.output
     assert etq_says("sql", "--safe", "SELECT 1", "--engine", "spark", "--lake", str(tmp_path)).exit_code == 2
     said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
     assert said.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in said.stderr
     said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
-    assert said.exit_code == 1 and "there is no warehouse" in said.stderr
+    assert said.exit_code == 1 and "not found; make a warehouse" in said.stderr
 
 
 def test_without_it_the_file_is_only_read(folder: Path) -> None:

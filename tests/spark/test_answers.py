@@ -95,7 +95,7 @@ def test_folders_of_partitions_are_no_columns(lake: Path, tmp_path: Path, spark:
     (part / "a.parquet").write_bytes(min((lake / "labels").iterdir()).read_bytes())
     frame = read_table(spark, str(tmp_path), catalog.objects()["labels"])
     assert frame.columns == ["capture_id", "key", "value"] and frame.count() > 0
-    with pytest.raises(WarehouseError, match="no table metrics of a lake"):
+    with pytest.raises(WarehouseError, match="not a table metrics of a lake"):
         read_table(spark, str(tmp_path), catalog.objects()["metrics"])
 
 

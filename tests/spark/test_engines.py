@@ -35,7 +35,7 @@ def test_a_portable_view_is_written(view: SqlObject) -> None:
 @pytest.mark.parametrize("view", [each for each in asked() if "spark" not in each.engines], ids=lambda each: each.name)
 def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
     assert view.engines == engines(view.name) == ("duckdb",)
-    with pytest.raises(QueryError, match=f"^{view.name} is for DuckDB alone: "):
+    with pytest.raises(QueryError, match=f"^{view.name} only runs in DuckDB: "):
         spark_sql(f"SELECT count(*) FROM {calls(view)[0]}")
 
 
@@ -64,7 +64,7 @@ def test_views_that_use_one_for_duckdb_alone_are_so_themselves() -> None:
         ("SELECT string_agg(DISTINCT c.name, ',' ORDER BY c.uri) FROM captures AS c", "DISTINCT"),
         ("SELECT x[1:9:2] FROM (SELECT [1, 2] AS x)", "slice"),
         ("SELECT printf('%x', c.byte_size) FROM captures AS c", "format '%x'"),
-        ("SELECT list_zip([1], [2])", "list_zip has no word in Spark"),
+        ("SELECT list_zip([1], [2])", "list_zip has no equivalent in Spark"),
         ("SELECT array_agg(DISTINCT x.a), unnest([1]), unnest([2]) FROM t AS x GROUP BY x.b", "beside aggregates"),
     ],
 )

@@ -190,11 +190,11 @@ def test_records_sidecars_and_what_was_added_by_others(spark: Any, tmp_path: Pat
 
 
 def test_what_cannot_be_ingested(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(WarehouseError, match="a lake is written in a folder"):
+    with pytest.raises(WarehouseError, match="an address; name a folder"):
         etq.spark.ingest(spark, str(CAPTURES / "mlp"), "s3a://lab/lake")
     with pytest.raises(EtqError, match="PATH_NOT_FOUND"):
         etq.spark.ingest(spark, str(tmp_path / "*.etdp"), tmp_path / "lake")
-    with pytest.raises(WarehouseError, match="is none: a key is not empty"):
+    with pytest.raises(WarehouseError, match="invalid key; it must not be empty"):
         etq.spark.ingest(spark, str(CAPTURES / "mlp"), tmp_path / "lake", labels={"": "x"})
     before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", None)
     assert before != "64", "the session's settings are its own again"

@@ -93,7 +93,7 @@ def test_a_query_as_an_argument(tables: duckdb.DuckDBPyConnection) -> None:
         ("FROM op_totals('x', colour := 1)", "op_totals has no parameter colour; it has capture, by, unit,"),
         ("FROM memory_totals('x', 2)", "memory_totals takes 1 arguments: capture"),
         ("DROP TABLE captures", "expected one query"),
-        ("SELECT FROM WHERE", "this can't be read as SQL"),
+        ("SELECT FROM WHERE", "not valid SQL"),
         ("SELECT 1; SELECT 2", "expected one query"),
     ],
 )

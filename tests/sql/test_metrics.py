@@ -114,21 +114,21 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
     ]
     lab.metric("run", "temperature", None)
     assert [(row[1], row[3]) for row in lab.metric_values("run").fetchall()] == [(3, 42)]
-    with pytest.raises(etq.WarehouseError, match="no metric 'temperature' was said by hand of run"):
+    with pytest.raises(etq.WarehouseError, match="run: no metric 'temperature' was attached by hand"):
         lab.metric("run", "temperature", None)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("governor", "schedutil"), "the metric governor is no number but 'schedutil'; a text is a label: governor="),
-        (("x", math.nan), "the metric x is no number but nan"),
-        (("x", True), "the metric x is no number but True"),
-        (("", 1), "'' is no name of a metric"),
-        (("a=b", 1), "'a=b' is no name of a metric"),
-        (("a\n", 1), r"'a\\n' is no name of a metric"),
+        (("governor", "schedutil"), "the metric governor is 'schedutil', which is not a number; attach a text as a label: governor="),
+        (("x", math.nan), "the metric x is nan, which is not a finite number"),
+        (("x", True), "the metric x is True, which is not a finite number"),
+        (("", 1), "'' is not a name of a metric"),
+        (("a=b", 1), "'a=b' is not a name of a metric"),
+        (("a\n", 1), r"'a\\n' is not a name of a metric"),
         (("x", 1, "\t"), r"'\\t' is no unit of the metric x"),
-        (("x", 1, None, "more"), "better of the metric x is lower, higher or None, not 'more'"),
+        (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
     ],
 )
 def test_metrics_that_are_none_are_refused(lab: Warehouse, given: tuple[Any, ...], message: str) -> None:

@@ -133,15 +133,15 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "a phase is said of runs: give their numbers, their name or their method"),
+        ({}, "a phase applies to runs: give their numbers, their name or their method"),
         ({"runs": "1-6"}, "there is no run 6: the capture has 6 runs, counted from 0"),
         ({"runs": "9-"}, "there is no run 9"),
         ({"runs": [-1]}, "there is no run -1"),
-        ({"runs": "3-1"}, "'3-1' are no runs: 3-1 ends before it begins"),
-        ({"runs": "1;2"}, "'1;2' are no runs: they are numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
+        ({"runs": "3-1"}, "'3-1' are not runs: 3-1 ends before it begins"),
+        ({"runs": "1;2"}, "'1;2' are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
         ({"runs": ""}, "'' are no runs"),
         ({"name": "Run"}, "no run has the name 'Run'; there are Default, Execute"),
-        ({"method": "forward"}, "no run has the method 'forward'; there are none; methods are told by a linked record"),
+        ({"method": "forward"}, "no run has the method 'forward'; there are none; link a record or program, which name methods"),
         ({"runs": "0", "name": "Execute"}, "no run is chosen by all of this together"),
     ],
 )

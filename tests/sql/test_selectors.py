@@ -144,17 +144,17 @@ def test_labels_are_set_and_taken_away(lab: Warehouse) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("a=b", "x", "its key holds '=', which selectors can't ask for"),
-        ("a,b", "x", "its key holds ','"),
-        ('a"b', "x", "its key holds '\"'"),
-        ("@a", "x", "its key holds '@'"),
-        ("a\nb", "x", r"its key holds '\\n'"),
-        ("", "x", "a key is not empty"),
-        (" a", "x", "has no space at its ends"),
-        ("a", "x\ny", r"its value holds the control character '\\n'"),
-        ("a", "\ud800", "its value holds the control character"),
-        ("a", 3, "key and value are texts"),
-        ("captured_at", "yesterday", "captured_at 'yesterday' is no time; one is 2026-05-01,"),
+        ("a=b", "x", "it has '=', which selectors can't contain"),
+        ("a,b", "x", "it has ','"),
+        ('a"b', "x", "it has '\"'"),
+        ("@a", "x", "it has '@'"),
+        ("a\nb", "x", r"it has '\\n'"),
+        ("", "x", "it must not be empty"),
+        (" a", "x", "nor begin or end with a space"),
+        ("a", "x\ny", r"is not a value; it has the control character '\\n'"),
+        ("a", "\ud800", "is not a value; it has the control character"),
+        ("a", 3, "key and value must be texts"),
+        ("captured_at", "yesterday", "captured_at 'yesterday' is not a time; write 2026-05-01,"),
     ],
 )
 def test_labels_that_are_none_are_refused(lab: Warehouse, key: str, value: Any, message: str) -> None:

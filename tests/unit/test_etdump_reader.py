@@ -170,7 +170,7 @@ def test_concatenated_dumps(made: list[list[Run]]) -> None:
     assert [row["dump_index"] for row in tables["runs"]] == [at for at, part in enumerate(made) for _ in part]
     assert {
         "rule": "several dumps",
-        "detail": f"{len(made)} ETDumps in one file; dump_index tells their runs apart",
+        "detail": f"{len(made)} ETDumps in one file; dump_index distinguishes their runs",
     } in tables["findings"]
 
 

@@ -89,10 +89,10 @@ def test_what_is_no_record_is_told(warehouse: Warehouse, tmp_path: Path) -> None
         archive.writestr("b", "")
         archive.writestr("a", "")
     for content, message in (
-        (b"", "no ETRecord: expected a zip (`PK` at byte 0), found b''"),
-        (b"hello, world", "no ETRecord: expected a zip (`PK` at byte 0), found b'hell'"),
+        (b"", "not an ETRecord: expected a zip (`PK` at byte 0), found b''"),
+        (b"hello, world", "not an ETRecord: expected a zip (`PK` at byte 0), found b'hell'"),
         (b"PK\x03\x04", "the zip is damaged: File is not a zip file"),
-        (without.getvalue(), "no ETRecord: a zip without the member ETRECORD_V0; found a, b"),
+        (without.getvalue(), "not an ETRecord: a zip without the member ETRECORD_V0; found a, b"),
     ):
         assert refusal(content) == message
         path = tmp_path / "some.etrecord"
@@ -112,7 +112,7 @@ def test_truncated_at_any_byte() -> None:
     for size in range(4, len(SMALLEST), 997):
         # Cut behind one of torch's own zips, the rest ends as that zip does.
         assert refusal(SMALLEST[:size]).startswith(
-            ("the zip is damaged: ", "no ETRecord: a zip without the member ETRECORD_V0; found archive/")
+            ("the zip is damaged: ", "not an ETRecord: a zip without the member ETRECORD_V0; found archive/")
         )
 
 
@@ -278,7 +278,7 @@ def test_missing_members_are_told_and_the_rest_is_read(warehouse: Warehouse, dro
     found = warehouse.ingest_record(record(kept))
     assert found.is_new and not found.is_complete
     assert warehouse.sql("SELECT rule, detail FROM record_findings").fetchall() == [
-        ("half-written", f"lacks {lacks}: events can't be told their ops by it")
+        ("half-written", f"lacks {lacks}: events can't be mapped to ops")
     ]
     # By eye, from the member's text: Linear is one ATen op and two of the edge dialect; both maps name instructions.
     nodes = warehouse.sql("SELECT g.stage, n.op FROM op_nodes AS n JOIN graphs AS g USING (graph_id)").fetchall()
@@ -309,7 +309,7 @@ def test_handles_that_no_node_has() -> None:
         }
     )
     # 0 is unset. Handles within delegates are kept as they are, and so are instructions: a record has no program.
-    assert findings(data) == [("lost handles", "6 debug handles of method forward are of no node: 3, 4, 5, 6, 7, …")]
+    assert findings(data) == [("lost handles", "6 debug handles of method forward belong to no node: 3, 4, 5, 6, 7, …")]
     tables = read(data)
     assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
     assert [tuple(row.values()) for row in tables["delegates"]] == [("forward", 888, "B", None, True)]

@@ -321,7 +321,7 @@ def test_wrong_words(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute")), name="test")
     with pytest.raises(QueryError, match=f"no format 'x' to export to; known are {', '.join(FORMATS)}"):
         exported(warehouse, "test", "x")
-    with pytest.raises(QueryError, match="hud takes no runs; what it takes is by, skip_first"):
+    with pytest.raises(QueryError, match="hud takes no runs; it takes by, skip_first"):
         exported(warehouse, "test", "hud", runs=[1])
     with pytest.raises(QueryError, match="no capture matches tset; the nearest are test"):
         exported(warehouse, "tset", "chrome")

@@ -74,9 +74,9 @@ def test_model_explorer_needs_to_know_the_method() -> None:
         with pytest.raises(QueryError, match="run has no record"):
             exported(warehouse, "run", "model-explorer")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
-        with pytest.raises(QueryError, match="run ran decode, encode: which method's graph is meant"):
+        with pytest.raises(QueryError, match="run ran decode, encode; choose the graph of one with method"):
             exported(warehouse, "run", "model-explorer")
-        with pytest.raises(QueryError, match="no times of a method 'x'; there are of decode, encode"):
+        with pytest.raises(QueryError, match="no times of a method 'x'; methods with times are decode, encode"):
             exported(warehouse, "run", "model-explorer", method="x")
         with pytest.raises(QueryError, match="no node of exported_program has a time"):
             exported(warehouse, "run", "model-explorer", graph="exported_program")

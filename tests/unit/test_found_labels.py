@@ -52,7 +52,7 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
         ("x.etdp", "it has no {key}, as in"),
         ("{}.etdp", "it has no {key}, as in"),
         ("{a}/{a}", "it has {a} twice"),
-        ("{a", "a brace without another; {{ stands for one brace"),
+        ("{a", "a brace without another; write {{ for one brace"),
         ("a}{b}", "a brace without another"),
     ],
 )
@@ -110,7 +110,7 @@ def test_git(repository: Path) -> None:
 
 def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(EtqError, match="git says: not a git repository"):
+    with pytest.raises(EtqError, match="git failed: not a git repository"):
         labels_of_git(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EtqError, match="labels from git need git, which is not installed"):
@@ -220,7 +220,7 @@ def test_a_bad_sidecar_stores_nothing(warehouse: Warehouse, tmp_path: Path) -> N
     with pytest.raises(FormatError, match=r"run.etdp.json: at \$.a: expected a text"):
         warehouse.ingest(path)
     (path.parent / "run.etdp.json").write_text('{"a,b": "x"}')
-    with pytest.raises(etq.WarehouseError, match="its key holds ','"):
+    with pytest.raises(etq.WarehouseError, match="it has ','"):
         warehouse.ingest(path)
     assert warehouse.sql("SELECT count(*) FROM captures").fetchall() == [(0,)]
     (path.parent / "run.etdp.toml").write_text("a = 1")

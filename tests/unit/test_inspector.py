@@ -110,9 +110,9 @@ def test_a_dump_without_events_is_an_empty_table() -> None:
     [
         ({}, "exactly one of etdump_path and etdump_data"),
         ({"etdump_path": "x", "etdump_data": b""}, "exactly one of etdump_path and etdump_data"),
-        ({"etdump_path": str(MLP), "source_time_scale": "cycles"}, "cycles are no unit of time"),
+        ({"etdump_path": str(MLP), "source_time_scale": "cycles"}, "cycles are not a unit of time"),
         ({"etdump_path": str(MLP), "target_time_scale": "minutes"}, "no time scale 'minutes'; known are ns, us"),
-        ({"etdump_path": str(MLP), "etrecord": 3}, "an ETRecord is given by its path, or as executorch's object"),
+        ({"etdump_path": str(MLP), "etrecord": 3}, "expected an ETRecord's path or executorch's object, not a int"),
         ({"etdump_path": "missing.etdp"}, "missing.etdp: can't be read: no such file"),
         ({"etdump_path": str(MLP), "debug_buffer_path": "missing.bin"}, "missing.bin: can't be read: no such file"),
     ],
@@ -269,7 +269,7 @@ def test_comparators() -> None:
         mse.element_compare(np.zeros((8, 1)), np.zeros(8))
     with pytest.raises(EtqError, match="not a list"):
         mse.element_compare([1.0], 1.0)
-    with pytest.raises(EtqError, match="is no tensor and no number"):
+    with pytest.raises(EtqError, match="is neither a tensor nor a number"):
         mse.element_compare("text of many letters".encode, 1.0)
     with pytest.raises(TypeError):
         comparators.NumericalComparatorBase()  # type: ignore[abstract]

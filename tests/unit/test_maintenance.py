@@ -90,7 +90,7 @@ def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
         with pytest.raises(Exception, match="the events of 00 were pruned, .* ingest its file again"):
             getattr(warehouse, view)("00").fetchall()
     assert warehouse.event_ops("00").fetchall() and warehouse.metric_values("00").fetchall() == []
-    with pytest.raises(WarehouseError, match="rollups can't be written again"):
+    with pytest.raises(WarehouseError, match="rollups can't be computed without them"):
         warehouse.phase("00", "decode", runs="1-")
     # The file brings all back.
     assert [each.is_new for each in warehouse.ingest_many(mlp)] == [False] * 12  # type: ignore[union-attr]
@@ -116,7 +116,7 @@ def test_no_table_of_events_is_forgotten() -> None:
 def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
     warehouse.ingest(ONE, labels={"model": "a"})
     for keep_last, by, text in (
-        (-1, [], "keep_last is a number of captures, not -1"),
+        (-1, [], "keep_last must be a number of captures, not -1"),
         (1, ["device"], "no capture has a label 'device'; labels are model"),
         (1, "model", "by is a list of keys of labels, not 'model'"),
     ):
@@ -161,7 +161,7 @@ def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(compaction, "_put_in_place", after_another)
     with etq.open(path) as warehouse:
-        with pytest.raises(WarehouseError, match="another process wrote to it; it stays as it is"):
+        with pytest.raises(WarehouseError, match="another process wrote to it; the file was not changed"):
             warehouse.compact()
         assert names(warehouse) == ["one", "two"]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["lab.duckdb", "two.etdp"]

@@ -111,7 +111,7 @@ def test_the_log_of_the_app_for_apple_devices() -> None:
     ]  # fmt: skip
     for line, message in (
         (lines[1].replace("0.004422", "x"), r"at byte \d+: expected numbers, found b'0.005643, x'"),
-        (lines[1].replace("values", "all"), r"at byte \d+: expected `values: \[...\]` behind what a test measured"),
+        (lines[1].replace("values", "all"), r"at byte \d+: expected `values: \[...\]` after what a test measured"),
         (lines[1] + lines[1].replace("mv2", "mv3"), r"at byte \d+: expected tests of one model on one device, found"),
         (lines[0], "expected lines"),
     ):
@@ -156,7 +156,7 @@ OTHER_DEVICE: list[Any] = [APP[0], {**APP[1], "deviceInfo": {"arch": "Pixel 8"}}
         (b'[{"metric": {"name": "x", "benchmark_values": []}, "runners": [3]}]', r"^f: at \$\[0\].runners: expected a list"),
         (json.dumps(OTHER_MODEL).encode(), r"^f: at \$\[1\]: expected the model and device of \$\[0\], found another one"),
         (json.dumps(OTHER_DEVICE).encode(), r"^f: at \$\[1\]: expected the model and device of \$\[0\]"),
-        (b'x\nPyTorchObserver {"prompt_tok', r"^f: at byte 18: expected JSON behind PyTorchObserver, found '{\"prompt_tok'"),
+        (b'x\nPyTorchObserver {"prompt_tok', r"^f: at byte 18: expected JSON after PyTorchObserver, found '{\"prompt_tok'"),
         (b"PyTorchObserver {}", "^f: at prompt_tokens of generation 0: expected a whole number from 0, found nothing"),
         (log({**GENERATION, "first_token_ms": 1.5}), "^f: at first_token_ms of generation 0: .* found 1.5"),
         (log(GENERATION, {**GENERATION, "prompt_tokens": -1}), "^f: at prompt_tokens of generation 1: .* found -1"),

@@ -76,7 +76,7 @@ def test_ops_are_those_of_the_view(lab: Warehouse) -> None:
     [(others, colour)] = drawn[4]
     assert others == pytest.approx(sum(row[5] for row in rows[4:])) and colour == GREY.upper()
     axes = figure.axes[0]
-    assert axes.get_xlabel() == "own time in typical runs (ms)"
+    assert axes.get_xlabel() == "self time in typical runs (ms)"
     assert axes.get_title(loc="left") == "Where the time of transformer_100runs went, op by op"
     shares = [text.get_text() for text in axes.texts]
     assert shares[:4] == [f"{row[9]:.1f} %" for row in rows[:4]]

@@ -343,7 +343,7 @@ def test_absurd_counts_are_refused(place: int) -> None:
     ):
         read(bytes(data), "x")
     data[place + 4 : place + 8] = (2**32 - 1).to_bytes(4, "little")
-    with pytest.raises(FormatError, match="there is room for .*4294967295"):
+    with pytest.raises(FormatError, match="it has room for .*4294967295"):
         read(bytes(data), "x")
 
 

@@ -156,7 +156,7 @@ def test_runs_that_do_not_fit_are_left_out_and_that_is_said(warehouse: Warehouse
     section = timeline_section(ask, False, most=9)
     assert section is not None
     assert section.facts["runs"] == [0, 1, 2, 6, 9]
-    assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: of runs that are alike")
+    assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: of equal runs")
     events = section.tables["events"]
     assert set(events.columns[events.names.index("run_index")]) == {0, 1, 2, 6, 9}
     whole = timeline_section(ask, False, most=19)

@@ -79,8 +79,8 @@ def test_times_that_cannot_be(warehouse: Warehouse) -> None:
     )  # fmt: skip
     assert rows == {"whole": [1000, 2000, None], "unfinished": [3000, 0, None], "backward": [9000, None, None]}
     told = findings(warehouse)
-    assert told["no duration"] == "1 events have no duration: taken for 0"
-    assert told["events left out"] == "what is no whole slice is not read: 1 (a slice without a time)"
+    assert told["no duration"] == "1 events have no duration, which counts as 0"
+    assert told["events left out"] == "only whole slices are read: 1 (a slice without a time)"
     assert set(told) == {"no duration", "events left out", "impossible times"}
 
 
@@ -105,7 +105,7 @@ def test_another_tools_trace_is_plain_slices(warehouse: Warehouse) -> None:
     ).encode()
     assert ingested(warehouse, content) == {"work": [1000, 4000, None], "call": [2000, 1000, "work"]}
     assert findings(warehouse)["events left out"] == (
-        "what is no whole slice is not read: 1 (a beginning without its end), 1 (an end without its beginning), "
+        "only whole slices are read: 1 (a beginning without its end), 1 (an end without its beginning), "
         "2 (no event's form), 1 (phase C)"
     )
 
@@ -234,10 +234,10 @@ def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "no trace: expected JSON with traceEvents"),
-        (b'{"traceEvents": 3}', "no trace: expected JSON with traceEvents"),
-        (b'{"other": []}', "no trace: expected JSON with traceEvents"),
-        (REAL[: len(REAL) // 2], "no trace: expected JSON with traceEvents"),
+        (b"{", "not a PyTorch trace: expected JSON with traceEvents"),
+        (b'{"traceEvents": 3}', "not a PyTorch trace: expected JSON with traceEvents"),
+        (b'{"other": []}', "not a PyTorch trace: expected JSON with traceEvents"),
+        (REAL[: len(REAL) // 2], "not a PyTorch trace: expected JSON with traceEvents"),
         (PACKED[:500], "the gzip is truncated"),
         (PACKED[:300] + bytes(400), "the gzip is"),
         (b"\x1f\x8b\x08", "the gzip is truncated"),

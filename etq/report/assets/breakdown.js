@@ -52,7 +52,7 @@ etq.section("breakdown", (parent, tables, facts) => {
     ["module", "modules"],
     ["kernel", facts.leaves],
     ["delegate", "within delegates"],
-    ["call", "calls of delegates, beside what is within"],
+    ["call", "calls of delegates, without their children"],
     ["framework", "framework, and what no event covers"],
   ].filter(([colour]) => nodes.some((node, id) => id > 0 && node.colour === colour)));
   if (tables.parts?.length) {

@@ -131,7 +131,7 @@ etq.section("changes", (parent, { ops }) => {
       mark.style.left = place(value);
       return mark;
     })), etq.element("span"));
-  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, that first: what became of each beside what all ops have in common, with an interval of 95 % where there are captures enough. Filled where it counts." }), list);
+  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first: the change of each without the common shift, with an interval of 95 % if there are enough captures. Filled if it counts." }), list);
   list.append(scale);
 });
 

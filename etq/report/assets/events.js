@@ -85,7 +85,7 @@ function histogram(bars, rows, unit) {
   if (!inside.length) return { data: [[], []], note: notes.join(", ") };
   const low = bars.get(inside[0], "low");
   const width = bars.get(inside[0], "high") - low;
-  // What took one time alone is no picture.
+  // One time alone needs no histogram.
   if (!width) return { data: [[], []], note: `${notes.join(", ")}; ${runs === 1 ? "it" : (beyond === undefined ? "all" : "all others")} took ${etq.quantity(low, unit)}` };
   const last = bars.get(inside.at(-1), "bin");
   const counts = new Array(last + 2).fill(0);

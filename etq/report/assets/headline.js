@@ -55,7 +55,7 @@ const MEANINGS = {
   execute: "Method::execute, median of the runs",
   load: "Program::load_method",
   "first run excess": "what the first run takes more than the median of the others",
-  "framework tax": "part of execute beside the work of kernels and delegates, median",
+  "framework tax": "part of execute besides the work of kernels and delegates, median",
   "delegated time": "part of execute within delegates, median",
 };
 

@@ -58,12 +58,12 @@ function legend() {
   const hatched = etq.element("i", { class: "hatched" });
   return etq.element("p", { class: "legend" },
     entry(["faster-4", "faster-3", "faster-2"], "faster, from 20, 5, 2 %"),
-    entry(["same"], "alike"),
+    entry(["same"], "no difference"),
     entry(["slower-2", "slower-3", "slower-4"], "slower, from 2, 5, 20 %"),
-    entry(["came"], "in one side alone"),
+    entry(["came"], "on one side only"),
     etq.element("span", {}, outlined, "a difference that counts"),
     entry(["faster-1", "slower-1"], "one that doesn't"),
-    etq.element("span", {}, hatched, "not told: too few, can't judge, other conditions"));
+    etq.element("span", {}, hatched, "unclear: too few captures, can't judge, other conditions"));
 }
 
 function mark(pen, verdict, x, y, width, height) {

@@ -120,7 +120,7 @@ function drawCoverage(parent, rows) {
     { name: "calls", title: "kernels run", numeric: true },
     { name: "worst_source", title: "mostly from line" },
     { name: "worst_module", title: "mostly in module" },
-    { name: "basis", title: "nodes known by", meaning: "what tells which nodes delegates run: the record's maps alone, which ops kernels run, the lowered graph, or a guess by debug handles" },
+    { name: "basis", title: "nodes known by", meaning: "where the nodes that delegates run are from: the record's maps alone, which ops kernels run, the lowered graph, or a guess by debug handles" },
   ], { sort: ["total"], name: "coverage" });
 }
 

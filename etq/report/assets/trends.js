@@ -12,7 +12,7 @@ etq.section("series", (parent, { series, changes }, facts) => {
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
   card("totals slower", etq.number(count("total", "slower")), "for good, from some capture on");
   card("totals faster", etq.number(count("total", "faster")), "likewise");
-  card("ops slower", etq.number(count("op", "slower")), "on their own, beside what all ops have in common");
+  card("ops slower", etq.number(count("op", "slower")), "on their own, without the common shift");
   card("ops faster", etq.number(count("op", "faster")), "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
@@ -232,7 +232,7 @@ function commonPlot(table, state, over) {
       height: 150,
       scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
       axes: [x.axis, etq.axis("common shift, %", (value) => etq.number(value))],
-      series: [x.series, { label: "common shift, beside the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
+      series: [x.series, { label: "common shift, relative to the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
     },
     [x.at, state.points.map((row) => table.get(row, "common_percent"))],
   ];
@@ -257,7 +257,7 @@ function opPlot(state, over) {
         x.series,
         thin("p25, as measured"),
         ...bounds,
-        { label: "its own, beside what all ops have in common", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
+        { label: "its own, without the common shift", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
       ],
       bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
       hooks: { draw: [markHook(state.marks)] },
