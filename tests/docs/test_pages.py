@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 
+from etq import catalog
 from etq.cli import main
 from tests.docs.pages import ALL, PAGES, ROOT, Shell, commands, fences, folder_of_examples, matches
 from tests.slower import slower
@@ -120,3 +121,13 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     cells = "\n".join(re.findall(r"^\| (`etq\..*?) \|", page, re.MULTILINE))
     assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
+
+
+def test_pages_name_every_view() -> None:
+    """By question, in the pages that are written by hand; and none that isn't there."""
+    views = {each.name for each in catalog.public_objects() if each.kind == "table macro"}
+    text = "\n".join((ROOT / f"docs/how-to/{name}.md").read_text() for name in ("views", "pytorch-traces", "fleet"))
+    tables = re.findall(r"^\|.*\|$", text, re.MULTILINE)
+    named = {name for row in tables for name in re.findall(r"`(\w+)\(", row)}
+    assert named - views == {"to_dataframe"}  # the Inspector's
+    assert views - {*re.findall(r"`(\w+)\b", text)} - {"schedule"} == set()
