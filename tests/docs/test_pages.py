@@ -14,9 +14,11 @@ from typing import Any
 import click
 import pytest
 
+from etq import catalog
 from etq.cli import main
 from tests.docs.pages import ALL, PAGES, ROOT, Shell, commands, fences, folder_of_examples, matches
 from tests.slower import slower
+from tests.test_arrows import INGEST_LAYERS, LAYERS
 
 README = (ROOT / "README.md").read_text()
 _CODE = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -105,3 +107,27 @@ def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     there = [link for link in links if "/reference/" not in f"/{link}" or (page.parent / link).exists()]
     assert [link for link in there if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name in ("CONTRIBUTING.md", "architecture.md")], ids=named
+)
+def test_places_are_there(page: Path) -> None:
+    places = re.findall(r"`((?:etq|ingest|sql|tests|docs|datasets|\.ci)/[\w./-]*)`", page.read_text())
+    assert places and [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_architecture_has_the_packages_from_left_to_right() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    cells = "\n".join(re.findall(r"^\| (`etq\..*?) \|", page, re.MULTILINE))
+    assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
+
+
+def test_pages_name_every_view() -> None:
+    """By question, in the pages that are written by hand; and none that isn't there."""
+    views = {each.name for each in catalog.public_objects() if each.kind == "table macro"}
+    text = "\n".join((ROOT / f"docs/how-to/{name}.md").read_text() for name in ("views", "pytorch-traces", "fleet"))
+    tables = re.findall(r"^\|.*\|$", text, re.MULTILINE)
+    named = {name for row in tables for name in re.findall(r"`(\w+)\(", row)}
+    assert named - views == {"to_dataframe"}  # the Inspector's
+    assert views - {*re.findall(r"`(\w+)\b", text)} - {"schedule"} == set()
