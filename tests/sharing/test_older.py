@@ -110,6 +110,7 @@ def rounded(value: object) -> object:
     return f"{value:.10g}" if isinstance(value, float) else repr(value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [1, 2])
 def test_nothing_is_lost_and_views_answer_as_of_a_fresh_ingest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
