@@ -29,12 +29,12 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     return [pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long) for case in tuples]
 
 
-def examples(count: int, **options: Any) -> Callable[[Callable[..., None]], Any]:
-    """Settings of a property: `count` examples as a long test, a fifth of them, but at least 5, every time."""
+def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Callable[..., None]], Any]:
+    """Settings of a property: `count` examples as a long test, and `few` every time: by default a fifth, at least 5."""
 
     def decorate(test: Callable[..., None]) -> Any:
         if _is_long_run:
             return pytest.mark.long(settings(max_examples=count, deadline=None, **options)(test))
-        return settings(max_examples=min(count, max(5, count // 5)), deadline=None, **options)(test)
+        return settings(max_examples=few or min(count, max(5, count // 5)), deadline=None, **options)(test)
 
     return decorate

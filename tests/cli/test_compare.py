@@ -16,6 +16,7 @@ from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.sql.planting import make_lab, plant
 
 FLEET = CAPTURES / "fleet/mlp"
@@ -111,7 +112,7 @@ def test_the_whole_as_json(labs: dict[str, str]) -> None:
     assert len(answer["sides"]) == 8 and answer["findings"] == []
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", thinned(PARTS, ["ops", "sides"]))
 def test_each_part_is_its_view(labs: dict[str, str], part: str) -> None:
     view = "compared_captures" if part == "sides" else f"compare_{part}"
     with etq.open(labs["op"], read_only=True) as warehouse:

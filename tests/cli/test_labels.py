@@ -226,7 +226,7 @@ def test_phases_that_are_none(lab: str) -> None:
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
         (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
         (("ops", mlp, "--phase", "decode"), 1, "Error: files have no phases; ingest the file and set the phases"),
-        (("tax", mlp, "--phase", "decode"), 1, "Error: files don't say phases"),
+        (("tax", mlp, "--phase", "decode"), 1, "Error: files have no phases"),
         (("tax", "llm", "--phase", "decode"), 0, "Note: no run of llm is of phase decode; set phases of runs with etq phase"),
     ]
     for arguments, status, message in cases:

@@ -20,6 +20,7 @@ from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
 UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB", "PYTHONIOENCODING")
@@ -100,7 +101,7 @@ def test_a_pipe_gets_the_same_text_and_nothing_else() -> None:
         assert "\x1b" not in text and not BLOCKS & set(text)
 
 
-@pytest.mark.parametrize("command", ["modules", "sources", "breakdown", "delegates"])
+@pytest.mark.parametrize("command", thinned(["modules", "sources", "breakdown", "delegates"], ["modules"]))
 def test_shares_of_other_tables_have_bars(command: str) -> None:
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
     shown = on_terminal(command, CONVNET, "--etrecord", record, width=200)
@@ -109,13 +110,16 @@ def test_shares_of_other_tables_have_bars(command: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "coloured"),
-    [
-        ({}, True),
-        ({"NO_COLOR": "1"}, False),
-        ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
-        ({"TERM": "dumb"}, False),
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-    ],
+    thinned(
+        [
+            ({}, True),
+            ({"NO_COLOR": "1"}, False),
+            ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
+            ({"TERM": "dumb"}, False),
+            ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ],
+        [{}, {"NO_COLOR": "1"}],
+    ),
 )
 def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured: bool) -> None:
     shown = on_terminal("flame", CONVNET, width=100, with_messages=False, **given)
@@ -139,7 +143,9 @@ def test_colours_are_asked_for() -> None:
     assert not BLOCKS & set(piped("--color", "always", "breakdown", CONVNET))
 
 
-@pytest.mark.parametrize("given", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}])
+@pytest.mark.parametrize(
+    "given", thinned([{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}], [{"LC_ALL": "C"}])
+)
 def test_without_utf_8_there_is_ascii_alone(given: dict[str, str]) -> None:
     for command in ("ops", "flame"):
         shown = on_terminal(command, CONVNET, width=132, with_messages=False, **given)
@@ -156,7 +162,7 @@ def test_names_beyond_the_encoding_are_written_out(tmp_path: Path) -> None:
     assert "añadir" in on_terminal("ops", str(path))
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 132, 300])
+@pytest.mark.parametrize("width", thinned([40, 60, 80, 132, 300], [40, 132]))
 def test_a_flame_fits_any_width(width: int) -> None:
     shown = on_terminal("flame", CONVNET, width=width)
     assert max(len(plain(line)) for line in shown.splitlines()) <= width
@@ -164,7 +170,7 @@ def test_a_flame_fits_any_width(width: int) -> None:
     assert all(name in plain(shown) for name in ("total", "Execute", "DELEGATE_CA"))
 
 
-@pytest.mark.parametrize("command", ["ops", "flame", "events", "breakdown"])
+@pytest.mark.parametrize("command", thinned(["ops", "flame", "events", "breakdown"], ["ops"]))
 def test_names_from_files_are_not_obeyed(command: str, evil: str) -> None:
     shown = on_terminal(command, evil, width=200)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", plain(shown)), "only our own colours are obeyed"
@@ -211,7 +217,7 @@ def test_bars() -> None:
     assert bar(0, 1e-9, 8, TerminalStyle(has_blocks=False)) == "#"
 
 
-@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("width", thinned([60, 100], [60]))
 def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
     """What doesn't fit a line goes on on the next; nothing is shortened."""
     arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))

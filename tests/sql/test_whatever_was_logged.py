@@ -101,7 +101,7 @@ def numbers(warehouse: Warehouse, query: str) -> list[Any]:
     return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
 
 
-@examples(20, suppress_health_check=list(HealthCheck))
+@examples(20, few=2, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:
@@ -141,7 +141,7 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
         assert all(ticks >= 0 for ticks in numbers(warehouse, own))
 
 
-@examples(4, suppress_health_check=list(HealthCheck))
+@examples(4, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=4, max_size=8))
 def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:

@@ -250,9 +250,7 @@ def test_views_are_methods_with_signatures_and_documentation(warehouse: Warehous
     assert not any(name.startswith("_self") for name in dir(warehouse))
     with pytest.raises(AttributeError, match="no attribute 'op_totlas'"):
         warehouse.op_totlas  # type: ignore[attr-defined]  # noqa: B018
-    with pytest.raises(
-        QueryError, match="^op_totals: got an unexpected keyword argument 'sort'; its parameters are cap"
-    ):
+    with pytest.raises(QueryError, match="^op_totals: .*'sort'; its parameters are capture, "):
         warehouse.op_totals(capture, sort=1)  # type: ignore[call-arg]
     with pytest.raises(QueryError, match="no capture matches mpl; the nearest are mlp"):
         warehouse.op_totals("mpl")
