@@ -109,7 +109,11 @@ def test_without_the_right_to_write(tmp_path: Path) -> None:
     path.chmod(0o444)
     ingest = ("-m", "etq", "ingest", capture, "--db")
     said = says(*ingest, path, before=UNPRIVILEGED)
-    assert said.startswith(f"Error: {path}: ") and "permission denied" in said.lower() and "get permission to write" in said
+    assert (
+        said.startswith(f"Error: {path}: ")
+        and "permission denied" in said.lower()
+        and "get permission to write" in said
+    )
     path.chmod(0o644)
     tmp_path.chmod(0o555)
     said = says(*ingest, tmp_path / "new.duckdb", before=UNPRIVILEGED)
