@@ -286,7 +286,7 @@ def _options(context: click.Context) -> list[str]:
     ]
     if not records:
         return []
-    rows = [f"| `{_cell(name)}` | {_cell(_literal(text))} |" for name, text in records]
+    rows = [f"| `{name}` | {_cell(_literal(text))} |" for name, text in records]
     return ["| option | meaning |", "|---|---|", *rows, ""]
 
 

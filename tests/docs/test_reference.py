@@ -53,6 +53,13 @@ def test_every_command_and_option() -> None:
     assert len(names) == len(set(names)) and {"ops", "compare", "lake add"} <= {*names}
 
 
+def test_tables_have_as_many_cells_in_each_row() -> None:
+    """A `|` that isn't escaped, but for those in code, would begin another cell."""
+    for table in re.findall(r"(?:^\|.*\|\n)+", ALL, re.MULTILINE):
+        cells = [re.sub(r"`[^`]*`", "", row).replace("\\|", "").count("|") for row in table.splitlines()]
+        assert len({*cells}) == 1, table
+
+
 def test_links_lead_to_anchors() -> None:
     anchors = {
         (path.removeprefix("reference/"), anchor)
