@@ -77,7 +77,9 @@ def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "convnet/convnet_100runs.etdp", name="run")
     warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="untraced")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 1 AND run_index > 90")
-    with pytest.raises(duckdb.Error, match="no execute of the baseline untraced is of phase decode; set the phases with etq phase"):
+    with pytest.raises(
+        duckdb.Error, match="no execute of the baseline untraced is of phase decode; set the phases with etq phase"
+    ):
         warehouse.framework_tax("run", baseline="untraced", phase="decode").fetchall()
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 2 AND run_index = 3")
     [alone] = warehouse.framework_tax("untraced", phase="decode").fetchall()

@@ -123,9 +123,7 @@ def test_orders(warehouse: Warehouse) -> None:
     assert order("version") == ["v2", "v3", "v1", "v0", "v4"]
     assert order("commit") == ["v4", "v3", "v2", "v1", "v0"]
     assert order("captured_at") == ["v0", "v2", "v4", "v1", "v3"]
-    with pytest.raises(
-        (QueryError, EtqError), match="no capture has a label build to order by; labels are commit"
-    ):
+    with pytest.raises((QueryError, EtqError), match="no capture has a label build to order by; labels are commit"):
         warehouse.rows("FROM trend()")
     with pytest.raises(QueryError, match="commits cannot be ordered"):
         warehouse.label("v0", commit_time=None)
