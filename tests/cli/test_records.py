@@ -50,7 +50,7 @@ def test_inspect_shortens_the_ops_of_a_call_on_the_screen_only() -> None:
 def test_a_record_of_another_program_is_warned_of() -> None:
     result = etq_says("inspect", MLP, "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"))
     assert result.exit_code == 0
-    assert result.stderr.startswith("Warning: foreign record: the record convnet is another one: it fits ")
+    assert result.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
 
 
 def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_11_framework_and_user_events_belong_to_no_op() -> None:
 
 def test_12_another_programs_record_is_told() -> None:
     given: dict[str, Any] = {"etdump_path": MLP / "mlp.etdp", "etrecord": CAPTURES / "convnet/convnet.etrecord"}
-    with pytest.warns(UserWarning, match="foreign record: the record convnet is another one"):
+    with pytest.warns(UserWarning, match="foreign record: the record convnet is of another program"):
         ours = Inspector(**given)
     assert not any(event.op_types for event in events(ours))
     assert any(event.op_types for event in events(Inspector(**given, compat=True)))

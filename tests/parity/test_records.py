@@ -157,7 +157,7 @@ def test_difference_another_programs_record_is_told(linked_captures: Warehouse, 
         capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord"))
         [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
-        assert rule == "foreign record" and detail.startswith(f"the record {name} is another one: it fits ")
+        assert rule == "foreign record" and detail.startswith(f"the record {name} is of another program: it fits ")
         assert warehouse.event_nodes(capture).fetchall() == []
         modules = dict(warehouse.sql("SELECT module_path, self_ticks FROM module_totals($c)", c=capture).fetchall())
         assert sum(modules.values()) == modules["(unattributed)"] + modules["(framework)"]
@@ -335,7 +335,7 @@ def test_another_program_is_told() -> None:
         found = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
         [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
-        assert rule == "foreign program" and "the program convnet is another one: it fits" in detail
+        assert rule == "foreign program" and "the program convnet is of another program: it fits" in detail
 
 
 @pytest.mark.parametrize("name", ["mlp_xnn", "convnet_xnn"])

@@ -77,7 +77,9 @@ def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "convnet/convnet_100runs.etdp", name="run")
     warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="untraced")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 1 AND run_index > 90")
-    with pytest.raises(duckdb.Error, match="no execute of the baseline untraced is of phase decode; say which are"):
+    with pytest.raises(
+        duckdb.Error, match="no execute of the baseline untraced is of phase decode; set the phases with etq phase"
+    ):
         warehouse.framework_tax("run", baseline="untraced", phase="decode").fetchall()
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 2 AND run_index = 3")
     [alone] = warehouse.framework_tax("untraced", phase="decode").fetchall()
@@ -151,7 +153,7 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
 def test_runs_that_there_are_not(llm: Warehouse, given: dict[str, Any], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         llm.phase("llm", "decode", **given)
-    with pytest.raises(etq.WarehouseError, match="unknown phase 'decoding'; known are load, prefill, decode, other"):
+    with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
         llm.phase("llm", "decoding", runs="1")
     assert set(phases(llm)) == {None}
 
@@ -192,7 +194,7 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
         (
             [(9, 114)],
             "5 runs of llm execute, which doesn't fit the 9 tokens of prompts and 114 generated in 1 generations, which "
-            "take 114, 115, 122, 123 runs; say the phases: etq phase llm decode --runs FIRST-LAST",
+            "take 114, 115, 122, 123 runs; set the phases: etq phase llm decode --runs FIRST-LAST",
         ),
         ([(2, 4)], "5 runs of llm execute, which fits in more than one way the 2 tokens of prompts and 4 generated"),
     ],
@@ -208,7 +210,7 @@ def test_tokens_that_do_not_fit_are_no_phases(llm: Warehouse, tokens: list[tuple
 def test_tokens_of_two_files_are_no_phases(llm: Warehouse) -> None:
     for made in (1, 2):
         llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": 9, "generated_tokens": made}))
-    with pytest.raises(etq.WarehouseError, match="the tokens of llm are told by more than one file; say the phases"):
+    with pytest.raises(etq.WarehouseError, match="llm has token counts from more than one file; set the phases"):
         llm.phases_from_metrics("llm")
 
 

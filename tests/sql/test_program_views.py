@@ -327,7 +327,7 @@ def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
     }.items():
         with pytest.raises((duckdb.Error, etq.QueryError), match=message):
             programs.program_size(asked).fetchall()
-    with pytest.raises(duckdb.Error, match="no method encod; there are decode, encode"):
+    with pytest.raises(duckdb.Error, match="unknown method encod; there are decode, encode"):
         programs.planned_memory("multimethod", method="encod").fetchall()
     with etq.open() as empty, pytest.raises(duckdb.Error, match="no program matches x; the warehouse has no programs"):
         empty.program_size("x").fetchall()

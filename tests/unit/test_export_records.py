@@ -80,7 +80,7 @@ def test_model_explorer_needs_to_know_the_method() -> None:
             exported(warehouse, "run", "model-explorer", method="x")
         with pytest.raises(QueryError, match="no node of exported_program has a time"):
             exported(warehouse, "run", "model-explorer", graph="exported_program")
-        with pytest.raises(QueryError, match="no graph x; known are exported_program"):
+        with pytest.raises(QueryError, match="unknown graph x; known are exported_program"):
             exported(warehouse, "run", "model-explorer", graph="x")
         written = json.loads(exported(warehouse, "run", "model-explorer", method="encode"))
         assert set(written["graph"]["results"]) <= {
