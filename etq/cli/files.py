@@ -72,8 +72,8 @@ def inspect(
     With the flags of executorch's inspector_cli, as in the last line, it prints what that prints, including its errors.
     """
     context = click.get_current_context()
-    if (old_flags := pop_old_flags(context, options)) is not None:
-        inspect_as_before(old_flags)
+    if (flags := pop_old_flags(context, options)) is not None:
+        inspect_as_before(flags)
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])

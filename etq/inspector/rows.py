@@ -56,8 +56,8 @@ class CaptureQueries:
 
         Raises `QueryError` if it fails.
         """
-        parameters = {"capture": self.capture, "key": self.capture.capture_id}
-        used = {name: value for name, value in parameters.items() if f"${name}" in query}
+        capture = {"capture": self.capture, "key": self.capture.capture_id}
+        used = {name: value for name, value in capture.items() if f"${name}" in query}
         return self.warehouse.rows(query, **used, **parameters)[1]
 
 

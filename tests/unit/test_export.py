@@ -325,7 +325,7 @@ def test_wrong_words(warehouse: Warehouse) -> None:
         exported(warehouse, "test", "hud", runs=[1])
     with pytest.raises(QueryError, match="no capture matches tset; the nearest are test"):
         exported(warehouse, "tset", "chrome")
-    with pytest.raises(QueryError, match="test: no event of the runs asked for has a time"):
+    with pytest.raises(QueryError, match="test: no event of the selected runs has a time"):
         exported(warehouse, "test", "speedscope")
     with pytest.raises(QueryError, match="test: no executes, loading or metrics"):
         exported(warehouse, "test", "hud")

@@ -247,7 +247,7 @@ def test_outputs_are_compared_as_they_are_printed(capsys: pytest.CaptureFixture[
         f"cosine_similarity\n{dashes}\n0     0.99000\n1           -\n\n\n"
     )
     assert compare_results([reference], [reference], metrics=["snr"], plot=True) == {"snr": [math.inf]}
-    with pytest.raises(EtqError, match="there is no reference output"):
+    with pytest.raises(EtqError, match="no reference output to compare"):
         compare_results(None, [value])
     with pytest.raises(EtqError, match=r"shapes \(2,\) and \(3,\)"):
         compare_results([reference], [np.zeros(3)])
@@ -303,7 +303,7 @@ def test_vgf_statistics() -> None:
         (b"{", "are JSON"),
         (json.dumps({"schema": "x"}), "expected the schema executorch.vgf.neural_statistics"),
         (json.dumps(_statistics(schema_version=2)), "of version 2; known is 1"),
-        (json.dumps(_statistics()).replace("AQI=", "!"), "is no base64"),
+        (json.dumps(_statistics()).replace("AQI=", "!"), "is not base64"),
         (json.dumps(_statistics()).replace("base64", "zip"), "encoded as 'zip'"),
         (json.dumps(_statistics())[:-2], "are JSON"),
     ],
