@@ -10,10 +10,10 @@ import pytest
 import etq
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_csv
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
-from tests.sql.test_costs import assert_csv
 
 # One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
 LINKED = record(
