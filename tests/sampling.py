@@ -29,12 +29,17 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     return [pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long) for case in tuples]
 
 
-def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Callable[..., None]], Any]:
+Test = Callable[..., None]
+
+
+def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Test], Test]:
     """Settings of a property: `count` examples as a long test, and `few` every time: by default a fifth, at least 5."""
 
-    def decorate(test: Callable[..., None]) -> Any:
+    def decorate(test: Test) -> Test:
+        number = count if _is_long_run else few or min(count, max(5, count // 5))
+        made: Test = settings(max_examples=number, deadline=None, **options)(test)
         if _is_long_run:
-            return pytest.mark.long(settings(max_examples=count, deadline=None, **options)(test))
-        return settings(max_examples=few or min(count, max(5, count // 5)), deadline=None, **options)(test)
+            pytest.mark.long(made)
+        return made
 
     return decorate

@@ -125,7 +125,7 @@ def test_a_plan_without_a_name_is_called_after_the_time() -> None:
     ("arguments", "said"),
     [
         (("--run", "bench {side}"), "the command has no {out}"),
-        (("--run", "bench '{out}"), "the command can't be split into words: no closing quotation"),
+        (("--run", "bench '{out}"), "the command can't be split into words: "),
         (("--run", ""), "the command has no {out}"),
         (("--new", "A"), "base and new are both 'A'"),
         (("--new", "a,b"), "the name 'a,b' of a side: it must be a text without commas"),

@@ -260,7 +260,8 @@ def _signature(raw: ProfileEvent | DebugEvent) -> tuple[Any, ...]:
 def _slots(run: Run) -> list[tuple[Any, ...]]:
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for raw in run.events:
-        if isinstance(raw, AllocationEvent) or (isinstance(raw, DebugEvent) and _is_output(raw)):
+        # Outputs of a method that are no tensors are not marked as outputs: they are events, as the Inspector has them.
+        if isinstance(raw, AllocationEvent) or (isinstance(raw, DebugEvent) and raw.output):
             continue
         key = (raw.instruction_id, raw.chain_index, raw.delegate_debug_id_int, raw.delegate_debug_id_str)
         groups.setdefault(key, []).append(_signature(raw))
@@ -271,7 +272,3 @@ def _slots(run: Run) -> list[tuple[Any, ...]]:
         else:
             found += [signatures[0]]
     return found
-
-
-def _is_output(raw: DebugEvent) -> bool:
-    return bool(raw.output) or raw.chain_index == 2**64 - 1
