@@ -38,8 +38,7 @@ def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
         ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump (`ED00`), not an ExecuTorch program"),
         (["nowhere.pte", "--db", missing], "Error: nowhere.pte: no such file\n"),
         (["net", "--db", missing], "not found; make a warehouse"),
-        ([str(NET), "--memory", "--method", "x"], "Error: unknown method x; there are decode, encode
-"),
+        ([str(NET), "--memory", "--method", "x"], "Error: unknown method x; there are decode, encode\n"),
     ):
         result = etq_says("program", *arguments)
         assert (result.exit_code, result.stdout) == (1, "")
