@@ -90,7 +90,7 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """What changes with each commit to a file: its inode, size and time of change; None if there is no file."""
+    """What changes with each commit to a file: its inode, size and time of change; None without a file."""
     try:
         found = Path(path).stat()
     except OSError:

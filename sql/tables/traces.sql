@@ -42,7 +42,7 @@ CREATE TABLE device_events (
     stream BIGINT,  -- stream it ran in
     grid VARCHAR,  -- blocks in each dimension, as a JSON list
     block VARCHAR,  -- threads of a block in each dimension, as a JSON list
-    registers_per_thread INTEGER,  -- registers per thread
+    registers_per_thread INTEGER,  -- number of registers that each thread uses
     shared_memory_bytes BIGINT,  -- shared memory per block, in bytes
     blocks_per_sm DOUBLE,  -- blocks per streaming multiprocessor
     warps_per_sm DOUBLE,  -- warps per streaming multiprocessor
