@@ -46,7 +46,7 @@ SELECT
     || _advice_percent(a.share_percent) || ')'
     || CASE
         WHEN a.constant_percent >= 1 THEN ', ' || _advice_percent(a.constant_percent)
-            || ' of it on unmodified weights or inputs of the model.'
+            || ' of it on weights or inputs of the model.'
         ELSE '.'
     END AS finding,
     a.words AS evidence,
