@@ -85,7 +85,10 @@ def test_a_terminal_is_spared(lab: str, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(export, "sys", System)
     refused = etq_says("export", "run", "--to", "chrome", "--db", lab)
-    assert (refused.exit_code, refused.stderr) == (1, "Error: chrome can't be shown in a terminal; name a file with -o\n")
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "Error: chrome can't be shown in a terminal; name a file with -o\n",
+    )
     assert etq_says("export", "run", "--to", "hud", "--db", lab, "-o", "-").exit_code == 0
 
 

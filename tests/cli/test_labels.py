@@ -181,7 +181,11 @@ def test_metric_says_reads_and_shows(lab: str, tmp_path: Path) -> None:
 
 def test_metrics_that_are_none(lab: str) -> None:
     for arguments, status, message in (
-        (("run", "governor=schedutil"), 2, "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
+        (
+            ("run", "governor=schedutil"),
+            2,
+            "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor=",
+        ),
         (("run", "x=nan"), 2, "'nan' is not a number"),
         (("run", "x=1e999"), 1, "Error: the metric x is inf, which is not a finite number"),
         (("run", "x"), 2, "'x' is not of the form NAME=VALUE or NAME=VALUE:UNIT"),
@@ -227,8 +231,12 @@ def test_phases_that_are_none(lab: str) -> None:
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
         (("decode", "llm"), 1, "Error: no run of llm is of phase decode; say which are: etq phase llm decode --runs"),
         (("ops", mlp, "--phase", "decode"), 1, "Error: files have no phases; ingest the file and set the phases"),
-        (("tax", mlp, "--phase", "decode"), 1, "Error: files don't say phases"),
-        (("tax", "llm", "--phase", "decode"), 0, "Note: no run of llm is of phase decode; set phases of runs with etq phase"),
+        (("tax", mlp, "--phase", "decode"), 1, "Error: files have no phases"),
+        (
+            ("tax", "llm", "--phase", "decode"),
+            0,
+            "Note: no run of llm is of phase decode; set phases of runs with etq phase",
+        ),
     ]
     for arguments, status, message in cases:
         result = etq_says(*arguments, "--db", lab)

@@ -94,7 +94,10 @@ def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
         (["run", "run"], "run is on both sides"),
         (["nowhere.etdp"], "nowhere.etdp"),
         (["run", "-o", str(tmp_path / "no/folder.html")], "folder.html: can't be written: no such file or directory"),
-        (["run", "--etrecord", str(FOLDER / "convnet.etrecord")], "run is not a file; --etrecord only applies to files"),
+        (
+            ["run", "--etrecord", str(FOLDER / "convnet.etrecord")],
+            "run is not a file; --etrecord only applies to files",
+        ),
     ):
         result = etq_says("report", *arguments, "--db", db)
         assert (result.exit_code, result.stdout) == (1, ""), arguments

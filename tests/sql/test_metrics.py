@@ -121,7 +121,10 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("governor", "schedutil"), "the metric governor is 'schedutil', which is not a number; attach a text as a label: governor="),
+        (
+            ("governor", "schedutil"),
+            "the metric governor is 'schedutil', which is not a number; attach a text as a label: governor=",
+        ),
         (("x", math.nan), "the metric x is nan, which is not a finite number"),
         (("x", True), "the metric x is True, which is not a finite number"),
         (("", 1), "'' is not a name of a metric"),

@@ -141,7 +141,10 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
         ({"runs": "1;2"}, "'1;2' are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
         ({"runs": ""}, "'' are no runs"),
         ({"name": "Run"}, "no run has the name 'Run'; there are Default, Execute"),
-        ({"method": "forward"}, "no run has the method 'forward'; there are none; link a record or program, which name methods"),
+        (
+            {"method": "forward"},
+            "no run has the method 'forward'; there are none; link a record or program, which name methods",
+        ),
         ({"runs": "0", "name": "Execute"}, "no run is chosen by all of this together"),
     ],
 )

@@ -309,5 +309,7 @@ def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(WarehouseError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"):
+    with pytest.raises(
+        WarehouseError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"
+    ):
         etq.open(path)
