@@ -123,7 +123,7 @@ def explained(path: str, error: duckdb.Error) -> str:
     """DuckDB's message about a warehouse's file in etq's words, and what to do about it."""
     text, message = str(error), message_of(error)
     known = {
-        _FULL: f"{message}; the disk is full: free some space and repeat; nothing of what failed is stored",
+        _FULL: f"{message}; out of space: free some and repeat; nothing of what failed is stored",
         ("has been invalidated",): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
         (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",

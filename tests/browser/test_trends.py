@@ -133,7 +133,9 @@ def test_on_a_phone_and_dark(page: WebDriver) -> None:
 def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
     opened(browser, tmp_path / "none.html")
-    assert "What counts is 50 % or more" in browser.find_element(By.CSS_SELECTOR, "#regressions .missing").text
+    assert (
+        "A change counts if it is 50 % or more" in browser.find_element(By.CSS_SELECTOR, "#regressions .missing").text
+    )
     assert complaints(browser) == []
 
 

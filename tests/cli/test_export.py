@@ -114,7 +114,7 @@ def test_runs_and_methods(lab: str) -> None:
     chosen = etq_says("export", "run", "--to", "hud", "--skip-first", "3", "--db", lab)
     assert [len(each["metric"]["benchmark_values"]) for each in json.loads(chosen.stdout)] == [1, 2, 1]
     method = etq_says("export", "run", "--to", "model-explorer", "--method", "forward", "--unit", "ns", "--db", lab)
-    assert json.loads(method.stdout)["graph"]["name"] == "run: own time (ns)"
+    assert json.loads(method.stdout)["graph"]["name"] == "run: self time (ns)"
 
 
 WIDE = pa.decimal128(38, 0)

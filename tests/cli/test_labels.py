@@ -188,7 +188,7 @@ def test_metrics_that_are_none(lab: str) -> None:
         (("run", "x=nan"), 2, "'nan' is not a number"),
         (("run", "x=1e999"), 1, "Error: the metric x is inf, which is not a finite number"),
         (("run", "x"), 2, "'x' is not of the form NAME=VALUE or NAME=VALUE:UNIT"),
-        (("run", "x=1", "--run", "6"), 1, "Error: there is no run 6: the capture has 6 runs, counted from 0"),
+        (("run", "x=1", "--run", "6"), 1, "Error: no run 6: the capture has 6 runs, counted from 0"),
         (("run", "--better", "lower"), 2, "--better goes with NAME=VALUE"),
         (("run", "--remove", "x"), 1, "Error: run: no metric 'x' was attached by hand"),
     ):
@@ -226,7 +226,7 @@ def test_phases_that_are_none(lab: str) -> None:
             2,
             "a phase, --from-metrics and --remove don't go together",
         ),
-        (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: there is no run 999: the capture has 101 runs"),
+        (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: no run 999: the capture has 101 runs"),
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
         (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
         (("ops", mlp, "--phase", "decode"), 1, "Error: files have no phases; ingest the file and set the phases"),

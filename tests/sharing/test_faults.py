@@ -78,7 +78,7 @@ def check_full(path: Path, most: int) -> None:
     assert said.returncode == 0 and said.stderr == "", said.stderr
     done, kind, error = said.stdout.split(" ", 2)
     assert kind == "WarehouseError" and error.startswith(f"{path}: ") and int(done) > 0
-    assert "no room" in error
+    assert "out of space" in error
     # Room for the rest, and all that was told is there, whole.
     moved = path.parent.parent / "moved.duckdb"
     shutil.copy(path, moved)

@@ -137,7 +137,7 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
 def test_metrics_that_are_none_are_refused(lab: Warehouse, given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         lab.metric("run", *given)
-    with pytest.raises(etq.WarehouseError, match="there is no run 6: the capture has 6 runs, counted from 0"):
+    with pytest.raises(etq.WarehouseError, match="no run 6: the capture has 6 runs, counted from 0"):
         lab.metric("run", "x", 1, run=6)
     assert values(lab) == {}
 

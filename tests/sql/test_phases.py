@@ -136,9 +136,9 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
     ("given", "message"),
     [
         ({}, "a phase applies to runs: give their numbers, their name or their method"),
-        ({"runs": "1-6"}, "there is no run 6: the capture has 6 runs, counted from 0"),
-        ({"runs": "9-"}, "there is no run 9"),
-        ({"runs": [-1]}, "there is no run -1"),
+        ({"runs": "1-6"}, "no run 6: the capture has 6 runs, counted from 0"),
+        ({"runs": "9-"}, "no run 9"),
+        ({"runs": [-1]}, "no run -1"),
         ({"runs": "3-1"}, "'3-1' are not runs: 3-1 ends before it begins"),
         ({"runs": "1;2"}, "'1;2' are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
         ({"runs": ""}, "'' are no runs"),

@@ -189,7 +189,7 @@ def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse,
         (WarehouseError, "the label 'a,b'", {"labels": {"a,b": "c"}}),
         (WarehouseError, "captured_at 'now' is no time", {"labels": {"captured_at": "now"}}),
         (QueryError, "no record matches net", {"link_to": ["net"]}),
-        (EtqError, "git says", {"label_git": tmp_path}),
+        (EtqError, "git failed", {"label_git": tmp_path}),
     ]
     for kind, text, options in refused:
         with pytest.raises(kind, match=text):

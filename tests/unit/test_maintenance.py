@@ -118,7 +118,7 @@ def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
     for keep_last, by, text in (
         (-1, [], "keep_last must be a number of captures, not -1"),
         (1, ["device"], "no capture has a label 'device'; labels are model"),
-        (1, "model", "by is a list of keys of labels, not 'model'"),
+        (1, "model", "by must be a list of keys of labels, not 'model'"),
     ):
         with pytest.raises(WarehouseError, match=text):
             warehouse.prune(keep_last, by)
