@@ -146,7 +146,7 @@ def test_a_warehouse_that_is_removed_or_replaced_while_it_is_open(tmp_path: Path
                 lambda: warehouse.ingest_many([captures.content(9), captures.content(10)]),
                 lambda: warehouse.label("c1", a="b"),
             ):
-                with pytest.raises(WarehouseError, match=r"lab.duckdb: was removed or replaced while it was open"):
+                with pytest.raises(WarehouseError, match=r"lab.duckdb: removed or replaced while it was open"):
                     ingest()
             if not is_replaced:
                 with pytest.raises(WarehouseError, match="open in this process already"):
