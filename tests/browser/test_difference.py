@@ -25,6 +25,8 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
+pytestmark = pytest.mark.long
+
 SIDES = ("side=base", "side=new")
 # Of the mlp, instruction 3 copies block1.down.linear's weights: a tenth of the time.
 OP, MODULE, INSTRUCTION, FACTOR = "permute_copy", "block1.down.linear", 3, 1.5

@@ -17,6 +17,8 @@ pytest.importorskip("selenium", reason="the browser is driven by the package sel
 
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+pytestmark = pytest.mark.long
+
 EVENTS = 120_000
 
 

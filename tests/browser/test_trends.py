@@ -20,6 +20,8 @@ pytest.importorskip("selenium", reason="the browser is driven by the package sel
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
 
+pytestmark = pytest.mark.long
+
 BUILDS = 40
 DATA = "const plot = document.querySelector(arguments[0]).plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
 

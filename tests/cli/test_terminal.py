@@ -135,6 +135,7 @@ def test_messages_are_coloured_likewise() -> None:
     assert quiet.startswith("Warning: foreign record") and "\x1b" not in quiet
 
 
+@pytest.mark.long
 def test_colours_are_asked_for() -> None:
     assert "\x1b" not in piped("breakdown", CONVNET)
     assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
@@ -178,6 +179,7 @@ def test_names_from_files_are_not_obeyed(command: str, evil: str) -> None:
         assert "\\x1b[31mred\\x07\\r\\u202eevil\\x9b2J" in plain(shown)
 
 
+@pytest.mark.long
 def test_verdicts_are_coloured(tmp_path: Path) -> None:
     fleet = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
     db = str(tmp_path / "lab.duckdb")
@@ -193,6 +195,7 @@ def test_verdicts_are_coloured(tmp_path: Path) -> None:
     assert verdicts == {(colours[word], word) for word in words}
 
 
+@pytest.mark.long
 def test_trends_and_regressions(trends_lab: str) -> None:  # noqa: F811
     shown = on_terminal("trend", "--op", "addmm", "--db", trends_lab)
     head, drawn, change = shown.splitlines()

@@ -22,7 +22,7 @@ FEW: Final = (
     *("steps_12", "pair_mlp", "iterations", "two_blocks_interleaved"),
 )
 # Those of them that are asked every time; the others with -m long.
-FEWEST: Final = ("mlp_debug5", "mlp_0runs", "convnet_xnn", "multimethod_interleave", "steps_12", "iterations")
+FEWEST: Final = ("mlp_debug5", "convnet_xnn", "multimethod_interleave", "steps_12", "iterations")
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ def test_many_captures(made: Made) -> None:
     check_capture(made)
 
 
+@pytest.mark.long
 @FEW
 @given(making.captures(outlasting=True))
 def test_delegates_that_outlast_their_calls(made: Made) -> None:
@@ -89,9 +90,8 @@ def test_delegates_that_outlast_their_calls(made: Made) -> None:
         assert sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")) == total
 
 
-@pytest.mark.parametrize(
-    "ids", ["correlation", pytest.param("zero", marks=pytest.mark.long), pytest.param("none", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("ids", ["correlation", "zero", "none"])
 def test_traces_whose_ids_are_others(ids: str) -> None:
     @FEW
     @given(making.traces(ids=ids))

@@ -97,6 +97,7 @@ def test_framework_tax_that_tracing_does_not_explain() -> None:
     assert "this clock does not show" in cycles["finding"] and cycles["severity"] == "high"
 
 
+@pytest.mark.long
 def test_framework_tax_below_a_tenth_is_not_told() -> None:
     # 4 gaps of 150: 600 of 6120 ns, 9.8 %; of 160: 640 of 6160, 10.4 %.
     assert "framework tax" not in advice_on(runs_of(*WORK, gap=150))
@@ -213,6 +214,7 @@ def test_shares_leave_slow_runs_out() -> None:
     assert set(advice_on(runs)) == {"slow runs"}, "mul dominates no run but one"
 
 
+@pytest.mark.long
 def test_few_runs() -> None:
     row = advice_on(runs_of(*WORK, number=9))["few runs"]
     assert row["severity"] == "low" and row["evidence"] == "runs 0 to 8"
@@ -220,6 +222,7 @@ def test_few_runs() -> None:
     assert "few runs" not in advice_on(runs_of(*WORK, number=10))
 
 
+@pytest.mark.long
 def test_an_op_that_dominates() -> None:
     # The average of 15 runs: gelu 9001 + 7, 3 other ops of 4523 + 3 * 7, 4 gaps of 7.
     row = advice_on(runs_of(("gelu", 9001), *WORK[:3], number=15))["dominating op"]
@@ -231,6 +234,7 @@ def test_an_op_that_dominates() -> None:
     assert advice_on(runs_of(("gelu", 9001), ("mul", 1009))) == {}, "of two ops, one is the larger"
 
 
+@pytest.mark.long
 def test_many_small_delegate_calls() -> None:
     # The average of 15 runs: 6 calls of 2010 ns, of which 308 copy, 1016 compute and 686 are unaccounted.
     inner = (("Copy (NC, X32) #1", 301), ("Convolution (NHWC, F32) IGEMM #1", 1009))
@@ -286,6 +290,7 @@ def test_loading_that_takes_longer_than_all_runs() -> None:
     assert row["evidence"] == "1 Program::load_method, of it Method::init 90,000 ns"
 
 
+@pytest.mark.long
 def test_findings_of_the_file() -> None:
     impossible = run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60))
     row = advice_on([impossible])["impossible times"]
@@ -309,6 +314,7 @@ def test_a_record_of_another_program_tells_nothing(warehouse: Warehouse) -> None
     assert "models/" not in str(rows) and "dominating module" not in rows
 
 
+@pytest.mark.long
 def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
     twins = warehouse.ingest(CAPTURES / "twins/twins.etdp")
     warehouse.link(twins, warehouse.ingest_record(CAPTURES / "twins/twins.etrecord"))

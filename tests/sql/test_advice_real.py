@@ -44,6 +44,7 @@ def test_real_captures(linked_captures: Warehouse, capture: str, rules: list[str
     assert sorted(f"{rule} {row['severity']}" for rule, row in rows.items()) == sorted(rules)
 
 
+@pytest.mark.long
 def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
     """Advice, tables and medians are of the same runs: the typical ones, 4 of 5 in both captures."""
 
@@ -71,6 +72,7 @@ def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
     assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))
 
 
+@pytest.mark.long
 def test_transposed_weights_are_told_from_other_copies(linked_captures: Warehouse) -> None:
     """The mlp permutes nothing but weights; the transformer's attention permutes what other ops gave, too."""
     assert "100 % of it on weights" in said(linked_captures, "mlp")["copies"]["finding"]
