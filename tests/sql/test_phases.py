@@ -189,7 +189,7 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
     [
         (
             [],
-            "llm has no prompt_tokens and generated_tokens; read them from what its runner wrote: etq metric llm --from",
+            "llm has no prompt_tokens and generated_tokens; read them from the log of its runner: etq metric llm --from",
         ),
         (
             [(9, 114)],
