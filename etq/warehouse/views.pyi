@@ -1,4 +1,4 @@
-# Made from the SQL files by `python -m etq.warehouse.views`; a test tells when it is stale.
+# Made from the SQL files by `python -m etq.warehouse.views`; a test fails if it is stale.
 from collections.abc import Sequence
 
 import duckdb
