@@ -152,7 +152,7 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
     _, rows_found = warehouse.rows(query, **parameters)
     if not rows_found:
         if parameters["module"] is None:
-            raise EtqError("there is no time to draw: no run that is asked for has an execute")
+            raise EtqError("no time to draw: no selected run has an execute")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings follow each other, from their parent's begin.

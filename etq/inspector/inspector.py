@@ -51,7 +51,7 @@ class Inspector:
 
     With `compat`, of several occurrences in a run only the last has a row; a 32-bit clock that wraps is a tick short;
     durations of delegated events are rounded as their start and end are; tensors without a debug buffer are zeros;
-    outputs that are no tensors are an event without a name; a bundled input that isn't named is the last; framework and
+    outputs that are not tensors are events without a name; a bundled input that isn't named is the last; framework and
     user events belong to the ops of instruction 0; every record is taken for the dump's, and every block for its method
     forward; events within a delegate without debug handles have no ops; only the first of several dumps is read; five
     op_types or more are a text; and a module is any whose key has the name in it. Where the Inspector raises (several

@@ -27,7 +27,7 @@ def compare_results(
     metrics           some of snr (signal-to-noise ratio, in dB), mse (mean squared error), cosine_similarity; None: all
     plot              taken for compatibility: values are printed, never drawn
 
-    Values are rounded to two places; None where one of a pair is no tensor. Raises `EtqError` if there are no
+    Values are rounded to two places; None if one of a pair is not a tensor. Raises `EtqError` if there are no
     outputs on one side, or where two have different shapes.
     """
     if reference_output is None or run_output is None:

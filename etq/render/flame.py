@@ -11,7 +11,7 @@ from etq.errors import printable
 from etq.render.table import fitted
 from etq.render.terminal import TerminalStyle, bar
 
-# Where there is no terminal.
+# Without a terminal.
 WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10

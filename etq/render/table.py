@@ -25,7 +25,7 @@ TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
 }  # fmt: skip
-# What is no text; an Arrow IPC file, which Feather is, too.
+# Binary formats; Feather is also an Arrow IPC file.
 BINARY: Final = frozenset({"parquet", "arrow"})
 # Whether texts that a spreadsheet would take for formulas get an apostrophe in CSV and TSV.
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
@@ -63,12 +63,12 @@ def write(
     long: Collection[str] = (),
     **parameters: Any,
 ) -> bool:
-    """Write a query's result to a file or to standard output. Returns whether there is any; True of what is no text.
+    """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
     long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
 
-    Raises `EtqError` if the file exists and `force` is not set, or where what is no text would go to a terminal.
+    Raises `EtqError` if the file exists and `force` is not set, and for a binary format on a terminal.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)

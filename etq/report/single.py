@@ -97,7 +97,7 @@ def _breakdown(target: Target) -> Section | None:
         facts = {"separator": "/", "what": "self time on the host", "leaves": "ops"}
         return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
     if not target.has_executes:
-        missing = "Nothing was executed in this capture, so there is no time to break down."
+        missing = "Nothing was executed in this capture, so it has no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)
     note = None
     if target.has_record:

@@ -163,7 +163,7 @@ class ProgramGraph(msgspec.Struct, gc=False):
 
 
 class SpecArgument(msgspec.Struct, gc=False):
-    """The value that an input is; nothing if it is no tensor."""
+    """The value that an input is; nothing if it is not a tensor."""
 
     name: str | None = None
 

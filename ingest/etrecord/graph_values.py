@@ -8,7 +8,7 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import Graph, ProgramGraph, TensorMeta
 
-# The row of the node that gives a value, where it is the graph's input; the number of what is no tensor.
+# The row of the node of a graph's input; the number of values that are not tensors.
 NO_NODE: Final = -1
 NO_TENSOR: Final = 0
 _decoder: Final = msgspec.json.Decoder(TensorMeta)
@@ -21,7 +21,7 @@ def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
 
 
 class TensorsOfValues(dict[str, int]):
-    """The numbers of values' tensors by the values' names; that of what is no tensor for all others."""
+    """The numbers of values' tensors by the values' names; for all others that of values that are not tensors."""
 
     def __missing__(self, name: str) -> int:
         return NO_TENSOR
@@ -32,7 +32,7 @@ class Tensors(dict[bytes, int]):
 
     def __init__(self) -> None:
         super().__init__()
-        # The first is of what is no tensor.
+        # The first is for values that are not tensors.
         self.metas: list[TensorMeta | None] = [None]
 
     def __missing__(self, written: bytes) -> int:

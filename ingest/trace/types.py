@@ -28,7 +28,7 @@ _AROUND: Final = 2**20
 
 
 class Entries:
-    """A trace's JSON, read as much of it as is asked for. All but `blocks` raise `FormatError` for what is no trace."""
+    """A trace's JSON, read in parts as needed. All but `blocks` raise `FormatError` for files that aren't traces."""
 
     def __init__(self, content: Any, path: str) -> None:
         self._content = content

@@ -278,7 +278,7 @@ def test_nothing_to_resume(here: Path) -> None:
     result = etq_plans("--resume", run=command(here))
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: lab.duckdb: has no captures of plan p to go on with\n",
+        "Error: lab.duckdb: has no captures of plan p to continue\n",
     )
 
 

@@ -143,7 +143,7 @@ def test_in_python(builds: str, tmp_path: Path) -> None:
             etq.report.page_of(warehouse, ["b1", "b2"], over="build")
         with pytest.raises(EtqError, match="takes no alpha; it takes method, runs"):
             etq.report.page_of(warehouse, ["b1"], alpha=0.1)
-        with pytest.raises(EtqError, match="not of 3"):
+        with pytest.raises(EtqError, match="not 3"):
             etq.report.page_of(warehouse, ["b1", "b2", "b3"])
         with pytest.raises(QueryError):
             etq.report.trends_page_of(warehouse, unit="hours")

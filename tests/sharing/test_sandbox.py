@@ -254,7 +254,7 @@ def test_a_result_that_is_an_object_is_not_read() -> None:
     import io
     import pickle
 
-    with pytest.raises(QueryError, match="holds a builtins.eval; cast it to a text"):
+    with pytest.raises(QueryError, match="has a builtins.eval; cast it to a text"):
         sandbox._Unpickler(io.BytesIO(pickle.dumps(eval))).load()
 
 

@@ -141,7 +141,7 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
         ({"runs": [-1]}, "no run -1"),
         ({"runs": "3-1"}, "'3-1' are not runs: 3-1 ends before it begins"),
         ({"runs": "1;2"}, "'1;2' are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-"),
-        ({"runs": ""}, "'' are no runs"),
+        ({"runs": ""}, "'' are not runs"),
         ({"name": "Run"}, "no run has the name 'Run'; there are Default, Execute"),
         (
             {"method": "forward"},
