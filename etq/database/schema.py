@@ -16,8 +16,8 @@ from etq.version import SCHEMA_VERSION, VERSION
 # When a macro is created, DuckDB binds its body and the bodies of all macros that it calls, up to the first value of
 # unknown type. Most bodies begin by resolving captures. While they are created, a placeholder of unknown type replaces
 # the macro that does that: it halves the time to create a warehouse.
-_CREATED_LAST: Final = "_meant_captures"
-_PLACEHOLDER: Final = "CREATE OR REPLACE {} _meant_captures(capture) AS TABLE FROM range(capture)"
+_CREATED_LAST: Final = "_resolved_captures"
+_PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
 Result = TypeVar("Result")
 
