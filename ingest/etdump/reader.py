@@ -70,7 +70,9 @@ def _what_it_is(data: Any) -> str:
         return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run"
     if not any(data[: min(size, 4096)]):
         return "the file holds zeros; expected an ETDump (`ED00` at byte 4 or 8)"
-    return f"no ETDump: expected `ED00` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}, and no dump in base64"
+    return (
+        f"not an ETDump: expected `ED00` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}, and no dump in base64"
+    )
 
 
 @dataclass

@@ -68,7 +68,7 @@ def _what_it_is(data: Any) -> str:
         return "this is an ETDump (`ED00`), not an ExecuTorch program; give the .pte that was run"
     if head.startswith(b"PK"):
         return "this is a zip, perhaps an ETRecord, not an ExecuTorch program; give the .pte"
-    return f"no ExecuTorch program: expected `ET12` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}"
+    return f"not an ExecuTorch program: expected `ET12` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ tree AS MATERIALIZED (
     SELECT t.*
     FROM _operator_tree(capture, 'all') AS t
     WHERE t.end_ticks > t.start_ticks
+        -- A step may begin within an op that it does not contain.
+        AND NOT starts_with(t.label, 'ProfilerStep#')
         AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = _capture_id(capture))
 ),
 -- The innermost call of a thread from each moment on: the one that begins then, or

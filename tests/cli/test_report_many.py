@@ -121,7 +121,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["b1", "b1"], "can't be compared with itself"),
+        (["b1", "b1"], "a capture cannot be compared with itself"),
         (["b1", "none"], "none"),
         (["--trend", "model=none"], "model=none"),
         (["--trend", "--over", "night"], "night"),

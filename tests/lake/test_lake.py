@@ -338,7 +338,7 @@ def test_what_is_no_lake_is_refused(tmp_path: Path) -> None:
         with pytest.raises(WarehouseError, match="a folder with other things in it"):
             export(tmp_path / "folder", warehouse)
     for path in (tmp_path / "folder", tmp_path / "none"):
-        with pytest.raises(WarehouseError, match="no lake"):
+        with pytest.raises(WarehouseError, match="not a lake"):
             check(path)
     with pytest.raises(WarehouseError, match="a folder; a warehouse is a file, or a lake"):
         etq.open(tmp_path / "folder")

@@ -163,5 +163,5 @@ def test_processes_of_other_folders_are_told(tmp_path: Path) -> None:
     log.make(tmp_path / "here")
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):
         publish(tmp_path / "here", *parts)
-    with pytest.raises(EtqError, match="no lake"):
+    with pytest.raises(EtqError, match="not a lake"):
         publish(tmp_path / "none", [], [])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,9 @@ class Record:
         self.graphs: dict[str, list[Node]] = {}
         self._own: dict[Any, list[Node]] = {}
         self._places: dict[Any, Place] = {}
+        # By method, the nodes that kernels run.
+        self.of_kernels: frozenset[tuple[str, int]] = frozenset()
+        self._variants: dict[frozenset[tuple[str, int]], Record] = {}
         for name, content in members.items():
             if name.startswith(EDGE) and not name.endswith(("_state_dict", "_constants", "_example_inputs")):
                 nodes = json.loads(content)["graph_module"]["graph"]["nodes"]
@@ -63,6 +68,21 @@ class Record:
             # One method is saved as `forward`, whatever its name; the maps have the true one.
             [method], [nodes] = self.handles, self.graphs.values()
             self.graphs = {method: nodes}
+
+    def with_kernels(self, instructions: Iterable[tuple[str, int, str]]) -> Record:
+        """The record of a capture whose kernels are these: method, instruction, op."""
+        of_kernels = frozenset(
+            (method, node.index)
+            for method, instruction, op in instructions
+            if str(instruction) not in self.delegates.get(method, {})
+            for node in self.nodes_of(method, _listed(self.handles.get(method, {}).get(str(instruction), [])))
+            if node.op == op
+        )
+        if of_kernels not in self._variants:
+            variant = copy(self)
+            variant.of_kernels, variant._own, variant._places = of_kernels, {}, {}
+            self._variants[of_kernels] = variant
+        return self._variants[of_kernels]
 
     @property
     def has_unmapped_delegates(self) -> bool:
@@ -85,7 +105,8 @@ class Record:
         return [node for handle in handles for node in self.graphs.get(method or "", []) if node.handle == handle]
 
     def own_nodes(self, method: str | None, event: Timed, kernel: str | None) -> list[Node]:
-        """The nodes that an event runs: those of its kernel's op, where there are any."""
+        """The nodes that an event runs: those of its kernel's op, where there are any; of a delegate's, those that no
+        kernel runs, where there are any."""
         key = (method, event.instruction, event.kind, event.label, kernel)
         if key not in self._own:
             self._own[key] = self._find_own(method, event, kernel)
@@ -93,6 +114,8 @@ class Record:
 
     def _find_own(self, method: str | None, event: Timed, kernel: str | None) -> list[Node]:
         nodes = self.nodes_of(method, self.handles_of(method, event))
+        if event.kind in ("delegate", "delegate_call"):
+            return [node for node in nodes if (method, node.index) not in self.of_kernels] or nodes
         return [node for node in nodes if node.op == kernel] or nodes
 
     def place(self, method: str | None, event: Timed, kernel: str | None) -> Place:

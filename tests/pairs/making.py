@@ -134,16 +134,26 @@ def _instruction(clock: Clock, at: int, kind: str, op: str, inner: Sequence[str]
 @st.composite
 def records(draw: Any, ops: Sequence[str], kinds: Sequence[str], inner: Sequence[Sequence[str]]) -> bytes:
     """A record of these instructions: handles that several nodes share, delegates with a map, modules in each other."""
-    handles = {at: draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)) for at in range(len(ops))}
+    # Nodes that a delegate and a kernel share are those of real records, in tests/captures/delegation: here each
+    # delegate has handles of its own, each as often as there are nodes with it.
+    pools = {
+        at: (10 + 2 * at, 11 + 2 * at) if kind in ("delegate", "nested") else tuple(range(1, 6))
+        for at, kind in enumerate(kinds)
+    }
+    handles = {at: draw(st.lists(st.sampled_from(pools[at]), min_size=1, max_size=3)) for at in range(len(ops))}
+    used = sorted({handle for listed in handles.values() for handle in listed} | set(range(1, 6)))
+    of_nodes = draw(st.lists(st.sampled_from(used), min_size=1, max_size=8))
     delegates = {
         at: {label: draw(st.lists(st.sampled_from(handles[at]), min_size=1, max_size=2)) for label in inner[at]}
         or {"none": handles[at][:1]}
         for at, kind in enumerate(kinds)
         if kind in ("delegate", "nested")
     }
+    for at in delegates:
+        handles[at] = [handle for handle in dict.fromkeys(handles[at]) for _ in range(max(1, of_nodes.count(handle)))]
     nodes = [
         node(f"aten.{draw(st.sampled_from(OPS))}.default", tensor(f"v{at}", 2, 2), handle, self=tensor("x", 2, 2))
-        for at, handle in enumerate(draw(st.lists(st.integers(1, 5), min_size=1, max_size=8)))
+        for at, handle in enumerate(of_nodes)
     ]
     written = record(*nodes, maps=Maps(handles, delegates))
     places = [

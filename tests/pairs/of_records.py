@@ -22,8 +22,13 @@ def record_at(path: Path) -> Record:
 
 
 def record_of(asked: Asked) -> Record:
+    """The capture's record, with what its kernels run."""
     assert asked.record is not None
-    return record_at(asked.record)
+    methods = {asked.dump.blocks[run]: method for run, method in asked.methods.items() if method is not None}
+    instructions = ((methods.get(block), instruction, op) for (block, instruction), op in kernels(asked.dump).items())
+    return record_at(asked.record).with_kernels(
+        (method, instruction, op) for method, instruction, op in instructions if method is not None
+    )
 
 
 def placed(asked: Asked) -> Iterator[tuple[Timed, str, Place]]:

@@ -209,7 +209,7 @@ def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: 
     assert rules["detached delegate events"][1] == "medium"
     assert "72 of 72 calls" in rules["detached delegate events"][2]
     # Nobody knows what of the calls is overhead: that is not held against them.
-    assert "do not tell what of it is overhead" in rules["small delegate calls"][2]
+    assert "do not show how much of it is overhead" in rules["small delegate calls"][2]
     assert rules["small delegate calls"][4:6] == (None, None)
 
 

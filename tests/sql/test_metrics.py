@@ -130,7 +130,7 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
         (("", 1), "'' is not a name of a metric"),
         (("a=b", 1), "'a=b' is not a name of a metric"),
         (("a\n", 1), r"'a\\n' is not a name of a metric"),
-        (("x", 1, "\t"), r"'\\t' is no unit of the metric x"),
+        (("x", 1, "\t"), r"'\\t' is not a unit of the metric x"),
         (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
     ],
 )

@@ -112,7 +112,7 @@ def slow_runs(at: int, factor: float, part: float, seed: int) -> Plant:
 
 
 def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> list[dict[str, tuple[str, float]]]:
-    """For each draw, the verdict on each item and its change; the total is called `total`, what is alike `alike`."""
+    """For each draw, the verdict on each item and its change; the total is called `total`, the common shift `common shift`."""
     names = (
         "comparison",
         "capture_id",
@@ -160,4 +160,4 @@ def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> l
 def blamed(verdicts: dict[str, tuple[str, float]]) -> set[str]:
     """The ops that are told slower or faster."""
     told = {item for item, (verdict, _) in verdicts.items() if verdict in ("slower", "faster")}
-    return told - {"total", "alike"}
+    return told - {"total", "common shift"}

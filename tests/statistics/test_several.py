@@ -118,7 +118,9 @@ def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
     planted = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in sides])
     assert [blamed(before) for before in plain] == [blamed(after) for after in planted]
     # Factors are medians over the captures of both sides, which don't shift by exactly what one side does.
-    told = np.array([after["alike"][1] - before["alike"][1] for before, after in zip(plain, planted, strict=True)])
+    told = np.array(
+        [after["common shift"][1] - before["common shift"][1] for before, after in zip(plain, planted, strict=True)]
+    )
     print(
         f"{model}, 5 % on everything: told {100 * told.mean():.2f} % (from {100 * told.min():.2f} to {100 * told.max():.2f})"
     )

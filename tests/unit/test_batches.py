@@ -187,7 +187,7 @@ def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse,
         (WarehouseError, "no time scale 'sec'", {"time_scale": "sec"}),
         (WarehouseError, "a clock of 16 bits", {"clock_bits": 16}),
         (WarehouseError, "the label 'a,b'", {"labels": {"a,b": "c"}}),
-        (WarehouseError, "captured_at 'now' is no time", {"labels": {"captured_at": "now"}}),
+        (WarehouseError, "captured_at 'now' is not a time", {"labels": {"captured_at": "now"}}),
         (QueryError, "no record matches net", {"link_to": ["net"]}),
         (EtqError, "git failed", {"label_git": tmp_path}),
     ]

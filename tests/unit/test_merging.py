@@ -75,7 +75,7 @@ def test_what_both_say_of_a_capture_is_united(tmp_path: Path) -> None:
         (
             f"{path}: run: label device: a stays, not b",
             f"{path}: run: metric temperature: 40.0 stays, not 50.0",
-            f"{path}: run: phases: those said before stay, and differ for 1 runs",
+            f"{path}: run: phases: those of the first stay, and differ for 1 runs",
             f"{path}: run: time_scale: ns stays, not us",
         ),
     )

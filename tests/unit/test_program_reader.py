@@ -138,7 +138,7 @@ def test_a_size_prefix_changes_nothing_but_offsets() -> None:
         (b"", "^test.pte: the file is empty; expected an ExecuTorch program$"),
         (b"\x08\x00\x00\x00BP08" + bytes(20), r"this is a bundled program \(.bpte"),
         (b"PK\x03\x04" + bytes(20), "this is a zip"),
-        (bytes(200), "no ExecuTorch program: expected `ET12` at byte 4 or 8"),
+        (bytes(200), "not an ExecuTorch program: expected `ET12` at byte 4 or 8"),
         ((CAPTURES / "mlp/mlp.etdp").read_bytes(), "this is an ETDump"),
     ],
 )
@@ -219,7 +219,7 @@ def test_truncated_at_any_byte(name: str) -> None:
     data = (CAPTURES / f"{name}.pte").read_bytes()
     read(data)
     for size in range(0, len(data), 1 if len(data) < 2000 else 97):
-        with pytest.raises(FormatError, match="truncated|empty|no ExecuTorch program|no header") as caught:
+        with pytest.raises(FormatError, match="truncated|empty|not an ExecuTorch program|not the header") as caught:
             read(data[:size])
         assert str(caught.value).startswith("test.pte: ") and "\n" not in str(caught.value)
 

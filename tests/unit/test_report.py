@@ -135,7 +135,7 @@ def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
     etq.report.write(warehouse, ["run"], tmp_path / "run.html")
     assert (tmp_path / "run.html").read_text() == etq.report.page_of(warehouse, ["run"])
-    with pytest.raises(EtqError, match="a capture can.t be compared with itself"):
+    with pytest.raises(EtqError, match="a capture cannot be compared with itself"):
         etq.report.page_of(warehouse, ["run", "run"])
     with pytest.raises(etq.QueryError, match="no capture matches none"):
         etq.report.page_of(warehouse, ["none"])
