@@ -77,9 +77,9 @@ def calls(view: SqlObject) -> list[str]:
     if [each.name for each in view.parameters if each.default is None] == ["capture"]:
         kinds: tuple[str, ...] = _TRACES if view.file.startswith("traces/") and view.name != "key_averages" else KINDS
         if not ALL_KINDS:
-            # Two of them, which differ from view to view: Spark takes seconds for each question.
+            # One of them, which differs from view to view: Spark takes seconds for each question.
             first = sorted(each.name for each in asked()).index(view.name)
-            kinds = tuple(kinds[(first + step) % len(kinds)] for step in (0, len(kinds) // 2))
+            kinds = (kinds[first % len(kinds)],)
         given += [f"'{name}'" for name in kinds if f"'{name}'" not in given]
     return [f"{view.name}({arguments})" for arguments in given]
 
