@@ -195,7 +195,7 @@ def _show_record_coverage(
     from etq.storage.programs import program_tables
     from etq.warehouse.ephemeral import open_ephemeral_record
 
-    warehouse, record = open_ephemeral_record(path, [*program_tables(), "delegation"])
+    warehouse, record = open_ephemeral_record(path, [*program_tables(), "delegation", "_program_fit"])
     with warehouse:
         report_record_findings(warehouse, record)
         methods = [name for (name,) in warehouse.rows("SELECT DISTINCT method FROM graphs ORDER BY ALL")[1]]
@@ -207,7 +207,16 @@ def _show_record_coverage(
         """
         for backend, count in warehouse.rows(query, method=method)[1]:
             click.echo(f"{count} calls of {printable(backend)}", err=True)
-        program = None if pte is None else warehouse.ingest_program(pte).sha256
+        program = None
+        if pte is not None:
+            stored = warehouse.ingest_program(pte)
+            fit = "SELECT _program_fit(r.record_id, p.program_id) < 0.8 FROM records AS r, programs AS p"
+            if warehouse.rows(fit)[1] == [(True,)]:
+                raise EtqError(
+                    f"the program {stored.name} was not exported with the record {record.name}: their instructions "
+                    "differ; use the program that was exported with it"
+                )
+            program = stored.sha256
         query = "FROM delegation($record, program := $program) AS d WHERE d.method = coalesce($method, d.method)"
         parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
         if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():

@@ -110,18 +110,7 @@ target AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE
-            WHEN program IS NOT NULL THEN CASE
-                WHEN _program_fit(r.record_id, _program_id(program)) < 0.8
-                    THEN error((
-                        SELECT 'the program ' || p.name || ' was not exported with '
-                            || 'the record ' || e.name || ': their instructions '
-                            || 'differ; use the program that was exported with it'
-                        FROM records AS e
-                        JOIN programs AS p ON p.program_id = _program_id(program)
-                        WHERE e.record_id = _record_id(record)
-                    ))
-                ELSE _program_id(program)
-            END
+            WHEN program IS NOT NULL THEN _program_id(program)
             ELSE (
                 SELECT max(k.program_id)
                 FROM captures AS k
