@@ -191,7 +191,8 @@ def coverage(
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord delegates run, by its program if debug handles are missing."""
+    """Print how many nodes of each op of an ETRecord delegates run; the program settles what debug handles leave open."""
+    from etq.storage.linking import FITTING
     from etq.storage.programs import program_tables
     from etq.warehouse.ephemeral import open_ephemeral_record
 
@@ -210,8 +211,8 @@ def _show_record_coverage(
         program = None
         if pte is not None:
             stored = warehouse.ingest_program(pte)
-            fit = "SELECT _program_fit(r.record_id, p.program_id) < 0.8 FROM records AS r, programs AS p"
-            if warehouse.rows(fit)[1] == [(True,)]:
+            fit = "SELECT _program_fit(r.record_id, p.program_id) < $fitting FROM records AS r, programs AS p"
+            if warehouse.rows(fit, fitting=FITTING)[1] == [(True,)]:
                 raise EtqError(
                     f"the program {stored.name} was not exported with the record {record.name}: their instructions "
                     "differ; use the program that was exported with it"

@@ -211,7 +211,8 @@ def _logged(value: Any, data: bytes | None, is_list: bool) -> list[Any]:
     kind, sizes = "tensor_list" if is_list else "tensor", list(value.sizes)
     dtype = np.dtype(DTYPES[value.scalar_type])
     count = int(np.prod(value.sizes, dtype=int))
-    if data is None or value.offset + count * dtype.itemsize > len(data):
+    # The runtime writes nothing of a tensor without elements, and gives -1 as its offset.
+    if data is None or value.offset < 0 or value.offset + count * dtype.itemsize > len(data):
         return [kind, None, sizes, *[None] * 6]
     array = np.frombuffer(data, dtype, count, value.offset)
     finite = array[np.isfinite(array)].astype(float)

@@ -32,12 +32,12 @@ etq.section("breakdown", (parent, tables, facts) => {
     },
   });
   etq.icicle = spans;
-  const told = (ids) => {
+  const summarize = (ids) => {
     const outer = ids.filter((id) => !hasMarked(nodes, id, new Set(ids)));
     const sum = outer.reduce((total, id) => total + nodes[id].total, 0);
     return `${etq.number(ids.length)} found, ${etq.quantity(sum, unit)} (${etq.percent((100 * sum) / whole)})`;
   };
-  etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}`.toLowerCase(), told);
+  etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}`.toLowerCase(), summarize);
   const byStart = nodes.map((_, id) => id).sort((one, other) => nodes[one].start - nodes[other].start || nodes[one].depth - nodes[other].depth);
   const rows = etq.spanRows(
     byStart.length,

@@ -14,10 +14,10 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
       : etq.element("p", { class: "muted", text: "Nothing was found that speaks against it: measured in turn, under the same conditions, by captures that agree." }),
   );
   const list = etq.element("dl", { class: "facts" });
-  const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
-  say("base", facts.base);
-  say("new", facts.new);
-  for (const [name, value] of Object.entries(facts.options)) say(name.replace("_", " "), value === true ? "yes" : value);
+  const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
+  add("base", facts.base);
+  add("new", facts.new);
+  for (const [name, value] of Object.entries(facts.options)) add(name.replace("_", " "), value === true ? "yes" : value);
   parent.append(list);
   if (totals.length > 1) {
     parent.append(etq.element("h3", { text: "What makes up the difference" }));
@@ -56,9 +56,9 @@ function counted(captures) {
 
 function ofOps(verdicts) {
   const order = ["slower", "faster", "added", "removed", "~", "too few", "can't judge", "conditions differ"];
-  const said = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
+  const counts = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
-  return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...said);
+  return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
 
 etq.section("captures", (parent, { rows, totals }, facts) => {
@@ -152,7 +152,7 @@ function dot(get, row, place) {
   if (etq.counts(verdict)) point.style.background = `var(--${colour})`;
   track.append(point);
   const where = [get(row, "module_path"), get(row, "instruction_id") === null ? "" : `@${get(row, "instruction_id")}`].filter(Boolean).join(" ");
-  const told = [
+  const pairs = [
     ["change", `${etq.change(change)} ${low === null ? "" : `(${etq.interval(low, high)})`}`],
     ["verdict", etq.words[verdict] ?? verdict],
     ["base", etq.quantity(get(row, "base"), get(row, "unit"))],
@@ -162,7 +162,7 @@ function dot(get, row, place) {
   ];
   return etq.element("div", {
     class: "dot-row", role: "listitem", "data-verdict": verdict,
-    onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, told),
+    onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, pairs),
     onpointerleave: () => etq.hideTip(),
   },
   etq.element("span", { class: "dot-name" }, etq.element("span", { text: etq.short(get(row, "op"), 80) }), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),

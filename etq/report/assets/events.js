@@ -71,7 +71,7 @@ function mark(plot, marks) {
   pen.restore();
 }
 
-// Bars from the first to the last, empty ones too; what lies beyond is told.
+// Bars from the first to the last, empty ones too; with a note on values beyond.
 function histogram(bars, rows, unit) {
   const inside = rows.filter((row) => !bars.get(row, "is_beyond"));
   const beyond = rows.find((row) => bars.get(row, "is_beyond"));

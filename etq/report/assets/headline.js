@@ -102,18 +102,18 @@ function made(title, value, note, meaning, name) {
 function described(capture, labels) {
   const get = (name) => capture.get(0, name);
   const list = etq.element("dl", { class: "facts" });
-  const say = (name, value) => {
+  const add = (name, value) => {
     if (value === null || value === "") return;
     list.append(etq.element("div", {}, etq.element("dt", { text: etq.short(name) }), etq.element("dd", { text: etq.short(value) })));
   };
-  say("format", get("format"));
-  say("runs", etq.number(get("runs")));
-  say("events", etq.number(get("events")));
-  say("profiling level", get("profiling_level"));
-  say("clock", get("time_scale") === null ? null : `1 tick = 1 ${get("time_scale")}`);
-  say("captured", get("captured_at") === null ? "time unknown" : `${get("captured_at")} UTC`);
-  say("file", `${get("uri") ?? "bytes"} (${etq.bytes(get("byte_size"))})`);
-  say("sha256", get("sha256"));
-  for (const row of labels.rows()) say(labels.get(row, "key"), labels.get(row, "value"));
+  add("format", get("format"));
+  add("runs", etq.number(get("runs")));
+  add("events", etq.number(get("events")));
+  add("profiling level", get("profiling_level"));
+  add("clock", get("time_scale") === null ? null : `1 tick = 1 ${get("time_scale")}`);
+  add("captured", get("captured_at") === null ? "time unknown" : `${get("captured_at")} UTC`);
+  add("file", `${get("uri") ?? "bytes"} (${etq.bytes(get("byte_size"))})`);
+  add("sha256", get("sha256"));
+  for (const row of labels.rows()) add(labels.get(row, "key"), labels.get(row, "value"));
   return list;
 }

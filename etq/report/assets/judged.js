@@ -1,4 +1,4 @@
-// What is said of a change: its verdict in words and a colour, the change with its interval, times of both sides.
+// A change as elements: its verdict in words and a colour, the change with its interval, times of both sides.
 
 const signed = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, signDisplay: "exceptZero" });
 const bare = (value) => signed.format(+value.toFixed(Math.abs(value) < 1 ? 2 : 1)).replace("-", "\u2212");

@@ -28,21 +28,21 @@ function drawPlanned(parent, planned) {
   }
   const select = etq.element("select", { "aria-label": "Method and buffer" });
   for (const key of plans.keys()) select.append(etq.element("option", { value: key, text: key }));
-  const told = etq.element("p", { class: "muted" });
+  const summary = etq.element("p", { class: "muted" });
   if (plans.size > 1) parent.append(etq.element("div", { class: "bar" }, select));
-  parent.append(told);
+  parent.append(summary);
   const draw = etq.plot(parent, () => picture(planned, plans.get(select.value)));
-  const tell = () => {
+  const update = () => {
     const row = plans.get(select.value)[0];
     const get = (name) => planned.get(row, name);
-    told.textContent = etq.printable(
+    summary.textContent = etq.printable(
       `At its peak, at instruction ${get("peak_instruction")} (${get("peak_op") ?? "unknown"}), the method's tensors take ` +
         `${etq.bytes(get("peak_bytes"))} of ${etq.bytes(get("planned_bytes"))} planned.`,
     );
     draw();
   };
-  select.addEventListener("change", tell);
-  tell();
+  select.addEventListener("change", update);
+  update();
   etq.legend(parent, [["accent", "alive at the peak"], ["faint", "others"]]);
   etq.table(parent, planned, [
     { name: "value_index", title: "value", numeric: true },

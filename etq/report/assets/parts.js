@@ -1,12 +1,12 @@
 // Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured by
-// what became of them. An outline marks what counts, hatching what can't be told.
+// what became of them. An outline marks what counts, hatching marks unclear changes.
 
 etq.section("parts", (parent, { parts, modules, totals }, facts) => {
   const root = tree(parts, modules, totals);
   const unit = parts.list("unit").find((each) => each !== null) ?? null;
   let nodes = [];
   const chosen = etq.element("div", { class: "detail" });
-  const describe = (id) => told(nodes[id], unit);
+  const describe = (id) => details(nodes[id], unit);
   const side = etq.element("select", { "aria-label": "Width" },
     ...[["base", "as wide as in base"], ["new", "as wide as in new"]].map(([value, text]) => etq.element("option", { value, text })));
   const top = etq.element("div");
@@ -90,7 +90,7 @@ function mark(pen, verdict, x, y, width, height) {
   }
 }
 
-function told(node, unit) {
+function details(node, unit) {
   const sides = [["base", node.base], ["new", node.new]].map(([name, value]) => [name, value === null ? "–" : etq.quantity(value, unit)]);
   const interval = etq.interval(node.low ?? null, node.high ?? null);
   return [
@@ -110,7 +110,7 @@ function judged(table, row) {
 
 const NOTHING = { verdict: null, change: null, low: null, high: null, base: null, new: null };
 
-// A node of each method, module and op. What is said of modules and totals is theirs, not what their parts add up to.
+// A node of each method, module and op. Modules and totals have verdicts of their own, not sums of their parts.
 function tree(parts, modules, totals) {
   const known = new Map();
   if (modules) for (const row of modules.rows()) known.set(`${modules.get(row, "method")}\n${modules.get(row, "module_path")}`, judged(modules, row));
@@ -135,8 +135,8 @@ function tree(parts, modules, totals) {
   return root.children.size === 1 ? [...root.children.values()][0] : root;
 }
 
-function node(name, path, said, kind) {
-  return { name, path, kind, ...said, own: { base: 0, new: 0 }, children: new Map(), instruction: null, isRest: false };
+function node(name, path, verdict, kind) {
+  return { name, path, kind, ...verdict, own: { base: 0, new: 0 }, children: new Map(), instruction: null, isRest: false };
 }
 
 function child(parent, key, make) {

@@ -121,7 +121,7 @@ etq.Spans = class {
     });
   }
 
-  // Marks the spans that matches(id) says; all, without one. Returns their ids in order of start.
+  // Marks the spans for which matches(id) is true; all, without it. Returns their ids in order of start.
   mark(matches) {
     this.hits = null;
     const found = [];
@@ -262,7 +262,7 @@ etq.Spans = class {
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
-      if (!fingers.has(event.pointerId)) return this.tell(event);
+      if (!fingers.has(event.pointerId)) return this.hover(event);
       const [x, y] = fingers.get(event.pointerId);
       const across = event.offsetX - x;
       moved += Math.abs(across) + Math.abs(event.offsetY - y);
@@ -297,7 +297,7 @@ etq.Spans = class {
     });
   }
 
-  tell(event) {
+  hover(event) {
     const id = this.at(event.offsetX, event.offsetY);
     this.canvas.style.cursor = id < 0 ? "grab" : "pointer";
     if (id < 0) etq.hideTip();
@@ -333,7 +333,7 @@ etq.shades = {
   },
 };
 
-// What is told of the span below the pointer: a title, and names with values.
+// The tooltip of the span below the pointer: a title, and names with values.
 const tip = etq.element("div", { class: "tip", hidden: true });
 document.body.append(tip);
 
@@ -358,23 +358,23 @@ etq.hideTip = () => {
   tip.hidden = true;
 };
 
-// Search, and buttons for those without a wheel. text(id) is what is searched; told(ids) what is said of what was found.
-etq.spanTools = (parent, spans, text, told, ...before) => {
+// Search, and zoom buttons. text(id) is the text to search; summarize(ids) describes the matches.
+etq.spanTools = (parent, spans, text, summarize, ...before) => {
   const input = etq.element("input", { type: "search", placeholder: "Search", "aria-label": "Search" });
-  const said = etq.element("output", { class: "muted" });
+  const output = etq.element("output", { class: "muted" });
   let found = [];
   let at = -1;
   const step = (by) => {
     if (!found.length) return;
     at = (at + by + found.length) % found.length;
     spans.reveal(found[at]);
-    said.textContent = `${at + 1} of ${told(found)}`;
+    output.textContent = `${at + 1} of ${summarize(found)}`;
   };
   const search = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     found = spans.mark(words.length ? (id) => words.every((word) => text(id).includes(word)) : null);
     at = -1;
-    said.textContent = words.length ? told(found) : "";
+    output.textContent = words.length ? summarize(found) : "";
   };
   input.addEventListener("input", search);
   input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
@@ -390,7 +390,7 @@ etq.spanTools = (parent, spans, text, told, ...before) => {
       button("+", "Zoom in", () => spans.zoom(1.6)),
       button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
       button("Reset", "Show all", () => spans.reset()),
-      said,
+      output,
     ),
   );
   return { search };

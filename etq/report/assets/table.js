@@ -1,6 +1,6 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
 // cell's text of (value, row), or a node. choose(row) is called for the row that is clicked, and at first for the first one
-// that chosen(row) says.
+// for which chosen(row) is true.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;

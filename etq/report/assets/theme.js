@@ -1,4 +1,4 @@
-// Light and dark: as the system says, until someone chooses. Paper is always light.
+// Light and dark: as the system's setting, until the reader chooses. Paper is always light.
 
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -15,20 +15,20 @@ etq.colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim
 
 etq.themeButton = () => {
   const button = etq.element("button", { type: "button", class: "quiet", id: "theme", title: "Light or dark" });
-  const tell = () => {
+  const update = () => {
     button.textContent = `Theme: ${chosen}`;
   };
   button.addEventListener("click", () => {
     chosen = names[(names.indexOf(chosen) + 1) % names.length];
-    tell();
+    update();
     apply(chosen);
   });
-  tell();
+  update();
   return button;
 };
 
 dark.addEventListener("change", () => apply(chosen));
-// Before it is laid out anew, the page can't tell how wide paper is: a sheet of A4 or Letter bears this many pixels.
+// The width of paper is unknown before the page's layout for print: a sheet of A4 or Letter has this many pixels.
 const PAPER = 680;
 addEventListener("beforeprint", () => {
   etq.paper = PAPER;

@@ -31,11 +31,11 @@ etq.section("timeline", (parent, tables, facts) => {
     const run = runs.get(row, "run_index");
     if (ranges.has(run)) select.append(etq.element("option", { value: run, text: nameOf(runs, row) }));
   }
-  const told = (ids) => {
+  const summarize = (ids) => {
     const sum = ids.reduce((all, id) => all + (events.get(id, "exclusive") ?? 0), 0);
     return `${etq.number(ids.length)} events, ${etq.quantity(sum, unit)} of their own`;
   };
-  const tools = etq.spanTools(top, spans, (id) => texts[signature[id]], told, select);
+  const tools = etq.spanTools(top, spans, (id) => texts[signature[id]], summarize, select);
   etq.showRun = (run) => {
     if (!ranges.has(run)) return false;
     select.value = run;

@@ -16,9 +16,9 @@ etq.section("series", (parent, { series, changes }, facts) => {
   card("ops faster", etq.number(count("op", "faster")), "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
-  const say = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
-  say("in the order of", facts.over);
-  for (const [name, value] of Object.entries(facts.options)) say(name.replace("_", " "), value);
+  const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
+  add("in the order of", facts.over);
+  for (const [name, value] of Object.entries(facts.options)) add(name.replace("_", " "), value);
   parent.append(list);
 });
 
@@ -95,7 +95,7 @@ function key(table, row) {
   return ["series", "method", "op", "module_path", "instruction_id"].map((name) => JSON.stringify(table.get(row, name))).join();
 }
 
-// Rows by what of(row) says, in order.
+// Rows grouped by of(row), in order.
 function grouped(table, of) {
   const groups = new Map();
   for (const row of table.rows()) {
