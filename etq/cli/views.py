@@ -191,7 +191,7 @@ def coverage(
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord delegates run; the program settles what debug handles leave open."""
+    """Print how many nodes of each op of an ETRecord delegates run; the program settles what handles leave open."""
     from etq.storage.linking import FITTING
     from etq.storage.programs import program_tables
     from etq.warehouse.ephemeral import open_ephemeral_record

@@ -211,10 +211,10 @@ def _logged(value: Any, data: bytes | None, is_list: bool) -> list[Any]:
     kind, sizes = "tensor_list" if is_list else "tensor", list(value.sizes)
     dtype = np.dtype(DTYPES[value.scalar_type])
     count = int(np.prod(value.sizes, dtype=int))
-    # The runtime writes nothing of a tensor without elements, and gives -1 as its offset.
-    if data is None or value.offset < 0 or value.offset + count * dtype.itemsize > len(data):
+    if data is None or value.offset + count * dtype.itemsize > len(data):
         return [kind, None, sizes, *[None] * 6]
-    array = np.frombuffer(data, dtype, count, value.offset)
+    # The runtime writes nothing of a tensor without elements, and gives -1 as its offset.
+    array = np.frombuffer(data, dtype, count, max(value.offset, 0))
     finite = array[np.isfinite(array)].astype(float)
     hashed = hashlib.sha256(array.tobytes()).hexdigest()
     summary = [finite.min(), finite.max(), finite.mean()] if len(finite) else [None] * 3
