@@ -13,7 +13,7 @@
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 --   backend: the delegate that runs it; NULL if none does
---   calls: number of its events
+--   calls: number of its events; of a delegate call none, if the delegate logged events of the node
 --   self_time: sum of their self times
 --   share_percent: self_time in percent of the executes
 --   unit: unit of self_time
@@ -44,7 +44,7 @@ times AS MATERIALIZED (
     ) AS t
 ),
 firsts AS (
-    SELECT n.signature_index, n.graph_id, n.node_index
+    SELECT n.signature_index, n.graph_id, n.node_index, s.kind
     FROM signature_nodes AS n
     JOIN target AS a ON a.capture_id = n.capture_id
     JOIN signatures AS s
@@ -60,7 +60,9 @@ node_times AS (
     SELECT
         f.graph_id,
         f.node_index,
-        sum(t.calls)::BIGINT AS calls,
+        coalesce(
+            sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls)
+        )::BIGINT AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
     FROM times AS t
     JOIN firsts AS f ON f.signature_index = t.signature_index

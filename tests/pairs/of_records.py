@@ -210,13 +210,18 @@ def node_totals(asked: Asked) -> Sides:
         name=asked.name,
     )
     expected: dict[Any, list[Any]] = {}
+    calls: Counter[Any] = Counter()
     for event in asked.dump.within:
         method = asked.methods[event.run]
         own = record.own_nodes(method, event, ops.get((asked.dump.blocks[event.run], event.raw.instruction_id)))
         if own and (event.kind == "kernel" or (event.kind in ("delegate", "delegate_call") and len(own) == 1)):
-            row = expected.setdefault((method, own[0].index), [own[0].op_type, 0, 0])
-            row[1] += 1
+            key = method, own[0].index
+            row = expected.setdefault(key, [own[0].op_type, 0, 0])
+            row[1] += event.kind != "delegate_call"
             row[2] += event.own
+            calls[key] += event.kind == "delegate_call"
+    for key, row in expected.items():
+        row[1] = row[1] or calls[key]
     found = keyed(rows, 2)
     if not is_mapped(asked):
         # What is aligned has no way of its own: kernels alone.

@@ -9,6 +9,9 @@ from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 
+# The row of key_averages of device events that neither an op nor an annotation launched.
+NO_OP = "(no op)"
+
 CPU, GPU = (0, 2, 5), (1, 6, 12, 20)
 
 
@@ -54,7 +57,7 @@ def key_averages(asked: Asked) -> Sides:
     columns = "name, is_device, calls, self_cpu_time, cpu_time_total, self_cpu_memory, cpu_memory, device_memory"
     found: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
     for name, is_device, *numbers in asked.view("key_averages", columns, unit="ns"):
-        if name == "[memory]":  # what was allocated outside of all ops
+        if name in ("[memory]", NO_OP):  # rows of no op: memory outside of all ops, and `device_time` below
             continue
         found[name, is_device] = [
             one + (other or 0) for one, other in zip(found[name, is_device], numbers, strict=True)
@@ -90,8 +93,11 @@ def device_time(asked: Asked) -> Sides:
     everything = sum(each.length for each in ran)
     names = {each.name for each in ran}
     by_kernel = sum(row[1] for row in rows if row[0] and row[3] in names)
-    by_op = sum(row[1] or 0 for row in rows if not row[0])
-    return {"by kernel": by_kernel, "by op": by_op}, {"by kernel": everything, "by op": launched(asked)}
+    by_op = sum(row[1] or 0 for row in rows if not row[0] and row[3] != NO_OP)
+    by_none = sum(row[1] for row in rows if row[3] == NO_OP)
+    found = {"by kernel": by_kernel, "by op": by_op, "by no op": by_none}
+    by_ops = launched(asked)
+    return found, {"by kernel": everything, "by op": by_ops, "by no op": everything - by_ops}
 
 
 def launched(asked: Asked) -> int:
