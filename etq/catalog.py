@@ -8,6 +8,7 @@ Columns of tables and parameters of macros have one line each, which ends in a c
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -88,9 +89,21 @@ def objects() -> dict[str, SqlObject]:
 @cache
 def _sources() -> dict[str, str]:
     """The text of each SQL file, by its path under `etq.sql`."""
-    root = Path(__file__).parent / "sql"
-    files = sorted((root if root.exists() else _installed_root()).glob("*/*.sql"))
-    return {f"{path.parent.name}/{path.name}": path.read_bytes().decode() for path in files}
+    beside = Path(__file__).parent / "sql"
+    root = str(beside) if beside.exists() else _installed_root()
+    return {file: _text(os.path.join(root, file)) for file in _files(root)}
+
+
+def _files(root: str) -> list[str]:
+    """The SQL files under a folder, sorted; pathlib takes several times as long to find them."""
+    folders = [folder.name for folder in os.scandir(root) if folder.is_dir()]
+    found = (f"{folder}/{file}" for folder in folders for file in os.listdir(os.path.join(root, folder)))
+    return sorted(file for file in found if file.endswith(".sql"))
+
+
+def _text(path: str) -> str:
+    with open(path, "rb") as file:
+        return file.read().decode()
 
 
 @cache
@@ -115,10 +128,10 @@ def named(name: str) -> SqlObject:
     return _parsed(_places()[name][0])[name]
 
 
-def _installed_root() -> Path:
+def _installed_root() -> str:
     import etq.sql
 
-    return Path(next(iter(etq.sql.__path__)))
+    return next(iter(etq.sql.__path__))
 
 
 def public_objects() -> Iterator[SqlObject]:
@@ -169,9 +182,13 @@ def tables() -> list[SqlObject]:
     return [each for each in objects().values() if each.kind == "table"]
 
 
+@cache
 def definitions_hash() -> str:
-    """A hash of all view and macro definitions: shows whether a warehouse holds those of this version of etq."""
-    return sha256("\n".join(each.statement for each in objects().values() if each.kind != "table").encode()).hexdigest()
+    """A hash of all SQL: shows whether a warehouse holds the views and macros of this version of etq."""
+    digest = sha256()
+    for source in _sources().values():
+        digest.update(source.encode())
+    return digest.hexdigest()
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:

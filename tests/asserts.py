@@ -13,7 +13,6 @@ import etq
 from etq.render.table import _csv as as_csv
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
-from tests.empty import empty_warehouse
 
 # Two operators, of which the second has no kernel event, and what the framework takes around them.
 TWO_OPERATORS = run(
@@ -47,7 +46,7 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 
     `test` may be given as a file, too, in place of runs.
     """
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         for name, data in {"test": dump(*runs), **others}.items():
             warehouse.ingest(data, name=name)
         assert_csv(warehouse, query, expected)
@@ -55,7 +54,7 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 
 def assert_error(query: str, message: str, *runs: Run) -> None:
     """The query on a capture `test` of these runs, or of two operators, fails with this message."""
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(dump(*(runs or (TWO_OPERATORS,))), name="test")
         with pytest.raises((duckdb.Error, etq.QueryError), match=message):
             warehouse.sql(query).fetchall()

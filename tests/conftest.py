@@ -13,7 +13,6 @@ import etq
 from etq.database.handles import Record
 from etq.warehouse.warehouse import Warehouse
 from tests import sampling
-from tests.empty import copy_warehouses, empty_warehouse
 
 pytest.register_assert_rewrite("tests.asserts", "tests.device_times")
 
@@ -45,18 +44,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadFileScheduling(config, log)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _copied() -> Iterator[None]:
-    """New warehouses are copies of an empty one; other processes make theirs."""
-    with pytest.MonkeyPatch.context() as patch:
-        copy_warehouses(patch)
-        yield
-
-
 @pytest.fixture
 def warehouse() -> Iterator[Warehouse]:
     """An empty warehouse in memory."""
-    with empty_warehouse() as opened:
+    with etq.open() as opened:
         yield opened
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import etq
 from etq.warehouse import views
-from tests.empty import empty_warehouse
 
 ROOT = Path(__file__).parents[1]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -61,19 +60,3 @@ def test_nothing_else_is_on_the_top_level() -> None:
     }  # fmt: skip
     made = re.compile(r"\.venv.*|\..*_cache|\.hypothesis|\.git|.*\.egg-info|build|dist|__pycache__")
     assert {path.name for path in ROOT.iterdir() if not made.fullmatch(path.name)} == allowed
-
-
-def test_an_empty_warehouse_of_the_tests_is_as_etqs(tmp_path: Path) -> None:
-    """Name by name what DuckDB knows of a file that was opened again, but for its numbers, and of the tests' copy."""
-    questions = (
-        "FROM duckdb_functions() SELECT * EXCLUDE (database_name, function_oid, database_oid) WHERE NOT internal",
-        "FROM duckdb_columns() SELECT * EXCLUDE (database_name, table_oid, database_oid, schema_oid) WHERE NOT internal",
-        "FROM duckdb_views() SELECT * EXCLUDE (database_name, view_oid, database_oid, schema_oid) WHERE NOT internal",
-        "FROM duckdb_tables() SELECT * EXCLUDE (database_name, table_oid, database_oid, schema_oid)",
-        "FROM warehouse SELECT * EXCLUDE (created_at)",
-    )
-    etq.open(tmp_path / "lab.duckdb").close()
-    with etq.open(tmp_path / "lab.duckdb") as made, empty_warehouse() as copied:
-        for question in questions:
-            rows = made.connection.execute(f"{question} ORDER BY ALL").fetchall()
-            assert rows and copied.connection.execute(f"{question} ORDER BY ALL").fetchall() == rows

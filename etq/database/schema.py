@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final, TypeVar
 
 import duckdb
 
 from etq import catalog
+from etq.database import template
 from etq.database.rollups import RUN_FINDERS
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION, VERSION
@@ -23,11 +24,28 @@ Result = TypeVar("Result")
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables, views and macros in an empty database, with their documentation."""
+    """Create the tables, views and macros in an empty database, with their documentation, and write the versions.
+
+    All of it is a transaction of its own. Raises `duckdb.Error` if the database can't be written.
+    """
+    with template.attached(connection, create_all) as source:
+        in_transaction(connection, lambda: _fill(connection, source))
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, source: str | None) -> None:
+    if source is None:
+        create_all(connection)
+    else:
+        [(target,)] = connection.execute("SELECT current_database()").fetchall()
+        connection.execute(f'COPY FROM DATABASE {source} TO "{target}"')
+    write_version(connection)
+
+
+def create_all(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create each table, view and macro in an empty database, with its documentation."""
     _execute_all(connection, (table.statement for table in catalog.tables()))
     _document_tables(connection)
     define(connection)
-    write_version(connection)
 
 
 def write_version(connection: duckdb.DuckDBPyConnection) -> None:
@@ -50,12 +68,9 @@ def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> 
     return [each.name for each in needed if each.kind == "table"]
 
 
-def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False, without: Container[str] = ()) -> None:
-    """Create all views and macros, replacing existing ones; temporary ones for a file that can't be written.
-
-    `without` names those that the database has in another form.
-    """
-    made = [each for each in catalog.objects().values() if each.kind != "table" and each.name not in without]
+def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
+    """Create all views and macros, replacing existing ones; temporary ones for a file that can't be written."""
+    made = [each for each in catalog.objects().values() if each.kind != "table"]
     _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
         _execute_all(connection, (comment for each in made for comment in each.comments()))

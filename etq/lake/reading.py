@@ -27,11 +27,15 @@ def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection
     Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     state = state or log.read(lake)
-    connection = connect_tables(lake, state)
+    connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, lake):
+        schema.create(connection)
+        connection.execute("SET parquet_metadata_cache = true")
+        for table in catalog.tables():
+            if paths := files(lake, state, table.name):
+                connection.execute(f"DROP TABLE {table.name}")
+                connection.execute(_view(table, paths))
         _note_bytes(connection, lake, state)
-        schema.define(connection, without={"_table_bytes"})
-        schema.write_version(connection)
     return connection
 
 
@@ -41,7 +45,8 @@ def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:
     with _closed_at_errors(connection, lake):
         connection.execute("SET parquet_metadata_cache = true")
         for table in catalog.tables():
-            connection.execute(_view(table, files(lake, state, table.name)))
+            paths = files(lake, state, table.name)
+            connection.execute(_view(table, paths) if paths else table.statement)
     return connection
 
 
@@ -58,8 +63,6 @@ def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Path) -> Iter
 
 
 def _view(table: catalog.SqlObject, paths: list[str]) -> str:
-    if not paths:
-        return table.statement
     columns = ", ".join(f't."{column.name}"' for column in table.columns)
     listed = ", ".join(map(quoted, paths))
     return f"CREATE VIEW {table.name} AS SELECT {columns} FROM read_parquet([{listed}]) AS t"
@@ -67,6 +70,7 @@ def _view(table: catalog.SqlObject, paths: list[str]) -> str:
 
 def _note_bytes(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> None:
     """Put in place of the view of what tables take what their files do."""
+    connection.execute("DROP VIEW _table_bytes")
     connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
     sizes = [
         (table.name, sum(Path(file).stat().st_size for file in files(lake, state, table.name)))

@@ -80,7 +80,7 @@ def _check(path: str) -> None:
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:
     """Fill an empty file from the warehouses."""
     known, conflicts = 0, []
-    schema.in_transaction(connection, lambda: schema.create(connection))
+    schema.create(connection)
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:

@@ -64,7 +64,7 @@ def open(
         connection = connect(path, read_only, wait)
         try:
             if not read_only and schema.is_empty(connection):
-                schema.in_transaction(connection, lambda: schema.create(connection))
+                schema.create(connection)
             else:
                 schema.update_definitions(connection, path, read_only=read_only)
         except duckdb.Error as error:

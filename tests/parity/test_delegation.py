@@ -18,7 +18,6 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 from tests.records import Maps, node, record, tensor
 from tests.sampling import thinned
 
@@ -101,7 +100,7 @@ def test_with_its_program_and_a_capture(linked: Warehouse, kind: str) -> None:
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_by_one_source_alone(kind: str) -> None:
     """By a program or a capture all are known; by the record alone what isn't is called a guess, which adds up."""
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         found = warehouse.ingest_record(path_of(kind, "etrecord"))
         counts, basis = ours(warehouse, kind)
         expected = theirs(kind)
@@ -126,7 +125,7 @@ def test_by_one_source_alone(kind: str) -> None:
 def test_records_that_are_enough_alone() -> None:
     """Handles that delegates and kernels share need names of kernels, if their nodes call several ops; others don't."""
     known = set()
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         for kind in KINDS:
             warehouse.ingest_record(path_of(kind, "etrecord"))
             _, basis = ours(warehouse, kind)

@@ -13,7 +13,6 @@ from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 
 MULTIMETHOD = CAPTURES / "multimethod"
 
@@ -232,7 +231,7 @@ def test_the_tree_has_a_level_of_methods() -> None:
 
 @pytest.fixture(scope="module")
 def linked() -> Warehouse:
-    warehouse = empty_warehouse()
+    warehouse = etq.open()
     record = warehouse.ingest_record(MULTIMETHOD / "multimethod.etrecord")
     capture = warehouse.ingest(MULTIMETHOD / "multimethod_100runs.etdp")
     warehouse.link(capture, record)

@@ -12,7 +12,6 @@ from tests.asserts import assert_query
 from tests.builders import dump
 from tests.builders import execute as dumped_execute
 from tests.builders import run as dumped_run
-from tests.empty import empty_warehouse
 from tests.prof_result_builders import Entry, block, execute, kernel
 from tests.sampling import examples
 
@@ -120,7 +119,7 @@ def test_prof_result_tax(scale: str, first: str) -> None:
 
 
 def test_the_time_scale_is_the_captures_own_unless_given() -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(TWO_ITERATIONS, name="test", time_scale="cycles")
         rows = warehouse.sql("SELECT block, iteration, execute, unit FROM prof_result_tax('test')").fetchall()
         assert rows == [("run", 0, 100050.0, "cycles"), ("run", 1, 100000.0, "cycles")]
@@ -151,7 +150,7 @@ def test_prof_result_memory() -> None:
 
 @pytest.mark.parametrize("view", ["prof_result_profile", "prof_result_tax", "prof_result_memory"])
 def test_other_formats_are_not_the_old_parsers(view: str) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(dump(dumped_run("Execute")), name="test")
         with pytest.raises(
             (duckdb.Error, etq.QueryError),
@@ -162,7 +161,7 @@ def test_other_formats_are_not_the_old_parsers(view: str) -> None:
 
 @pytest.mark.parametrize("scale", ["s", "minutes"])
 def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(TWO_ITERATIONS, name="test")
         with pytest.raises(
             (duckdb.Error, etq.QueryError), match=f"has no time scale {scale}; it knows ns, us, ms, cycles"
@@ -189,7 +188,7 @@ def test_rounding_is_pythons(made: list[tuple[int, int, int, int]], scale: tuple
         block("b", execute(start, start + a + 1), kernel("x", start, start + b), kernel("y", start, start + c))
         for start, a, b, c in made
     )
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(data, name="test")
         profile = warehouse.prof_result_profile("test", time_scale=name).fetchall()
         tax = warehouse.prof_result_tax("test", time_scale=name).fetchall()

@@ -11,7 +11,6 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 from tests.program_builders import (
     delegate,
     delegate_call,
@@ -42,7 +41,7 @@ CHAIN = method(
 
 def assert_of_programs(query: str, expected: str, data: bytes, **others: bytes) -> None:
     """The query's answer on a program `test` (and others, by name) is this CSV."""
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         for name, each in {"test": data, **others}.items():
             warehouse.ingest_program(each, name=name)
         assert_csv(warehouse, query, expected)

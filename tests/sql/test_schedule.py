@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.empty import empty_warehouse
+import etq
 from tests.sampling import examples
 
 SMALL = st.integers(0, 4)
@@ -31,7 +31,7 @@ def by_the_book(
 @examples(60)
 @given(SMALL, SMALL, st.integers(1, 4), SMALL, SMALL, st.integers(0, 1))
 def test_every_step(wait: int, warmup: int, active: int, repeat: int, skip_first: int, skip_first_wait: int) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         rows = warehouse.sql(
             """SELECT s.step, schedule(s.step, wait := $wait, warmup := $warmup, active := $active, repeat := $repeat,
                    skip_first := $skip_first, skip_first_wait := $skip_first_wait)
@@ -44,5 +44,5 @@ def test_every_step(wait: int, warmup: int, active: int, repeat: int, skip_first
 
 @pytest.mark.parametrize("bad", ["wait := -1", "active := 0", "repeat := -1", "skip_first := -2", "warmup := -1"])
 def test_bad_settings_are_refused(bad: str) -> None:
-    with empty_warehouse() as warehouse, pytest.raises(duckdb.Error, match="a schedule needs"):
+    with etq.open() as warehouse, pytest.raises(duckdb.Error, match="a schedule needs"):
         warehouse.sql(f"SELECT schedule(1, {bad})").fetchall()

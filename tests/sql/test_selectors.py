@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, run
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 
 START = datetime(2026, 5, 1)
@@ -99,7 +98,7 @@ def written(key: str, value: str) -> str:
 def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str], place: str) -> None:
     # What is asked for is one of the labels that there are as often as not.
     captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         for number, (labels, day) in enumerate(captures):
             ingest(warehouse, number, labels, day)
         selector = ",".join([*(written(key, value) for key, value in asked.items()), *([place] if place else [])])

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread
 
 
 @pytest.fixture(scope="module")
 def corpus() -> Iterator[Warehouse]:
-    with empty_warehouse() as opened:
+    with etq.open() as opened:
         yield opened
 
 

@@ -16,7 +16,6 @@ from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, kernel, run
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 from tests.typical import are_typical, fences
 
@@ -35,7 +34,7 @@ def timed(ticks: int, share: float = 0.5) -> Run:
 @examples(25)
 @given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
 def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(dump(*map(timed, ticks)), name="test")
         found = [each for (each,) in warehouse.rows("SELECT r.is_typical FROM runs AS r ORDER BY r.run_index")[1]]
     low, high = fences(ticks)
@@ -46,7 +45,7 @@ def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
 
 
 def test_blocks_and_phases_are_judged_apart() -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         slow = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000)) for _ in range(5)]
         runs = [timed(100) for _ in range(8)]
         warehouse.ingest(dump(*runs, *slow), name="blocks")
@@ -65,7 +64,7 @@ SLOW = [timed(100)] + [timed(700, 650 / 700) if at % 5 == 4 and at < 95 else tim
 
 @pytest.fixture(scope="module")
 def slow() -> Warehouse:
-    warehouse = empty_warehouse()
+    warehouse = etq.open()
     warehouse.ingest(dump(*SLOW), name="test")
     return warehouse
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import etq
 from etq import EtqError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 
 MLP = CAPTURES / "mlp"
@@ -104,7 +104,7 @@ pairs = shapes.flatmap(
 @examples(6)
 @given(made=st.tuples(*len(OPS) * [pairs]))
 def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         record = warehouse.ingest_record(MLP / "mlp.etrecord")
         first, second = (
             warehouse.ingest_reference(

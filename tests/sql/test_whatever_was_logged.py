@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     ProfileEvent,
@@ -20,7 +21,6 @@ from tests.builders import (
     operator_call,
     run,
 )
-from tests.empty import empty_warehouse
 from tests.records import Maps, node, record, tensor
 from tests.sampling import examples
 from tests.sql.test_time_tree import check_it_adds_up, nodes_of
@@ -104,7 +104,7 @@ def numbers(warehouse: Warehouse, query: str) -> list[Any]:
 @examples(20, few=3, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         warehouse.link("test", warehouse.ingest_record(RECORD, name="record"))
         [total] = numbers(
@@ -144,7 +144,7 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
 @examples(4, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=4, max_size=8))
 def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         shares = numbers(warehouse, "SELECT share_percent FROM advice('test')")
         assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares)

@@ -24,7 +24,6 @@ from etq.storage.sources import Source
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 from tests.unit.test_warehouse import contents
 
@@ -53,7 +52,7 @@ def test_real_captures_are_the_same_as_one_by_one(warehouse: Warehouse) -> None:
     files = sorted(path for path in CAPTURES.glob("*/*.*") if path.suffix in (".etdp", ".gz") or ".json" in path.name)
     files += FLEET[:4] + sorted((CAPTURES / "prof_result").glob("*.bin"))
     record = CAPTURES / "mlp/mlp.etrecord"
-    with empty_warehouse() as other:
+    with etq.open() as other:
         linked = other.ingest_record(record)
         expected = []
         for path in files:
@@ -75,7 +74,7 @@ def _raised(result: Capture | EtqError) -> Capture:
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Warehouse, Warehouse]]:
     """Two warehouses in memory, which examples empty and fill."""
-    with empty_warehouse() as many, empty_warehouse() as other:
+    with etq.open() as many, etq.open() as other:
         yield many, other
 
 
@@ -225,7 +224,7 @@ with etq.open(sys.argv[1]) as warehouse:
         assert process.stdout is not None
         told = [process.stdout.readline().strip() for _ in range(lines)]
         process.kill()
-    with etq.open(path) as killed, empty_warehouse() as other:
+    with etq.open(path) as killed, etq.open() as other:
         names = [name for (name,) in killed.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
         assert names[:lines] == told and len(names) % 8 in (0, len(FLEET) % 8)
         captured(other.ingest_many(FLEET[: len(names)]))

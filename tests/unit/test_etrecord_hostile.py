@@ -15,9 +15,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq import FormatError
 from etq.warehouse.warehouse import Warehouse
-from tests.empty import empty_warehouse
 from tests.sampling import examples
 from tests.unit.test_etrecord_reader import (
     EDGE,
@@ -106,7 +106,7 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
         damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))
     if data.draw(st.integers(0, 3)) == 0:
         del damaged[data.draw(st.integers(0, len(damaged))) :]
-    with empty_warehouse() as warehouse:
+    with etq.open() as warehouse:
         try:
             found = warehouse.ingest_record(
                 bytes(damaged) if is_zip_damaged else record({**members, name: bytes(damaged)})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq import FormatError
 from etq.ingest.etdump.containers import is_etdump
 from etq.ingest.prof_result import reader as prof_result
@@ -16,7 +17,6 @@ from etq.ingest.prof_result.blocks import is_prof_result
 from etq.ingest.registry import read_capture
 from tests.builders import dump, run
 from tests.conftest import CAPTURES
-from tests.empty import empty_warehouse
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
 
@@ -287,7 +287,7 @@ SAMPLE = block(
 
 def loads_or_is_refused(data: bytes) -> None:
     try:
-        with empty_warehouse() as warehouse:
+        with etq.open() as warehouse:
             try:
                 warehouse.ingest(data, name="damaged")
             except FormatError:

@@ -1,0 +1,93 @@
+"""An empty warehouse in the user's cache, which new warehouses are copied from.
+
+DuckDB binds each macro that is created, which takes 15 times as long as copying all of them from another database. The
+file is made when the first warehouse is, for each version of the SQL and of DuckDB.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.database.connection import STORAGE
+
+# Templates that no process has used for this long are of other versions: they are removed when one is made.
+_UNUSED_SECONDS: Final = 30 * 24 * 3600
+_NAME: Final = "_etq_template"
+
+
+@contextmanager
+def attached(
+    connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
+) -> Iterator[str | None]:
+    """Attach the template to a connection, for reading; gives its name there, None if there is no template.
+
+    `create` fills the template where it has to be made. There is none where the cache can't be written or read.
+    """
+    try:
+        path = _template(create)
+    except (OSError, RuntimeError, duckdb.Error):
+        yield None
+        return
+    try:
+        connection.execute(f"ATTACH {catalog.quoted(str(path))} AS {_NAME} (READ_ONLY)")
+    except duckdb.Error:
+        with suppress(OSError):
+            path.unlink()  # damaged: the next warehouse makes it anew
+        yield None
+        return
+    try:
+        yield _NAME
+    finally:
+        with suppress(duckdb.Error):  # an error may have closed the connection
+            connection.execute(f"DETACH {_NAME}")
+
+
+def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
+    """The template's path; makes the file. Raises `OSError` or `duckdb.Error` where it can't be made."""
+    folder = _cache_folder()
+    path = folder / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
+    if path.exists():
+        with suppress(OSError):
+            os.utime(path)
+        return path
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Made under another name first: another process may make it at the same time, or this one be killed.
+    with tempfile.TemporaryDirectory(dir=folder, prefix="making-", ignore_cleanup_errors=True) as making:
+        new = Path(making) / "empty.duckdb"
+        with duckdb.connect(str(new), config=dict(STORAGE)) as connection:
+            create(connection)
+        new.replace(path)
+    _remove_unused(folder)
+    return path
+
+
+def _cache_folder() -> Path:
+    """The folder of etq in the user's cache. Raises `RuntimeError` if the user has no home."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        default = Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = os.environ.get("XDG_CACHE_HOME")
+        default = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME")
+        default = Path.home() / ".cache"
+    return (Path(base) if base else default) / "etq"
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove templates of other versions that were not used for long. Whoever has one open keeps it."""
+    for path in folder.glob("empty-*.duckdb"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - _UNUSED_SECONDS:
+                path.unlink()

@@ -1,0 +1,98 @@
+"""New warehouses are copied from a template in the user's cache: the same with it, without it, and with a damaged one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.warehouse.warehouse import Warehouse
+
+QUESTIONS = (
+    "FROM duckdb_functions() SELECT * EXCLUDE (database_name, function_oid, database_oid) WHERE NOT internal",
+    "FROM duckdb_columns() SELECT * EXCLUDE (database_name, table_oid, database_oid, schema_oid) WHERE NOT internal",
+    "FROM duckdb_views() SELECT * EXCLUDE (database_name, view_oid, database_oid, schema_oid) WHERE NOT internal",
+    "FROM duckdb_tables() SELECT * EXCLUDE (database_name, table_oid, database_oid, schema_oid)",
+    "FROM warehouse SELECT * EXCLUDE (created_at)",
+)
+
+
+def known(warehouse: Warehouse) -> list[list[tuple[object, ...]]]:
+    """What DuckDB knows of a warehouse, but for its own numbers of things."""
+    answers = [warehouse.connection.execute(f"{each} ORDER BY ALL").fetchall() for each in QUESTIONS]
+    assert all(answers)
+    return answers
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setenv("LOCALAPPDATA", str(folder))
+    return folder
+
+
+def templates(cache: Path) -> list[Path]:
+    return sorted((cache / "etq").iterdir())
+
+
+def test_warehouses_are_the_same_with_and_without_a_template(cache: Path, tmp_path: Path) -> None:
+    cache.write_text("a file, in which nothing can be cached")
+    # DuckDB words a macro otherwise once it has read it from a file.
+    etq.open(tmp_path / "without.duckdb").close()
+    with etq.open(tmp_path / "without.duckdb") as without:
+        expected = known(without)
+    cache.unlink()
+    etq.open(tmp_path / "makes.duckdb").close()
+    [template] = templates(cache)
+    made = template.stat()
+    etq.open(tmp_path / "copies.duckdb").close()
+    for name in ("makes", "copies"):
+        with etq.open(tmp_path / f"{name}.duckdb", read_only=True) as opened:
+            assert known(opened) == expected
+    with etq.open() as in_memory:
+        assert known(in_memory) == expected
+        assert in_memory.rows("SELECT database_name FROM duckdb_databases() WHERE NOT internal")[1] == [("memory",)]
+    assert (template.stat().st_ino, template.stat().st_size) == (made.st_ino, made.st_size)
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", None])
+def test_a_damaged_template_is_made_anew(cache: Path, content: bytes | None) -> None:
+    etq.open().close()
+    [template] = templates(cache)
+    whole = template.read_bytes()
+    template.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    for _ in range(2):
+        with etq.open() as opened:
+            assert opened.rows("FROM captures")[1] == []
+    assert templates(cache) == [template]
+    assert template.stat().st_size == len(whole)
+
+
+def test_templates_that_are_not_used_any_more_are_removed(cache: Path) -> None:
+    old, other = cache / "etq" / "empty-old.duckdb", cache / "etq" / "empty-other.duckdb"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    other.touch()
+    os.utime(old, (0, 0))
+    etq.open().close()
+    assert not old.exists() and other.exists() and len(templates(cache)) == 2
+
+
+def test_threads_open_warehouses_at_once(cache: Path) -> None:
+    answers: list[object] = []
+
+    def ask() -> None:
+        for _ in range(3):
+            with etq.open() as opened:
+                answers.append(opened.rows("SELECT count(*) FROM captures")[1])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert answers == [[(0,)]] * 12 and len(templates(cache)) == 1
