@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.render.table import _csv as as_csv
+from etq.render.delimited import delimited
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
 
@@ -38,7 +38,7 @@ DELEGATED = run(
 def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
     """The query's answer is this CSV, which may be indented."""
     relation = warehouse.sql(query)
-    assert as_csv(relation.columns, relation.fetchall(), False) == textwrap.dedent(expected).lstrip()
+    assert delimited(relation.columns, relation.fetchall(), ",") == textwrap.dedent(expected).lstrip()
 
 
 def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None:

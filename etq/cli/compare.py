@@ -18,8 +18,9 @@ from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
 from etq.errors import EtqError, printable
-from etq.render.table import VERDICT_STYLES, format_of, table, write_rows, write_text
+from etq.render.table import VERDICT_STYLES, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
+from etq.render.writers import format_of, write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -195,14 +196,13 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
     if form == "json":
         import json
 
-        from etq.render.table import json_objects
+        from etq.render.writers import json_objects
 
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.table import markdown
+    from etq.render.writers import markdown
 
-    draw = markdown if form == "markdown" else table
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [headline(comparison, form, style)]
@@ -218,7 +218,9 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
             heading = f"### {title}\n" if form == "markdown" else f"{title}:"
             kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
             shown = [[row[at] for at in kept] for row in rows]
-            parts.append(f"{heading}\n{draw([columns[at] for at in kept], shown, style)}")
+            names = [columns[at] for at in kept]
+            drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
+            parts.append(f"{heading}\n{drawn}")
     return "\n".join(parts)
 
 

@@ -27,7 +27,7 @@ from etq.cli.options import (
     without_method,
 )
 from etq.errors import EtqError, printable
-from etq.render.table import TO_READ, format_of, write
+from etq.render.writers import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

@@ -20,7 +20,7 @@ from etq.cli.options import (
 )
 from etq.errors import EtqError
 from etq.export import FORMATS, parts, to_file
-from etq.render.table import refuse_existing
+from etq.render.writers import refuse_existing
 
 GRAPHS = ("edge_dialect_exported_program", "exported_program")
 

@@ -28,7 +28,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.render.table import write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,8 +22,8 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.render.table import format_of, write, write_text
 from etq.render.terminal import PLAIN, style_of
+from etq.render.writers import format_of, write, write_text
 
 if TYPE_CHECKING:
     from etq.render.terminal import TerminalStyle

@@ -11,7 +11,7 @@ import click
 from etq.cli import main
 from etq.cli.options import Command, open_existing, output_options, warehouse_option
 from etq.errors import EtqError, printable
-from etq.render.table import write, write_rows
+from etq.render.writers import write, write_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

@@ -11,7 +11,7 @@ from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.options import open_existing, output_options, unit_option, warehouse_option
 from etq.errors import printable
-from etq.render.table import write
+from etq.render.writers import write
 
 # A number, followed by its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)

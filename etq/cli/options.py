@@ -14,7 +14,8 @@ import click
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.choices import PHASES, RUNS, UNITS
 from etq.errors import EtqError, printable
-from etq.render.table import FORMATS, TO_READ, escaping_formulas, format_of, write
+from etq.render.delimited import escaping_formulas
+from etq.render.writers import FORMATS, TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Record, Warehouse

@@ -14,7 +14,7 @@ from etq.cli import main
 from etq.cli.labels import parsed_labels
 from etq.cli.options import Command, output_options, report_findings, warehouse_option
 from etq.errors import EtqError, printable
-from etq.render.table import write_rows
+from etq.render.writers import write_rows
 
 if TYPE_CHECKING:
     from etq.analysis.ab_plan import Measured, Plan

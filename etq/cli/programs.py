@@ -12,7 +12,7 @@ import click
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
 from etq.errors import EtqError
-from etq.render.table import write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

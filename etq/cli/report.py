@@ -24,7 +24,7 @@ from etq.cli.options import (
 )
 from etq.cli.trends import order_options
 from etq.errors import printable
-from etq.render.table import write_text
+from etq.render.writers import write_text
 
 # What only some kinds of report take: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))

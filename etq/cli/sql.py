@@ -6,7 +6,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
-from etq.render.table import write, write_rows
+from etq.render.writers import write, write_rows
 
 
 @main.command()

@@ -12,8 +12,9 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
-from etq.render.table import table, write, write_text
+from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
+from etq.render.writers import write, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

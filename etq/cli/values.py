@@ -9,7 +9,7 @@ import click
 from etq.cli import main
 from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
 from etq.errors import printable
-from etq.render.table import write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

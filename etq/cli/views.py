@@ -27,7 +27,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.errors import EtqError, printable
-from etq.render.table import write
+from etq.render.writers import write
 
 
 def _view_command(

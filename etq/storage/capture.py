@@ -173,9 +173,7 @@ def load_ephemeral(
     first = [*islice(reading, 1)]
     connection, tables = database()
     for table, rows in _load(connection, 1, tables, chain(first, reading), source, options).items():
-        connection.register(f"_{table}_1", rows)
-        connection.execute(f"DROP TABLE {table}")
-        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
+        insert(connection, table, 1, rows)
     for table in RARE_TABLES:
         if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
             connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")

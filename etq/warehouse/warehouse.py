@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from etq.warehouse.metadata_decoder import Decoder
 
     Given = str | os.PathLike[str] | bytes
+
+_ROWS_AT_ONCE: Final = 10_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 
@@ -155,6 +157,22 @@ class Warehouse(Views):
                 result = self.connection.execute(query, _values(parameters))
                 # An empty query has no result at all.
                 return ([column[0] for column in result.description or ()], result.fetchall()) if result else ([], [])
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    @contextmanager
+    def rows_in_parts(
+        self, query: str, /, **parameters: Any
+    ) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
+        """The names of a query's columns, and its rows in lists of 10,000, which are read while the query runs.
+
+        Other threads wait until the `with` block ends. Raises `QueryError` as `rows` does.
+        """
+        try:
+            with self._database.lock:
+                result = self.connection.execute(query, _values(parameters))
+                columns = [column[0] for column in result.description or ()] if result else []
+                yield columns, iter(lambda: result.fetchmany(_ROWS_AT_ONCE) if columns else [], [])
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
 

@@ -219,7 +219,7 @@ OF_CAPTURES = [
 @pytest.mark.parametrize("view", OF_CAPTURES)
 def test_any_view_as_arrow_and_parquet(view: str, stored: Warehouse, tmp_path: Path) -> None:
     """The same rows come back, in types that readers know: one view alone has whole numbers too wide for 64 bits."""
-    from etq.render.table import write
+    from etq.render.writers import write
 
     trace = {"step_breakdown", "average_step", "module_tree", "memory_timeline", "trace_memory_stats"}
     query = f"FROM {view}('{'trace' if view in trace else 'old' if view.startswith('prof_result') else 'run'}')"

@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -167,11 +168,11 @@ def test_tracing_is_most_of_the_mlps_time(all_captures: Warehouse) -> None:
     assert notes == [("work is slower when traced",)]
 
 
-def test_json_of_a_view_is_json(all_captures: Warehouse) -> None:
-    from etq.render.table import _json
+def test_json_of_a_view_is_json(all_captures: Warehouse, tmp_path: Path) -> None:
+    from etq.render.writers import write
 
-    relation = all_captures.op_totals("mlp_xnn_100runs")
-    rows = json.loads(_json(relation.columns, relation.fetchall(), False))
+    write(all_captures, "FROM op_totals('mlp_xnn_100runs')", "json", str(tmp_path / "ops.json"))
+    rows = json.loads((tmp_path / "ops.json").read_text())
     assert {row["op"] for row in rows} >= {"DELEGATE_CALL", "native_layer_norm"}
 
 

@@ -1,0 +1,86 @@
+"""CSV and TSV: quoted as in RFC 4180, with lines that end in a newline."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from contextvars import ContextVar
+from datetime import date, datetime
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import duckdb
+
+DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+# Whether texts that a spreadsheet would take for formulas get an apostrophe.
+escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_CHUNK: Final = 1 << 20
+
+
+def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str) -> str:
+    """A header and a line for each row."""
+    special = re.compile(f'[{delimiter}"\r\n]')
+    escapes = escaping_formulas.get()
+
+    def cell(value: Any) -> str:
+        text = _text(value)
+        if escapes and isinstance(value, str) and text.startswith(_FORMULA):
+            text = f"'{text}"
+        return '"' + text.replace('"', '""') + '"' if special.search(text) else text
+
+    # A row of one empty cell would be an empty line, which readers skip.
+    return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
+
+
+def _text(value: Any) -> str:
+    """A value in full; nothing for NULL."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=_text)
+    return str(value)
+
+
+def write_delimited(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]) -> bool:
+    """Write a query's result as `delimited` does, by DuckDB's writer, which is many times as fast.
+
+    Returns whether there are rows. Raises `duckdb.Error`.
+    """
+    cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
+    if len(cells) == 1:
+        cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # as above, not an empty line
+    stream.write(delimited(relation.columns, [], delimiter))
+    has_rows = False
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows")
+        relation.project(", ".join(cells)).write_csv(path, sep=delimiter, header=False)
+        with open(path, encoding="utf-8", newline="") as file:
+            while text := file.read(_CHUNK):
+                stream.write(text)
+                has_rows = True
+    return has_rows
+
+
+def _cell(index: int, kind: str) -> str:
+    """The SQL of a column's cells, by its position and type."""
+    column = f"#{index}"
+    if kind == "VARCHAR" and escaping_formulas.get():
+        starts = ", ".join(f"chr({ord(each)})" for each in _FORMULA)
+        return f"CASE WHEN left({column}, 1) IN ({starts}) THEN concat(chr(39), {column}) ELSE {column} END"
+    if kind == "BOOLEAN":
+        return f"CASE {column} WHEN true THEN 'True' WHEN false THEN 'False' END"
+    if kind == "BLOB":
+        return f"lower(hex({column}))"
+    if kind.startswith("TIMESTAMP"):
+        return f"replace({column}::VARCHAR, ' ', 'T')"
+    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):
+        return f"to_json({column})"
+    return column

@@ -1,0 +1,292 @@
+"""Results on their way out: as text tables for people, as CSV, TSV, JSON, Markdown, Parquet and Arrow for all else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError, QueryError, message_of, printable, printable_lines
+from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
+from etq.render.table import Rows, shown, table, table_parts
+from etq.render.terminal import PLAIN, TerminalStyle, style_of, width_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from etq.warehouse.warehouse import Warehouse
+
+FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
+# Of these, formats for people.
+TO_READ: Final = ("table", "markdown")
+SUFFIXES: Final = {
+    ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
+}  # fmt: skip
+# Binary formats; Feather is also an Arrow IPC file.
+BINARY: Final = frozenset({"parquet", "arrow"})
+
+
+def write(
+    warehouse: Warehouse,
+    query: str,
+    format: str | None,
+    path: str | None,
+    *,
+    force: bool = False,
+    long: Collection[str] = (),
+    **parameters: Any,
+) -> bool:
+    """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
+
+    format  one of `FORMATS`; by default that of the file's suffix, or a table
+    long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
+
+    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, and for a binary
+    format on a terminal; `QueryError` for a query that fails, of which no file is left.
+    """
+    refuse_existing(path, force)
+    format = _checked_format(format, path)
+    if format in BINARY:
+        _write_binary(warehouse.sql(query, **parameters), format, path)
+        return True
+    if format in DELIMITERS:
+        relation = warehouse.sql(query, **parameters)
+        if relation is None:  # an empty query
+            return False
+        with _text_output(path) as stream:
+            return _write_relation(relation, DELIMITERS[format], stream)
+    with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
+        first = next(parts, [])
+        if columns:
+            with _text_output(path, is_printable=format == "table") as stream:
+                _write_parts(columns, chain([first], parts), format, path, long, stream)
+    return bool(first)
+
+
+def write_rows(
+    columns: Sequence[str],
+    rows: Rows,
+    format: str | None,
+    path: str | None,
+    *,
+    force: bool = False,
+    long: Collection[str] = (),
+) -> None:
+    """Write rows of texts as `write` does a result."""
+    refuse_existing(path, force)
+    format = _checked_format(format, path)
+    if format not in BINARY:
+        with _text_output(path, is_printable=format == "table") as stream:
+            _write_parts(columns, [rows], format, path, long, stream)
+        return
+    import duckdb
+
+    lists = {f"c{index}": [row[index] for row in rows] for index in range(len(columns))}
+    selected = ", ".join(
+        f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
+    )
+    with duckdb.connect() as connection:
+        _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
+
+
+def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
+    """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
+
+    A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
+    """
+    refuse_existing(path, force)
+    with _text_output(path, is_printable=is_printable) as stream:
+        stream.write(text)
+
+
+def _checked_format(format: str | None, path: str | None) -> str:
+    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
+        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
+    format = format or format_of(path)
+    if escaping_formulas.get() and format not in ("csv", "tsv"):
+        raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
+    return format
+
+
+def format_of(path: str | None) -> str:
+    return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
+
+
+def refuse_existing(path: str | None, force: bool) -> None:
+    """Raise `EtqError` if a file exists and `force` is not set."""
+    if path is not None and os.path.exists(path) and not force:
+        raise EtqError(f"{path}: exists; overwrite it with --force")
+
+
+def _write_relation(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]) -> bool:
+    import duckdb
+
+    try:
+        return write_delimited(relation, delimiter, stream)
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+
+
+def _write_parts(
+    columns: Sequence[str],
+    parts: Iterable[Rows],
+    format: str,
+    path: str | None,
+    long: Collection[str],
+    stream: IO[str],
+) -> None:
+    style = style_of(sys.stdout) if path is None else PLAIN
+    if format in DELIMITERS:
+        stream.write(delimited(columns, [row for rows in parts for row in rows], DELIMITERS[format]))
+        return
+    if long and format == "table":
+        whole = [row for rows in parts for row in rows]
+        parts = [whole]
+        if not _has_room(columns, whole, style):
+            from etq.render.records import paragraphs
+
+            cells = [[shown(value) for value in row] for row in whole]
+            stream.write(paragraphs(columns, whole, cells, long, style))
+            return
+    writers = {"table": lambda: table_parts(columns, parts, style), "json": lambda: _json_parts(columns, parts)}
+    for text in writers.get(format, lambda: _markdown_parts(columns, parts))():
+        stream.write(text)
+
+
+def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
+    """Whether the table fits without anything in it shortened."""
+    return style.width is None or max(map(width_of, table(columns, rows).splitlines())) <= style.width
+
+
+class _PrintableLines:
+    """A terminal that gets lines of text in which nothing can be obeyed."""
+
+    def __init__(self, terminal: IO[str]) -> None:
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        return self._terminal.write(printable_lines(text))
+
+
+@contextmanager
+def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[Any]:
+    """A stream to standard output, or to a file that is there when all of it is written."""
+    if path is None:
+        # Files and pipes get names as they are; a terminal would obey them.
+        yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
+        return
+    with new_file(path) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+@contextmanager
+def new_file(path: str) -> Iterator[str]:
+    """A path to write a file to: in a folder beside it, from which it is moved to its place when all went well.
+
+    What is no regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
+    """
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        yield path
+        return
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etq-") as folder:
+            written = Path(folder) / target.name
+            yield str(written)
+            written.replace(target)
+    except OSError as error:
+        raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON: in full."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _json_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
+    import json
+
+    begin, end = "[", "]\n"
+    for rows in parts:
+        if rows:
+            text = json.dumps(json_objects(columns, rows), indent=1, ensure_ascii=False, default=str)
+            yield begin + text.removeprefix("[").removesuffix("\n]")
+            begin, end = ",", "\n]\n"
+    yield end if begin == "," else begin + end
+
+
+def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
+    """Rows as objects. NaN and infinities have no JSON; null is what other tools write."""
+    columns = _unique(columns)
+    return [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+
+
+def _unique(columns: Sequence[str]) -> list[str]:
+    """Names of which none comes twice: an object holds one value of a name."""
+    return [
+        name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
+    ]
+
+
+def markdown(columns: Sequence[str], rows: Rows) -> str:
+    """A table in Markdown."""
+    return "".join(_markdown_parts(columns, [rows]))
+
+
+def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
+
+    yield line(map(printable, columns)) + "|" + " --- |" * len(columns) + "\n"
+    for rows in parts:
+        yield "".join(line(map(shown, row)) for row in rows)
+
+
+def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
+    if path is not None:
+        with new_file(path) as written:
+            _BINARY_WRITERS[format](relation, written)
+        return
+    if sys.stdout.isatty():
+        raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
+    with tempfile.TemporaryDirectory() as folder:
+        written_file = os.path.join(folder, "result")
+        _BINARY_WRITERS[format](relation, written_file)
+        stream: IO[bytes] = sys.stdout.buffer
+        stream.write(Path(written_file).read_bytes())
+
+
+def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+    types = [str(each) for each in relation.types]
+    if "HUGEINT" in types:
+        # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
+        kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
+        names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+        relation = relation.project(
+            ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
+        )
+    relation.write_parquet(path)
+
+
+def _write_arrow(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+    import pyarrow as pa
+
+    rows = relation.to_arrow_reader()
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+
+
+_BINARY_WRITERS: Final = {"parquet": _write_parquet, "arrow": _write_arrow}
