@@ -45,7 +45,7 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=_text)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_text)
     return str(value)
 
 

@@ -40,7 +40,7 @@ def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> s
 
 
 def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN) -> Iterator[str]:
-    """The same for rows that come in parts: the widths of columns are those of the first part."""
+    """The same for rows that come in parts: columns become wider where a later part needs it."""
     remaining = iter(parts)
     first = next(remaining, [])
     layout = _Layout(columns, first, style)
@@ -79,7 +79,11 @@ class _Layout:
             return ""
         values = None if self._barred is None else [row[self._barred] for row in rows]
         styles = [_styles(self._columns, row) for row in rows] if self._style.has_colours else None
-        return self._joined(_texts(rows), styles, values)
+        texts = _texts(rows)
+        for index, cells in enumerate(texts):
+            if self._is_number[index] or self._style.width is None:  # only texts on a terminal are shortened
+                self._widths[index] = max(self._widths[index], *map(width_of, cells))
+        return self._joined(texts, styles, values)
 
     def _joined(
         self, texts: list[list[str]], styles: list[list[str | None]] | None, shares: Sequence[object] | None

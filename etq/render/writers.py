@@ -59,8 +59,8 @@ def write(
         relation = warehouse.sql(query, **parameters)
         if relation is None:  # an empty query
             return False
-        with _text_output(path) as stream:
-            return _write_relation(relation, DELIMITERS[format], stream)
+        with _text_output(path) as stream, _query_errors():
+            return write_delimited(relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         first = next(parts, [])
         if columns:
@@ -124,13 +124,19 @@ def refuse_existing(path: str | None, force: bool) -> None:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 
 
-def _write_relation(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]) -> bool:
+@contextmanager
+def _query_errors() -> Iterator[None]:
+    """Raise errors of the query, which occur while its result is written, as `QueryError`."""
     import duckdb
 
     try:
-        return write_delimited(relation, delimiter, stream)
+        yield
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
+    except OSError as error:
+        if error.errno is None:  # Arrow's, from reading
+            raise QueryError(message_of(error)) from error
+        raise
 
 
 def _write_parts(
@@ -256,12 +262,12 @@ def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[s
 
 def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
     if path is not None:
-        with new_file(path) as written:
+        with new_file(path) as written, _query_errors():
             _BINARY_WRITERS[format](relation, written)
         return
     if sys.stdout.isatty():
         raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _query_errors():
         written_file = os.path.join(folder, "result")
         _BINARY_WRITERS[format](relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer

@@ -1,0 +1,125 @@
+"""Results in files: DuckDB's CSV is as Python's, results of many parts are whole, and what fails leaves no file."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import etq
+from etq.errors import EtqError, QueryError
+from etq.render.delimited import delimited, escaping_formulas, write_delimited
+from etq.render.writers import write
+from etq.warehouse.warehouse import Warehouse
+from tests.sampling import examples
+
+MANY = 25_000
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+COLUMNS = {
+    "whole": ("BIGINT", st.integers(-(2**63), 2**63 - 1)),
+    "part": ("DOUBLE", st.floats(width=64)),
+    "flag": ("BOOLEAN", st.booleans()),
+    "text, quoted": ("VARCHAR", TEXTS | st.sampled_from(["", "a,b", 'a"b', "a\rb", "a\nb", " a ", "\t", "=1", "-x", "NULL"])),
+    "bytes": ("BLOB", st.binary(max_size=4)),
+    "moment": ("TIMESTAMP", st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(lambda each: each.replace(microsecond=0))),
+    "day": ("DATE", st.dates(datetime.date(1900, 1, 1))),
+    "list": ("VARCHAR[]", st.lists(TEXTS | st.none(), max_size=3)),
+}  # fmt: skip
+
+
+@st.composite
+def results(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]]]:
+    names = draw(st.lists(st.sampled_from([*COLUMNS]), min_size=1, unique=True))
+    row = st.tuples(*(st.none() | COLUMNS[name][1] for name in names))
+    return names, draw(st.lists(row, max_size=4))
+
+
+@examples(60)
+@given(results(), st.sampled_from([",", "\t"]), st.booleans())
+def test_duckdb_writes_csv_as_python_does(
+    result: tuple[list[str], list[tuple[Any, ...]]], delimiter: str, escapes: bool
+) -> None:
+    names, rows = result
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}" {COLUMNS[name][0]}' for name in names)
+        connection.execute(f"CREATE TABLE results ({columns})")
+        if rows:
+            connection.executemany(f"INSERT INTO results VALUES ({', '.join('?' * len(names))})", rows)
+        stream = io.StringIO(newline="")
+        token = escaping_formulas.set(escapes)
+        try:
+            assert write_delimited(connection.sql("FROM results"), delimiter, stream) == bool(rows)
+            expected = delimited(names, connection.execute("FROM results").fetchall(), delimiter)
+        finally:
+            escaping_formulas.reset(token)
+    read = list(csv.reader(io.StringIO(stream.getvalue(), newline=""), delimiter=delimiter))
+    assert read == list(csv.reader(io.StringIO(expected, newline=""), delimiter=delimiter))
+    assert len(read) == 1 + len(rows)
+
+
+@pytest.fixture
+def warehouse() -> Any:
+    with etq.open() as opened:
+        yield opened
+
+
+QUERY = f"SELECT range AS number, 'text ' || range AS text FROM range({MANY})"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "table", "markdown"])
+def test_results_of_many_parts_are_whole(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    assert write(warehouse, QUERY, format, str(path))
+    text = path.read_text()
+    if format == "json":
+        assert json.loads(text) == [{"number": each, "text": f"text {each}"} for each in range(MANY)]
+        return
+    lines = text.splitlines()
+    head = {"csv": 1, "table": 2, "markdown": 2}[format]
+    assert [line.strip("| ").replace("|", " ").replace(",", " ").split() for line in lines[head:]] == [
+        [str(each), "text", str(each)] for each in range(MANY)
+    ]
+
+
+def test_no_rows(warehouse: Warehouse, tmp_path: Path) -> None:
+    expected = {"csv": "number\n", "json": "[]\n", "table": "number\n------\n", "markdown": "| number |\n| --- |\n"}
+    for format, text in expected.items():
+        path = tmp_path / f"out.{format}"
+        assert not write(warehouse, "SELECT 1 AS number WHERE false", format, str(path))
+        assert path.read_text() == text
+
+
+FAILS = "SELECT CASE WHEN range = 20000 THEN error('row 20000') ELSE range END AS number FROM range(30000)"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "table", "markdown", "parquet", "arrow"])
+def test_what_fails_leaves_the_file_as_it_was(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.write_text("before")
+    for path in (new, old):
+        with pytest.raises(QueryError, match="^row 20000$"):
+            write(warehouse, FAILS, format, str(path), force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"] and old.read_text() == "before"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
+def test_links_and_pipes_stay(warehouse: Warehouse, tmp_path: Path) -> None:
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    target.touch()
+    link.symlink_to(target)
+    write(warehouse, "SELECT 1 AS one", None, str(link), force=True)
+    assert link.is_symlink() and target.read_text() == "one\n1\n"
+    write(warehouse, "SELECT 1 AS one", "csv", "/dev/null", force=True)
+    assert not Path("/dev/null").is_file()
+    with pytest.raises(EtqError, match="can't be written: no such file or directory"):
+        write(warehouse, "SELECT 1 AS one", "csv", str(tmp_path / "missing" / "out.csv"))
