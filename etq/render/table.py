@@ -57,7 +57,7 @@ class _Layout:
         self._style = style
         self._is_number = [_is_number(values) for values in zip(*rows, strict=True)] or [False] * len(columns)
         texts = _texts(rows) or [[] for _ in columns]
-        self._widths = [max(map(width_of, [name, *cells])) for name, cells in zip(self._columns, texts, strict=True)]
+        self._widths = [_widest([name, *cells]) for name, cells in zip(self._columns, texts, strict=True)]
         if style.width is not None:
             _narrow(self._widths, self._is_number, self._columns, style.width)
         share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
@@ -82,7 +82,7 @@ class _Layout:
         texts = _texts(rows)
         for index, cells in enumerate(texts):
             if self._is_number[index] or self._style.width is None:  # only texts on a terminal are shortened
-                self._widths[index] = max(self._widths[index], *map(width_of, cells))
+                self._widths[index] = max(self._widths[index], _widest(cells))
         return self._joined(texts, styles, values)
 
     def _joined(
@@ -92,7 +92,7 @@ class _Layout:
         padded = []
         for index, cells in enumerate(texts):
             width, right = self._widths[index], self._is_number[index]
-            column = [fitted(cell, width, right, self._style) for cell in cells]
+            column = _padded(cells, width, right, self._style)
             if styles is not None:
                 column = [_styled(cell, self._style, row[index]) for cell, row in zip(column, styles, strict=True)]
             padded.append(column)
@@ -107,7 +107,34 @@ class _Layout:
 
 def _texts(rows: Rows) -> list[list[str]]:
     """The cells as text, column by column."""
-    return [[shown(value) for value in values] for values in zip(*rows, strict=True)]
+    return [_column_texts(values) for values in zip(*rows, strict=True)]
+
+
+def _column_texts(values: Sequence[Any]) -> list[str]:
+    """What `shown` gives of each value; columns of whole numbers and of plain texts are faster as a whole."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {int}:
+        return ["" if value is None else str(value) for value in values]
+    if kinds == {str}:
+        texts = [value or "" for value in values]
+        if _is_plain("".join(texts)):
+            return texts
+    return list(map(shown, values))
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _widest(cells: list[str]) -> int:
+    return max(map(len if "".join(cells).isascii() else width_of, cells))
+
+
+def _padded(cells: list[str], width: int, right: bool, style: TerminalStyle) -> list[str]:
+    """The cells of a column, all of just that width."""
+    if "".join(cells).isascii() and max(map(len, cells)) <= width:
+        return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
+    return [fitted(cell, width, right, style) for cell in cells]
 
 
 def _is_number(values: Sequence[Any]) -> bool:
@@ -141,8 +168,6 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
 
 def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
     """A cell of just that width: filled up with blanks, or shortened."""
-    if cell.isascii() and len(cell) <= width:
-        return cell.rjust(width) if right else cell.ljust(width)
     if width_of(cell) > width:
         cell = cell[: width - 1]
         while width_of(cell) >= width:
@@ -167,4 +192,4 @@ def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     if isinstance(value, list):
         return "[" + ", ".join(shown(each) for each in value) + "]"
     text = str(value)
-    return text if text.isprintable() and text.isascii() else printable(text)
+    return text if _is_plain(text) else printable(text)
