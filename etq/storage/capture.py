@@ -17,9 +17,9 @@ from etq import catalog
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import add_labels, set_labels
 from etq.database.rollups import describe_runs, fill_rollups, is_pruned
-from etq.ingest.arrow import LazyBatch, Rows, batch, integers, texts
+from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.events.rows import EVENT_TICKS
-from etq.ingest.registry import read_capture
+from etq.ingest.registry import is_json, read_capture
 from etq.storage.linking import link
 from etq.storage.naming import check_name_is_free, free_name
 from etq.storage.sources import Source
@@ -27,8 +27,9 @@ from etq.version import VERSION
 
 # Memory limit of DuckDB while a file is inserted: without a limit it caches all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
-# The tables that may have millions of rows of one capture.
-ZERO_COPY_TABLES: Final = ("event_ticks", "trace_events", "op_arguments")
+# An ETDump's events are read where they were decoded: to insert them takes longer than most questions. A trace's are
+# inserted: views join them by time, and DuckDB compares each with each where it doesn't know how many there are.
+_ZERO_COPY: Final = "event_ticks"
 # Tables that are empty for most files. If that is known when a query is planned, their part of the plan is left out.
 RARE_TABLES: Final = ("device_events", "trace_memory")
 
@@ -165,15 +166,17 @@ def load_ephemeral(
 ) -> None:
     """Load one file into an empty database in memory that has only these tables, for a few queries.
 
-    Rows of `ZERO_COPY_TABLES` are not copied into the database, which reads them where they were decoded. `database` is
-    called when there is something to load.
+    `database` is called when there is something to load.
     """
     source.start_hashing()
     reading = read_capture(source.content, source.uri, options.clock_bits)
     first = [*islice(reading, 1)]
     connection, tables = database()
-    for table, rows in _load(connection, 1, tables, chain(first, reading), source, options).items():
-        insert(connection, table, 1, rows)
+    rows = _load(connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content))
+    if rows is not None:
+        connection.register(f"_{_ZERO_COPY}_1", rows)
+        connection.execute(f"DROP TABLE {_ZERO_COPY}")
+        connection.execute(f"CREATE VIEW {_ZERO_COPY} AS SELECT 1 AS capture_id, * FROM _{_ZERO_COPY}_1")
     for table in RARE_TABLES:
         if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
             connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
@@ -188,23 +191,21 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
-    in_place = views & set(ZERO_COPY_TABLES)
+    is_in_place = _ZERO_COPY in views
     for table in views & set(RARE_TABLES):
         connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
-    known_tables = {name for (name,) in tables} | in_place
-    for table, rows in _load(connection, 2, known_tables, reading, source, options).items():
-        if table not in in_place:
-            insert(connection, table, 2, rows)
-            continue
-        connection.register(f"_{table}_2", rows)
+    known_tables = {name for (name,) in tables} | {_ZERO_COPY}
+    rows = _load(connection, 2, known_tables, reading, source, options, zero_copy=is_in_place)
+    if rows is not None:
+        connection.register(f"_{_ZERO_COPY}_2", rows)
         connection.execute(
             f"""
-            CREATE OR REPLACE VIEW {table} AS
-            SELECT 1 AS capture_id, * FROM _{table}_1
+            CREATE OR REPLACE VIEW {_ZERO_COPY} AS
+            SELECT 1 AS capture_id, * FROM _{_ZERO_COPY}_1
             UNION ALL
-            SELECT 2 AS capture_id, * FROM _{table}_2
+            SELECT 2 AS capture_id, * FROM _{_ZERO_COPY}_2
             """
         )
     describe_runs(connection, 2, 2)
@@ -218,19 +219,17 @@ def _load(
     reading: Iterable[tuple[str, Rows]],
     source: Source,
     options: Options,
-) -> dict[str, pa.Table | LazyBatch]:
-    """Insert the rows of these tables, except `ZERO_COPY_TABLES`; returns the rows of those."""
-    in_place: dict[str, list[pa.RecordBatch]] = {}
-    lazy: dict[str, LazyBatch] = {}
+    *,
+    zero_copy: bool,
+) -> pa.Table | None:
+    """Insert the rows of these tables; with `zero_copy` not those of `_ZERO_COPY`, which are returned."""
+    in_place: list[pa.RecordBatch] = []
     for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
-        if table in ZERO_COPY_TABLES and table in tables:
-            if isinstance(rows, LazyBatch):
-                lazy[table] = rows
-            else:
-                in_place.setdefault(table, []).append(rows)
+        if table == _ZERO_COPY and zero_copy and table in tables:
+            in_place.append(rows)
         elif table in tables:
             _insert_part(connection, table, capture_id, rows, options)
-    return {table: pa.Table.from_batches(parts) for table, parts in in_place.items()} | lazy
+    return pa.Table.from_batches(in_place) if in_place else None
 
 
 def _insert_rows(
