@@ -14,7 +14,7 @@ import pyarrow as pa
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
 from etq.database.connection import explained
-from etq.database.rollups import fill_rollups
+from etq.database.rollups import PRUNED, fill_rollups
 from etq.database.schema import in_transaction
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.arrow import Rows, batch, numbers, texts
@@ -104,15 +104,18 @@ def _unpacked_bytes(source: Source) -> int:
 def _store_together(
     connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], links: Links
 ) -> list[Outcome]:
-    """The outcomes of files: those of new content share a transaction, each other one has its own."""
+    """The outcomes of files: those of new content share a transaction, each known one has its own if it changes."""
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(files) if isinstance(each, EtqError)}
     readable = {at: each for at, each in enumerate(files) if isinstance(each, File)}
     if len(readable) > 1:
         known = _known(connection, readable.values())
         new: dict[str, int] = {}
         for at, each in readable.items():
-            if each.source.sha256 not in known:
+            stored = known.get(each.source.sha256)
+            if stored is None:
                 new.setdefault(each.source.sha256, at)
+            elif not stored.is_changed_by(each.options, links):
+                outcomes[at] = stored.capture_id, False
         outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, links)
     for at, each in readable.items():
         if at not in outcomes:
@@ -120,11 +123,57 @@ def _store_together(
     return [outcomes[at] for at in range(len(files))]
 
 
-def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
-    """The hashes among those of the files that the warehouse has."""
-    query = "SELECT c.sha256 FROM captures AS c WHERE c.sha256 IN (SELECT unnest($hashes::VARCHAR[]))"
+@dataclass(frozen=True)
+class _Stored:
+    """A capture of the warehouse, with what storing its file again may change."""
+
+    capture_id: int
+    clock_bits: int | None
+    time_scale: str
+    links: Mapping[str, int | None]
+    labels: Mapping[str, str]
+    has_moment: bool
+    is_pruned: bool
+
+    def is_changed_by(self, options: Options, links: Links) -> bool:
+        """Whether `store` with these options, or linking, would write anything."""
+        found = options.discovered
+        return (
+            self.is_pruned
+            or (options.name, options.captured_at, options.debug_buffer) != (None, None, None)
+            or bool(options.metrics or found.metrics)
+            or options.clock_bits not in (None, self.clock_bits)
+            or options.time_scale not in (None, self.time_scale)
+            or any(self.labels.get(key) != value for key, value in options.labels.items())
+            or any(key not in self.labels and not (key == CAPTURED_AT and self.has_moment) for key in found.labels)
+            or any(self.links[column] != key for column, key in links)
+        )
+
+
+def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict[str, _Stored]:
+    """The captures that the warehouse has of the files, by hash."""
+    query = f"""
+        SELECT
+            c.sha256,
+            c.capture_id,
+            c.clock_bits,
+            c.time_scale,
+            {{record_id: c.record_id, program_id: c.program_id}},
+            coalesce(l.labels, MAP {{}}),
+            c.captured_at IS NOT NULL,
+            f.capture_id IS NOT NULL
+        FROM captures AS c
+        LEFT JOIN (
+            SELECT l.capture_id, map(list(l.key), list(l.value)) AS labels FROM labels AS l GROUP BY l.capture_id
+        ) AS l ON l.capture_id = c.capture_id
+        LEFT JOIN (
+            SELECT DISTINCT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'
+        ) AS f ON f.capture_id = c.capture_id
+        WHERE c.sha256 IN (SELECT unnest($hashes::VARCHAR[]))
+    """
     hashes = [each.source.sha256 for each in files]
-    return {sha256 for (sha256,) in connection.execute(query, {"hashes": hashes}).fetchall()}
+    rows = connection.execute(query, {"hashes": hashes}).fetchall()
+    return {sha256: _Stored(*values) for sha256, *values in rows}
 
 
 def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links) -> Outcome:

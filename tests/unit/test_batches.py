@@ -231,3 +231,25 @@ with etq.open(sys.argv[1]) as warehouse:
         assert contents(killed) == contents(other)
         # Going on is ingesting all again.
         assert sum(each.is_new for each in captured(killed.ingest_many(FLEET))) == len(FLEET) - len(names)
+
+
+def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:
+    """Nor are those lost that do: by a label, a name of the clock, a link, or events that were pruned."""
+    files = FLEET[:4]
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        first = captured(warehouse.ingest_many(files, labels={"device": "a"}))
+        warehouse.connection.execute("CHECKPOINT")
+        before = path.read_bytes()
+        for labels in (None, {"device": "a"}):
+            again = captured(warehouse.ingest_many(files, labels=labels))
+            assert [each.capture_id for each in again] == [each.capture_id for each in first]
+            assert not any(each.is_new for each in again)
+        assert not Path(f"{path}.wal").exists() and path.read_bytes() == before
+        warehouse.ingest_many(files, labels={"device": "b"})
+        assert warehouse.rows("SELECT DISTINCT value FROM labels WHERE key = 'device'")[1] == [("b",)]
+        warehouse.prune(1, keep_rollups=True)
+        query = "SELECT count(*) FROM findings WHERE rule = 'events pruned'"
+        assert warehouse.rows(query)[1] == [(3,)]
+        warehouse.ingest_many(files)
+        assert warehouse.rows(query)[1] == [(0,)]
