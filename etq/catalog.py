@@ -2,7 +2,8 @@
 
 A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
 `;`. The comment has one or more paragraphs, a line `Engines: duckdb (why)` for objects that only DuckDB supports, and,
-for views and table macros, `Columns:` with a line `  name: text` each.
+for views and table macros, `Columns:` with a line `  name: text` each; or a last line `Columns: as in `x``, for
+those of x above it in the file.
 Columns of tables and parameters of macros have one line each, which ends in a comment.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
+_COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _ENGINES: Final = re.compile(r"^Engines: duckdb \((.+)\)$")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
@@ -195,16 +197,32 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
     """The objects of one file. Raises ValueError, naming file and line, for what doesn't keep to the form."""
     comment: list[str] = []
     statement: list[str] = []
+    parsed: dict[str, SqlObject] = {}
     for number, line in enumerate(source.splitlines(), 1):
         if not statement and line.startswith("--"):
             comment.append(line[3:])
         elif line.strip() or statement:
             statement.append(line)
             if line.endswith(";"):
-                yield _object(comment, statement, f"{file}:{number - len(statement) + 1}", file)
+                place = f"{file}:{number - len(statement) + 1}"
+                columns = _columns_of_another(comment, parsed, place)
+                each = _object(comment, statement, place, file)
+                parsed[each.name] = each if columns is None else replace(each, columns=columns)
+                yield parsed[each.name]
                 comment, statement = [], []
     if statement:
         raise ValueError(f"{file}: the last statement doesn't end in a line with `;`")
+
+
+def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: str) -> tuple[Column, ...] | None:
+    """Remove a line `Columns: as in `x`` from a comment; returns the columns of x, which is above it in the file."""
+    match = _COLUMNS_OF.match(comment[-1]) if comment else None
+    if match is None:
+        return None
+    if match[1] not in known:
+        raise ValueError(f"{place}: {match[1]} isn't defined above it in this file")
+    comment.pop()
+    return known[match[1]].columns
 
 
 def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlObject:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
+# The parts of a comparison, each with its view.
 VIEWS: Final = {
     "captures": "compare_captures",
     "modules": "compare_modules",
@@ -18,35 +19,68 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# What each of them takes of the options.
-TAKEN: Final = {
-    "captures": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
-    "metrics": ("alpha", "min_effect", "allow_mismatch"),
-    "findings": ("quantile", "phase", "history", "allow_mismatch"),
-    "sides": ("unit", "quantile", "phase", "history", "allow_mismatch"),
+# Parts that are made of rows of `_comparison`: the macro that does it, and what it takes of them and of the options.
+_MADE: Final = {
+    "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
+    "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
+    "findings": ("_compared_findings", ("chosen", "samples"), ("phase",)),
+    "sides": ("_compared_sides", ("samples",), ("unit",)),
+    "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
 }
+# What the others take of the options.
+_TAKEN: Final = {
+    "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
+    "metrics": ("alpha", "min_effect", "allow_mismatch"),
+}
+_COMPARED: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+_numbers: Final = count(1)
 
 
-@dataclass(frozen=True)
 class Comparison:
-    """Two sides in a warehouse, and the options of their comparison."""
+    """Two sides in a warehouse, and the options of their comparison.
 
-    warehouse: Warehouse
-    base: str
-    new: str
-    options: dict[str, Any]
+    The comparison is computed once, when a part is first asked for, into a temporary table of the connection.
+    """
+
+    def __init__(self, warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> None:
+        self.warehouse = warehouse
+        self.base = base
+        self.new = new
+        self.options = options
+        self._computed: dict[tuple[Any, ...], str] = {}
 
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any
     ) -> tuple[list[str], list[Any]]:
-        """The columns and rows of one part of the comparison: see `VIEWS`."""
-        passed = {name: (self.options | other)[name] for name in TAKEN.get(part, TAKEN["captures"])}
-        arguments = {name: value for name, value in passed.items() if value is not None}
-        call = "".join(f', "{name}" := ${name}' for name in arguments)
-        query = f"SELECT {columns} FROM {VIEWS[part]}($base, $new{call})"
+        """The columns and rows of one part of the comparison: see `VIEWS`.
+
+        `other` are options that replace those of the comparison. Raises `QueryError` if the sides can't be compared.
+        """
+        options = self.options | other
+        if part in _MADE:
+            macro, lists, names = _MADE[part]
+            computed = self._table(options)
+            passed = _given(options, names)
+            call = f"{macro}({', '.join(f'(SELECT {each} FROM {computed})' for each in lists)}{_named(passed)})"
+        else:
+            passed = _given(options, _TAKEN[part])
+            call = f"{VIEWS[part]}($base, $new{_named(passed)})"
+            passed |= {"base": self.base, "new": self.new}
+        query = f"SELECT {columns} FROM {call}"
         if limit is not None:
             query += f" LIMIT {int(limit)}"
-        return self.warehouse.rows(query, base=self.base, new=self.new, **arguments)
+        return self.warehouse.rows(query, **passed)
+
+    def _table(self, options: Mapping[str, Any]) -> str:
+        """The name of the temporary table of the comparison with these options."""
+        passed = _given(options, _COMPARED)
+        key = tuple(passed.items())
+        if key not in self._computed:
+            name = f"_computed_comparison_{next(_numbers)}"
+            query = f"CREATE TEMP TABLE {name} AS FROM _comparison($base, $new{_named(passed)})"
+            self.warehouse.rows(query, base=self.base, new=self.new, **passed)
+            self._computed[key] = name
+        return self._computed[key]
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
         """The values of a column of a part, each with its verdict, if it has one."""
@@ -83,3 +117,12 @@ class Comparison:
             for tail, total in zip(tails, totals, strict=False)
             if tail[2] in ("slower", "faster") and tail[2] != total[2]
         ]
+
+
+def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The options of these names that are set."""
+    return {name: options[name] for name in names if options[name] is not None}
+
+
+def _named(arguments: Iterable[str]) -> str:
+    return "".join(f', "{name}" := ${name}' for name in arguments)

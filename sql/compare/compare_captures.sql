@@ -29,16 +29,35 @@ CREATE MACRO compare_captures(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-chosen AS MATERIALIZED (
-    FROM _comparison_captures(base, new, history)
-),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+comparison AS MATERIALIZED (
+    FROM _comparison(
+        base, new, quantile := quantile, phase := phase, history := history,
+        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
     )
+)
+FROM _compared_totals(
+    (SELECT c.chosen FROM comparison AS c),
+    (SELECT c.samples FROM comparison AS c),
+    (SELECT c.verdicts FROM comparison AS c),
+    unit := unit,
+    allow_mismatch := allow_mismatch
+);
+
+-- The totals of a comparison that is computed already.
+-- Columns: as in `compare_captures`
+CREATE MACRO _compared_totals(
+    chosen,  -- as in `_comparison`
+    samples,  -- as in `_comparison`
+    verdicts,  -- as in `_comparison`
+    unit := NULL,  -- as in `compare_ops`
+    allow_mismatch := false  -- as in `compare_ops`
+) AS TABLE
+WITH
+sampled AS MATERIALIZED (
+    SELECT unnest(samples, recursive := true)
 ),
 compared AS MATERIALIZED (
-    FROM _verdicts((SELECT list(s) FROM sampled AS s), alpha, min_effect)
+    SELECT unnest(verdicts, recursive := true)
 ),
 -- The same op may be a kernel on one side and in a delegate call on the other.
 added AS (
@@ -131,7 +150,7 @@ FROM lines AS l
 CROSS JOIN shown AS u
 CROSS JOIN (
     SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
+    FROM _differing_conditions(chosen) AS x
 ) AS d
 LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope
 ORDER BY l.place = 2, l.scope, l.place;

@@ -11,16 +11,33 @@ CREATE MACRO compare_findings(
     allow_mismatch := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
-chosen AS MATERIALIZED (
+selected AS MATERIALIZED (
     FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
     FROM _comparison_samples(
-        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+        (SELECT list(k) FROM selected AS k), quantile, phase, allow_mismatch
     )
+)
+FROM _compared_findings(
+    (SELECT list(k) FROM selected AS k),
+    (SELECT list(s) FROM sampled AS s),
+    phase := phase
+);
+
+-- The findings of a comparison that is computed already.
+-- Columns: as in `compare_findings`
+CREATE MACRO _compared_findings(
+    chosen,  -- as in `_comparison`
+    samples,  -- as in `_comparison`
+    phase := NULL  -- as in `compare_ops`
+) AS TABLE
+WITH
+sampled AS MATERIALIZED (
+    SELECT unnest(samples, recursive := true)
 ),
 adjusted AS MATERIALIZED (
-    FROM _normalized_samples((SELECT list(s) FROM sampled AS s))
+    FROM _normalized_samples(samples)
 ),
 compared AS MATERIALIZED (
     SELECT DISTINCT
@@ -72,7 +89,7 @@ FROM (
         'no times' AS rule,
         c.name || ' of ' || t.side || ' has no execute'
         || coalesce(' of phase ' || phase, '') || ', and is excluded' AS detail
-    FROM chosen AS t
+    FROM (SELECT unnest(chosen, recursive := true)) AS t
     JOIN captures AS c ON c.capture_id = t.capture_id
     WHERE t.side <> 'history'
         AND t.capture_id NOT IN (SELECT s.capture_id FROM sampled AS s)
@@ -82,7 +99,7 @@ FROM (
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
         || '; this may be the reason for slower and faster' AS detail
-    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
+    FROM _differing_conditions(chosen) AS x
     UNION ALL
     SELECT
         2,

@@ -34,16 +34,35 @@ CREATE MACRO compare_ops(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-chosen AS MATERIALIZED (
-    FROM _comparison_captures(base, new, history)
-),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+comparison AS MATERIALIZED (
+    FROM _comparison(
+        base, new, quantile := quantile, phase := phase, history := history,
+        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
     )
+)
+FROM _compared_ops(
+    (SELECT c.chosen FROM comparison AS c),
+    (SELECT c.samples FROM comparison AS c),
+    (SELECT c.verdicts FROM comparison AS c),
+    unit := unit,
+    allow_mismatch := allow_mismatch
+);
+
+-- The ops of a comparison that is computed already.
+-- Columns: as in `compare_ops`
+CREATE MACRO _compared_ops(
+    chosen,  -- as in `_comparison`
+    samples,  -- as in `_comparison`
+    verdicts,  -- as in `_comparison`
+    unit := NULL,  -- as in `compare_ops`
+    allow_mismatch := false  -- as in `compare_ops`
+) AS TABLE
+WITH
+sampled AS MATERIALIZED (
+    SELECT unnest(samples, recursive := true)
 ),
 compared AS MATERIALIZED (
-    FROM _verdicts((SELECT list(s) FROM sampled AS s), alpha, min_effect)
+    SELECT unnest(verdicts, recursive := true)
 ),
 described AS (
     SELECT
@@ -147,7 +166,7 @@ FROM compared AS c
 JOIN placed AS g ON g.item = c.item
 CROSS JOIN (
     SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
+    FROM _differing_conditions(chosen) AS x
 ) AS d
 LEFT JOIN totals AS t ON t.scope = c.scope
 LEFT JOIN candidates AS n ON n.item = c.item

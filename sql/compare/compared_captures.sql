@@ -18,13 +18,28 @@ CREATE MACRO compared_captures(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
 WITH
-chosen AS MATERIALIZED (
+selected AS MATERIALIZED (
     FROM _comparison_captures(base, new, history)
 ),
 sampled AS MATERIALIZED (
     FROM _comparison_samples(
-        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+        (SELECT list(k) FROM selected AS k), quantile, phase, allow_mismatch
     )
+)
+FROM _compared_sides(
+    (SELECT list(s) FROM sampled AS s),
+    unit := unit
+);
+
+-- The captures of a comparison that is computed already.
+-- Columns: as in `compared_captures`
+CREATE MACRO _compared_sides(
+    samples,  -- as in `_comparison`
+    unit := NULL  -- as in `compare_ops`
+) AS TABLE
+WITH
+sampled AS MATERIALIZED (
+    SELECT unnest(samples, recursive := true)
 ),
 shown AS (
     FROM _display_scale(
@@ -40,7 +55,7 @@ SELECT
     any_value(u.unit) AS unit,
     100 * (exp(any_value(a.off)) - 1) AS off_percent,
     bool_or(a.is_disturbed) AS is_disturbed
-FROM _normalized_samples((SELECT list(s) FROM sampled AS s)) AS a
+FROM _normalized_samples(samples) AS a
 JOIN captures AS c ON c.capture_id = a.capture_id
 CROSS JOIN shown AS u
 WHERE a.level = 'total'

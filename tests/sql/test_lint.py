@@ -38,6 +38,7 @@ EVIDENCE = {
 EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
 SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {
+    "verdicts": f"(SELECT list(v) FROM _verdicts({SAMPLES}, 0.05, NULL) AS v)",
     "samples": SAMPLES,
     "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
     "counted": "['ns']",
@@ -195,18 +196,29 @@ def test_columns_are_qualified(each: SqlObject) -> None:
             assert not uses, f"{named.alias} is an alias here, but means the parameter"
 
 
+def answer_of(each: SqlObject) -> exp.Expr:
+    """The SELECT that makes the rows: of a macro that only hands on those of a private one, that one's."""
+    outer = body(each)
+    if not isinstance(outer, exp.Select):
+        return outer
+    source = outer.args["from_"].this
+    name = source.this.name if isinstance(source, exp.Table) and isinstance(source.this, exp.Anonymous) else ""
+    is_handed_on = name.startswith("_") and [str(column) for column in outer.selects] == ["*"]
+    return answer_of(catalog.objects()[name]) if is_handed_on else outer
+
+
 @pytest.mark.parametrize(
     "each", [each for each in PUBLIC if each.kind in ("view", "table macro")], ids=lambda e: e.name
 )
 def test_public_views_name_their_columns(each: SqlObject) -> None:
-    outer = body(each)
+    outer = answer_of(each)
     assert isinstance(outer, exp.Select)
     assert not any(column.find(exp.Star) for column in outer.selects if not column.find(exp.Count))
 
 
 @pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind == "table macro"], ids=lambda e: e.name)
 def test_public_macros_are_ordered(each: SqlObject) -> None:
-    assert body(each).args.get("order"), "a total ORDER BY where order shows"
+    assert answer_of(each).args.get("order"), "a total ORDER BY where order shows"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("*/*.sql")), ids=lambda path: f"{path.parent.name}/{path.stem}")

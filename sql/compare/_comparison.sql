@@ -1,0 +1,32 @@
+-- A comparison: what all its views are made of, in one row, so that it is computed once
+-- for several of them.
+-- Columns:
+--   chosen: rows of `_comparison_captures` as a list
+--   samples: rows of `_comparison_samples` as a list
+--   verdicts: rows of `_verdicts` as a list
+CREATE MACRO _comparison(
+    base,  -- as in `compare_ops`
+    new,  -- as in `compare_ops`
+    quantile := 0.25,  -- as in `compare_ops`
+    phase := NULL,  -- as in `compare_ops`
+    history := NULL,  -- as in `compare_ops`
+    alpha := 0.05,  -- as in `compare_ops`
+    min_effect := NULL,  -- as in `compare_ops`
+    allow_mismatch := false  -- as in `compare_ops`
+) AS TABLE
+WITH
+selected AS MATERIALIZED (
+    FROM _comparison_captures(base, new, history)
+),
+sampled AS MATERIALIZED (
+    FROM _comparison_samples(
+        (SELECT list(k) FROM selected AS k), quantile, phase, allow_mismatch
+    )
+),
+compared AS MATERIALIZED (
+    FROM _verdicts((SELECT list(s) FROM sampled AS s), alpha, min_effect)
+)
+SELECT
+    (SELECT list(k) FROM selected AS k) AS chosen,
+    (SELECT list(s) FROM sampled AS s) AS samples,
+    (SELECT list(c) FROM compared AS c) AS verdicts;
