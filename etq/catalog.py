@@ -91,8 +91,8 @@ def objects() -> dict[str, SqlObject]:
 @cache
 def _sources() -> dict[str, str]:
     """The text of each SQL file, by its path under `etq.sql`."""
-    beside = Path(__file__).parent / "sql"
-    root = str(beside) if beside.exists() else _installed_root()
+    in_checkout = Path(__file__).parent / "sql"
+    root = str(in_checkout) if in_checkout.exists() else _installed_root()
     return {file: _text(os.path.join(root, file)) for file in _files(root)}
 
 

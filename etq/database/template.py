@@ -86,7 +86,7 @@ def _cache_folder() -> Path:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove templates of other versions that were not used for long. Whoever has one open keeps it."""
+    """Remove templates of other versions that were not used for long. A process that has one open keeps it."""
     for path in folder.glob("empty-*.duckdb"):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - _UNUSED_SECONDS:

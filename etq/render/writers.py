@@ -193,9 +193,9 @@ def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[An
 
 @contextmanager
 def new_file(path: str) -> Iterator[str]:
-    """A path to write a file to: in a folder beside it, from which it is moved to its place when all went well.
+    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
 
-    What is no regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
+    Anything but a regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
     """
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
