@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -91,11 +92,18 @@ def run_options(runs: str | None = None) -> Callable[[Command], Command]:
     return decorate
 
 
-def step_options(command: Command) -> Command:
-    """Options that select runs of a capture or a file."""
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that select runs of a capture or a file; the command gets them as `steps`, the text that views take."""
+
+    @wraps(command)
+    def with_steps(*args: Any, **options: Any) -> Any:
+        numbers = {name: options.pop(name) for name in SCHEDULE}
+        pairs = [f"{name}={number}" for name, number in numbers.items() if number is not None]
+        return command(*args, steps=",".join(pairs) or None, **options)
+
     for name, text in reversed(SCHEDULE.items()):
-        command = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(command)
-    return command
+        with_steps = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(with_steps)
+    return with_steps
 
 
 def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:

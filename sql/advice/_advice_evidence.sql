@@ -41,12 +41,7 @@ WHERE k.format NOT IN ('torch_trace', 'reference');
 CREATE MACRO _advice_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -82,8 +77,7 @@ SELECT
     j.middle,
     j.unit
 FROM _classified_runs(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, 'all'
+    capture, unit, steps, phase, method, 'all'
 ) AS j
 CROSS JOIN target AS a
 JOIN logged AS l ON l.run_index = j.run_index
@@ -129,7 +123,7 @@ classified_times AS (
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
     FROM _self_times(
-        _capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
+        _capture_id(capture), NULL, NULL, NULL, 'all'
     ) AS t
     CROSS JOIN target AS a
     JOIN input AS g ON g.run_index = t.run_index AND g.is_steady

@@ -17,12 +17,7 @@
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -50,8 +45,7 @@ timed AS (
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     )
 ),
 within AS (
@@ -104,12 +98,7 @@ LEFT JOIN within AS w
 --   origin_ticks: start of the run's first event in ticks of the host's clock; NULL if there is none
 CREATE MACRO _monotonic_times(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -137,8 +126,7 @@ with_clock AS (
             ELSE t.start_ticks
         END AS clock_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -194,12 +182,7 @@ FROM with_clock AS t;
 CREATE MACRO event_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
@@ -212,8 +195,7 @@ named AS (
     SELECT t.*, r.scope AS method, a.unit
     FROM _monotonic_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
     JOIN runs AS r

@@ -37,12 +37,7 @@ CREATE MACRO _linked_capture_id(
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_parts(
     capture_key,  -- key of a capture that has a record
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -63,8 +58,7 @@ classified_times AS (
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
@@ -108,18 +102,12 @@ LEFT JOIN modules AS m
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 FROM _attributed_parts(
     _linked_capture_id(capture),
-    skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
+    steps, phase, method, runs
 );

@@ -10,12 +10,7 @@
 --   better: lower or higher; NULL where unknown
 CREATE MACRO _benchmark_metrics(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- as in `op_totals`
     phase := NULL  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
@@ -35,7 +30,7 @@ executes AS (
         ) AS samples,
         any_value(a.unit) AS unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
+        capture, steps, phase,
         NULL, 'all'
     ) AS e
     CROSS JOIN target AS a

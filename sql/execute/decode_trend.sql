@@ -61,7 +61,7 @@ timed AS (
         a.unit
     FROM numbered AS n
     CROSS JOIN target AS a
-    LEFT JOIN _executes(capture, 0, 0, 0, 1, 0, 0, 'decode', NULL, 'all') AS x
+    LEFT JOIN _executes(capture, NULL, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),

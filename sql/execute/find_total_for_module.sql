@@ -13,12 +13,7 @@ CREATE MACRO find_total_for_module(
     module,  -- a module's path; with match := 'substring', a part of a module's key
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
@@ -37,16 +32,14 @@ target AS (
 times AS (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture, steps, phase, method, runs
     ) AS t
     WHERE match = 'exact'
 ),
 executes AS (
     SELECT r.scope, count(*) AS number
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture, steps, phase, method, runs
     ) AS x
     CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
@@ -89,12 +82,7 @@ averages AS (
         capture,
         unit := unit,
         repeats := 'last',
-        skip_first := skip_first,
-        wait := wait,
-        warmup := warmup,
-        active := active,
-        repeat := repeat,
-        skip_first_wait := skip_first_wait,
+        steps := steps,
         phase := phase,
         method := method,
         runs := runs

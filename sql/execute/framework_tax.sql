@@ -9,12 +9,7 @@
 --   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
 CREATE MACRO _executes(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -46,8 +41,7 @@ added AS (
         ) AS BIGINT) AS operator_ticks
     FROM _self_times(
         _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
     JOIN signatures AS s
@@ -90,12 +84,7 @@ CREATE MACRO framework_tax(
     capture,  -- name, hash prefix, @latest or selector
     baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
@@ -123,7 +112,7 @@ baseline_executes AS (
         * any_value(_multiplier(k.time_scale, a.unit))
         / any_value(_divisor(k.time_scale, a.unit)) AS execute
     FROM _executes(
-        coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase, NULL, 'all'
+        coalesce(baseline, capture), NULL, phase, NULL, 'all'
     ) AS x
     CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k
@@ -190,8 +179,7 @@ work_times AS (
         a.is_untraced,
         a.unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture, steps, phase, method, runs
     ) AS x
     CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o

@@ -34,7 +34,7 @@ timed AS (
                 THEN t.duration_ticks
         END AS loading_ticks,
         t.self_ticks
-    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
+    FROM _self_times(_capture_id(capture), NULL, NULL, NULL, 'all') AS t
     CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id

@@ -25,7 +25,7 @@ target AS (
 ),
 executes AS (
     SELECT x.run_index, x.execute_ticks
-    FROM _executes(capture, 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS x
+    FROM _executes(capture, NULL, NULL, NULL, 'all') AS x
 ),
 added AS (
     SELECT

@@ -13,12 +13,7 @@
 CREATE MACRO _classified_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs,  -- typical or all, see `typical_runs`
@@ -41,12 +36,7 @@ run_taxes AS (
     FROM framework_tax(
         capture,
         unit := unit,
-        skip_first := skip_first,
-        wait := wait,
-        warmup := warmup,
-        active := active,
-        repeat := repeat,
-        skip_first_wait := skip_first_wait,
+        steps := steps,
         phase := phase,
         method := method,
         runs := runs
@@ -97,12 +87,7 @@ LEFT JOIN blocks AS b
 CREATE MACRO run_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
@@ -119,8 +104,7 @@ SELECT
     j.middle AS block_median,
     j.unit
 FROM _classified_runs(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
+    capture, unit, steps, phase, method, runs
 ) AS j
 CROSS JOIN _capture(capture, unit) AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = j.run_index

@@ -11,12 +11,7 @@
 --   is_faster: whether it is not typical, and shorter
 CREATE MACRO _compared_executes(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method  -- only runs of this method; NULL: all runs
 ) AS TABLE
@@ -32,8 +27,7 @@ executed AS (
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
             OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
+        capture, steps, phase, method, 'all'
     ) AS x
     JOIN runs AS r
         ON r.capture_id = _capture_id(capture) AND r.run_index = x.run_index
@@ -70,12 +64,7 @@ FROM executed AS x;
 CREATE MACRO typical_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
@@ -101,7 +90,7 @@ SELECT
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
 FROM _compared_executes(
-    capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase, method
+    capture, steps, phase, method
 ) AS x
 CROSS JOIN target AS a
 GROUP BY x.scope, x.block_index

@@ -21,12 +21,7 @@ CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
@@ -63,10 +58,7 @@ ran AS (
         AND d.event_index = s.event_index
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
     WHERE s.kind = 'Kernel'
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-        )
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
     SELECT

@@ -71,7 +71,7 @@ device AS (
         sum(t.self_ticks)::DOUBLE AS ticks
     FROM target AS k
     CROSS JOIN _self_times(
-        _capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
+        _capture_id(etdump), NULL, NULL, NULL, 'all'
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index

@@ -172,12 +172,7 @@ CREATE MACRO average_step(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
@@ -186,10 +181,7 @@ broken AS MATERIALIZED (
     FROM step_breakdown(capture, unit := unit, categories := categories) AS b
     JOIN runs AS r
         ON r.capture_id = _capture_id(capture) AND r.run_index = b.run_index
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    )
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 averaged AS (
     SELECT

@@ -74,12 +74,7 @@ WHERE m.capture_id = _capture_id(capture);
 --   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
@@ -94,10 +89,7 @@ calls AS MATERIALIZED (
         ON r.capture_id = _capture_id(capture) AND r.run_index = t.run_index
     LEFT JOIN _operator_tree(capture, 'all') AS p ON p.event_index = t.parent_index
     WHERE t.call_index = t.event_index
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-        )
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 self_memory AS MATERIALIZED (
     SELECT

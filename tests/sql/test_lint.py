@@ -25,12 +25,12 @@ PARAMETERS = {
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS r)",
+    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', NULL, NULL, NULL, 'all') AS r)",
     "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
@@ -120,7 +120,7 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
         "module": "'x'",
         "part_at": "[0]",
     } | EVIDENCE
-    if any(parameter.name == "skip_first" for parameter in each.parameters):
+    if any(parameter.name == "steps" for parameter in each.parameters):
         arguments |= {"method": "NULL", "runs": "'all'"}
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name

@@ -161,7 +161,7 @@ def test_framework_tax_against_a_run_without_tracing() -> None:
         fast=dump(run("Execute", execute(0, 20))),
     )
     assert_query(
-        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', skip_first := 2)",
+        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', steps := 'skip_first=2')",
         """
         execute,kernels,tax,note
         50.0,0.0,,no operators traced
@@ -240,7 +240,7 @@ def test_schedules_choose_runs() -> None:
     # Of each name: skip 1, then cycles of 1 wait, 1 warm-up and 2 active: steps 3, 4, 7, 8, …
     runs = [run("Execute", execute(0, ticks)) for ticks in range(1, 11)]
     assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns', skip_first := 1, wait := 1, warmup := 1, active := 2)""",
+        """SELECT raw FROM inspector_events('test', unit := 'ns', steps := 'skip_first=1,wait=1,warmup=1,active=2')""",
         'raw\n"[4.0, 5.0, 8.0, 9.0]"\n',
         *runs,
     )
