@@ -183,6 +183,9 @@ CREATE MACRO _capture_id(
 --   time_scale: unit of one tick
 --   profiling_level: all, method_only, debug, or NULL
 --   name: its name
+--   format: its format, in `captures`
+--   record_id: key of its record; NULL if it has none
+--   program_id: key of its program; NULL if it has none
 --   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _capture(
     capture,  -- name, hash prefix, @latest or selector
@@ -193,6 +196,9 @@ SELECT
     _asked.time_scale,
     _asked.profiling_level,
     _asked.name,
+    _asked.format,
+    _asked.record_id,
+    _asked.program_id,
     CASE
         WHEN unit IS NULL
             THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END

@@ -188,13 +188,13 @@ CREATE MACRO event_times(
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 named AS (
     SELECT t.*, r.scope AS method, a.unit
     FROM _monotonic_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a

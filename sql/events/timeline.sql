@@ -54,7 +54,7 @@ CREATE MACRO timeline(
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.time_scale,
@@ -66,7 +66,7 @@ target AS (
 timed AS MATERIALIZED (
     SELECT t.*
     FROM _monotonic_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, 'all'
     ) AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)

@@ -14,7 +14,7 @@ CREATE MACRO _benchmark_metrics(
     phase := NULL  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
@@ -30,8 +30,7 @@ executes AS (
         ) AS samples,
         any_value(a.unit) AS unit
     FROM _executes(
-        capture, steps, phase,
-        NULL, 'all'
+        (SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all'
     ) AS e
     CROSS JOIN target AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -41,9 +40,8 @@ executes AS (
 ),
 loads AS (
     SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
-    FROM load_breakdown(
-        capture,
-        CASE (FROM target AS a SELECT a.unit) WHEN 'ms' THEN 'ms' ELSE 'cycles' END
+    FROM _load_breakdown(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
     ) AS l
     WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
     HAVING count(*) > 0

@@ -78,7 +78,7 @@ in_modules AS (
     FROM (
         SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
     ) AS a
-    CROSS JOIN _attributed_parts(
+    CROSS JOIN _attributed_times(
         CASE parted_by WHEN 'module' THEN capture_key END,
         steps, phase, method, runs
     ) AS t

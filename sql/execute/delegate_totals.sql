@@ -26,7 +26,7 @@ CREATE MACRO delegate_totals(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 timed AS (
@@ -45,7 +45,7 @@ timed AS (
         t.self_ticks,
         t.event_index = t.execute_index AS is_execute
     FROM _self_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a

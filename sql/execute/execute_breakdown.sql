@@ -38,7 +38,7 @@ CREATE MACRO execute_breakdown(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 parts AS (
@@ -66,7 +66,7 @@ parts AS (
             WHEN t.event_index = t.execute_index THEN t.duration_ticks
         END AS execute_ticks
     FROM _self_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a

@@ -19,27 +19,32 @@ CREATE MACRO find_total_for_module(
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
-        k.record_id,
+        c.record_id,
+        CASE
+            WHEN match = 'exact' THEN _linked_key(
+                c.capture_id, c.name, r.record_id, r.name, r.is_complete
+            )
+        END AS linked_key,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor,
         c.unit
     FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS (
     SELECT t.*
     FROM _attributed_times(
-        capture, steps, phase, method, runs
+        (SELECT a.linked_key FROM target AS a), steps, phase, method, runs
     ) AS t
     WHERE match = 'exact'
 ),
 executes AS (
     SELECT r.scope, count(*) AS number
     FROM _executes(
-        capture, steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS x
     CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index

@@ -49,8 +49,9 @@ CREATE MACRO module_totals(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit
+    FROM _linked_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT
@@ -62,13 +63,13 @@ times AS MATERIALIZED (
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
         END AS mapping
     FROM _attributed_times(
-        capture, steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
     GROUP BY t.method, t.module_path
 ),
 modules AS (
     SELECT m.*
-    FROM _capture_modules(_capture_id(capture)) AS m
+    FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
     WHERE m.method IN (SELECT t.method FROM times AS t)
 ),
 paths AS (

@@ -27,14 +27,13 @@ CREATE MACRO node_totals(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
-    FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    SELECT c.capture_id, c.time_scale, c.unit, c.record_id, c.program_id
+    FROM _linked_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.*
     FROM _attributed_times(
-        capture, steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
 firsts AS (

@@ -26,7 +26,7 @@ CREATE MACRO op_totals(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 op_types AS (
@@ -65,7 +65,7 @@ classified_times AS (
         a.unit,
         _stored_unit(s.value_unit, a.time_scale) AS written
     FROM _self_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a

@@ -11,8 +11,8 @@
 --   middle: median of the typical runs of its block and phase
 --   unit: unit of execute, tax and middle
 CREATE MACRO _classified_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
     steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
@@ -33,15 +33,10 @@ run_taxes AS (
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical,
         t.unit
-    FROM framework_tax(
-        capture,
-        unit := unit,
-        steps := steps,
-        phase := phase,
-        method := method,
-        runs := runs
+    FROM _framework_taxes(
+        capture_key, NULL, NULL, unit, steps, phase, method, runs
     ) AS t
-    CROSS JOIN _capture(capture, unit) AS a
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     JOIN (
@@ -92,6 +87,10 @@ CREATE MACRO run_times(
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
 SELECT
     j.run_index,
     r.name,
@@ -104,8 +103,10 @@ SELECT
     j.middle AS block_median,
     j.unit
 FROM _classified_runs(
-    capture, unit, steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
 ) AS j
-CROSS JOIN _capture(capture, unit) AS a
+CROSS JOIN target AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = j.run_index
 ORDER BY j.run_index;

@@ -25,7 +25,7 @@ CREATE MACRO slow_runs(
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 -- By event block and phase, as other runs have other events or inputs.
@@ -41,8 +41,7 @@ chosen AS (
         count(*) FILTER (WHERE x.is_typical)
             OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
     FROM _compared_executes(
-        capture, steps, phase,
-        method
+        (SELECT a.capture_id FROM target AS a), steps, phase, method
     ) AS x
     WHERE x.is_typical OR x.is_slower
 ),
@@ -70,7 +69,7 @@ classified_times AS (
         c.slow_runs,
         c.typical_runs
     FROM _self_times(
-        _capture_id(capture),
+        (SELECT a.capture_id FROM target AS a),
         steps, phase, method, 'all'
     ) AS t
     JOIN chosen AS c ON c.run_index = t.run_index

@@ -21,8 +21,8 @@ CREATE MACRO source_totals(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _linked_capture(capture, unit) AS c
 ),
 times AS (
     SELECT
@@ -39,7 +39,7 @@ times AS (
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
     FROM _attributed_times(
-        capture, steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
     GROUP BY ALL
 )

@@ -39,9 +39,12 @@ target AS MATERIALIZED (
     SELECT
         c.time_scale,
         c.unit,
-        k.format = 'torch_trace' AS is_trace,
+        c.format = 'torch_trace' AS is_trace,
         CASE
-            WHEN "by" = 'module' THEN _linked_capture_id(capture)
+            WHEN "by" = 'module'
+                THEN _linked_key(
+                    c.capture_id, c.name, r.record_id, r.name, r.is_complete
+                )
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
@@ -51,8 +54,7 @@ target AS MATERIALIZED (
             ELSE 'event'
         END AS parted_by
     FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
-    LEFT JOIN records AS r ON r.record_id = k.record_id
+    LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 within AS MATERIALIZED (
     SELECT e.*

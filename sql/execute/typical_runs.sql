@@ -10,7 +10,7 @@
 --   is_slower: whether it is not typical, and longer than the median of the typical runs
 --   is_faster: whether it is not typical, and shorter
 CREATE MACRO _compared_executes(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method  -- only runs of this method; NULL: all runs
@@ -26,11 +26,9 @@ executed AS (
         r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
             OVER (PARTITION BY r.block_index, r.phase) AS middle
-    FROM _executes(
-        capture, steps, phase, method, 'all'
-    ) AS x
-    JOIN runs AS r
-        ON r.capture_id = _capture_id(capture) AND r.run_index = x.run_index
+    FROM _executes(capture_key, steps, phase, method, 'all') AS x
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
 )
 SELECT
     x.scope,
@@ -69,7 +67,7 @@ CREATE MACRO typical_runs(
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 )
 SELECT
@@ -90,7 +88,7 @@ SELECT
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
 FROM _compared_executes(
-    capture, steps, phase, method
+    (SELECT a.capture_id FROM target AS a), steps, phase, method
 ) AS x
 CROSS JOIN target AS a
 GROUP BY x.scope, x.block_index

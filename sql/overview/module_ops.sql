@@ -21,8 +21,8 @@ CREATE MACRO module_ops(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _linked_capture(capture, unit) AS c
 ),
 times AS (
     SELECT
@@ -38,7 +38,7 @@ times AS (
         try_cast(sum(t.calls) AS BIGINT) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _attributed_times(
-        capture, steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
     JOIN signatures AS s

@@ -25,7 +25,7 @@ CREATE MACRO kernel_table(
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 recorded AS (
@@ -37,7 +37,7 @@ recorded AS (
 ),
 eligible AS (
     SELECT unnest(c.kernels) AS device_index
-    FROM _operator_calls(capture, categories) AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     WHERE c.is_eligible
 ),
 ran AS (
@@ -50,7 +50,7 @@ ran AS (
         a.time_scale,
         a.unit
     FROM target AS a
-    CROSS JOIN _trace_slices(capture, categories) AS s
+    CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a), categories) AS s
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
     LEFT JOIN device_events AS d
         ON d.capture_id = a.capture_id

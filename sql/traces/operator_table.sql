@@ -28,7 +28,7 @@ CREATE MACRO operator_table(
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -54,7 +54,7 @@ summed AS (
         sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
         sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
     FROM target AS a
-    CROSS JOIN _operator_calls(capture, categories) AS c
+    CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'

@@ -30,8 +30,8 @@ PARAMETERS = {
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', NULL, NULL, NULL, 'all') AS r)",
-    "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
+    "runs": "(SELECT list(r) FROM _advice_runs(1, 'us', NULL, NULL, NULL, 'all') AS r)",
+    "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
 # What judges samples takes them in the same way.
@@ -52,7 +52,7 @@ PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_pl
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
 EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
-EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
+EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
     "tables",

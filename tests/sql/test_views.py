@@ -101,7 +101,7 @@ def test_execute_breakdown() -> None:
         """,
         DELEGATED,
     )
-    assert_error("FROM execute_breakdown('test', active := 0)", "a schedule needs .* active of at least 1")
+    assert_error("FROM execute_breakdown('test', steps := 'active=0')", "a schedule needs .* active of at least 1")
 
 
 def test_execute_breakdown_of_user_events_and_control() -> None:
@@ -245,8 +245,8 @@ def test_schedules_choose_runs() -> None:
         *runs,
     )
     assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns', wait := 1, active := 2, repeat := 2,
-           skip_first_wait := 1)""",
+        """SELECT raw FROM inspector_events('test', unit := 'ns',
+           steps := 'wait=1,active=2,repeat=2,skip_first_wait=1')""",
         'raw\n"[1.0, 2.0, 4.0]"\n',
         *runs[:4],
     )
