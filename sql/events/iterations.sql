@@ -20,6 +20,10 @@ CREATE MACRO iterations(
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
 SELECT
     r.block_index,
     r.name AS block,
@@ -32,9 +36,11 @@ SELECT
     r.run_index,
     t.inclusive AS duration,
     t.unit
-FROM event_times(
-    capture, unit, steps, phase, method, runs
+FROM _event_times(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
 ) AS t
-CROSS JOIN _capture(capture, NULL) AS a
+CROSS JOIN target AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
 ORDER BY r.block_index, t.event_index, r.run_index;

@@ -19,9 +19,10 @@ CREATE MACRO _graph_times(
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
+        c.unit,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
                 THEN graph
@@ -30,15 +31,14 @@ target AS (
                 || 'exported_program, edge_dialect_exported_program'
             )
         END AS stage
-    FROM (SELECT _capture_id(capture) AS capture_id) AS c
+    FROM _linked_capture(capture, unit) AS c
 ),
 executes AS (
     SELECT r.method, count(*) AS number
     FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN _self_times(
-        _capture_id(capture),
-        steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t ON t.run_index = r.run_index
     WHERE t.event_index = t.execute_index
     GROUP BY r.method
@@ -52,8 +52,9 @@ edge_nodes AS (
         n.self_time / e.number AS self_time,
         n.calls,
         n.unit
-    FROM node_totals(
-        capture, unit,
+    FROM _node_totals(
+        (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
         steps, phase, method, runs
     ) AS n
     JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
