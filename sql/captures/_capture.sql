@@ -213,7 +213,9 @@ FROM (
             WHEN unit IS NULL
                 THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-                THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
+                THEN error(
+                    'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
+                )
             WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
                 _asked.name || ' counts ' || _asked.time_scale
                 || ', which cannot be converted to ' || unit
