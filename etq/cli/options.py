@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -92,7 +92,7 @@ def run_options(runs: str | None = None) -> Callable[[Command], Command]:
     return decorate
 
 
-def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def step_options(command: Command) -> Command:
     """Options that select runs of a capture or a file; the command gets them as `steps`, the text that views take."""
 
     @wraps(command)
@@ -101,9 +101,10 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
         pairs = [f"{name}={number}" for name, number in numbers.items() if number is not None]
         return command(*args, steps=",".join(pairs) or None, **options)
 
+    decorated = cast("Command", with_steps)
     for name, text in reversed(SCHEDULE.items()):
-        with_steps = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(with_steps)
-    return with_steps
+        decorated = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
+    return decorated
 
 
 def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
