@@ -52,8 +52,7 @@ CREATE MACRO _is_recorded(
         WHEN steps IS NULL THEN true
         WHEN NOT regexp_full_match(
             ',' || steps,
-            '(?:,\s*(?:wait|warmup|active|repeat|skip_first|skip_first_wait)'
-            || '\s*=\s*-?\d{1,9}\s*)+'
+            '(, *(wait|warmup|active|repeat|skip_first(_wait)?) *= *-?\d{1,9} *)+'
         ) THEN error(
             'steps: ''' || steps || ''' is not a list of key=number pairs; write them '
             || 'as in ''skip_first=1,active=3'', with the keys skip_first, wait, '
@@ -81,7 +80,7 @@ CREATE MACRO _step_options(
         ['wait', 'warmup', 'active', 'repeat', 'skip_first', 'skip_first_wait'],
         lambda k: coalesce(
             try_cast(
-                regexp_extract(',' || steps, ',\s*' || k || '\s*=\s*(-?\d+)', 1)
+                regexp_extract(',' || steps, ', *' || k || ' *= *(-?\d+)', 1)
                 AS BIGINT
             ),
             (k = 'active')::BIGINT

@@ -58,7 +58,7 @@ NUMBERS = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2, "skip_first": 3, "s
     [
         "skip_first=1",
         "active=2,wait=3",
-        " skip_first_wait = 1 , wait= 2,\tactive =1 ",
+        " skip_first_wait = 1 , wait= 2,  active =1 ",
         ",".join(f"{key}={number}" for key, number in NUMBERS.items()),
     ],
 )
