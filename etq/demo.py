@@ -28,7 +28,7 @@ QUESTIONS: Final = (
     (
         "What does the framework cost in addition to the kernels, after the first run?",
         "SELECT run_index, execute, kernels, tax, tax_percent, note, unit "
-        "FROM framework_tax('mlp', skip_first := 1) ORDER BY run_index LIMIT 4",
+        "FROM framework_tax('mlp', steps := 'skip_first=1') ORDER BY run_index LIMIT 4",
     ),
     (
         "How slow are the slowest runs of the mlp's operators?",

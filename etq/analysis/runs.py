@@ -42,10 +42,7 @@ def has_one_method(warehouse: Warehouse, selector: str) -> bool:
 
 
 # The parameters of `typical_runs` but the unit.
-_CHOOSING: Final = (
-    *("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait"),
-    *("phase", "method"),
-)
+_CHOOSING: Final = ("steps", "phase", "method")
 
 
 class LeftOut(NamedTuple):

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -93,10 +94,18 @@ def run_options(runs: str | None = None) -> Callable[[Command], Command]:
 
 
 def step_options(command: Command) -> Command:
-    """Options that select runs of a capture or a file."""
+    """Options that select runs of a capture or a file; the command gets them as `steps`, the text that views take."""
+
+    @wraps(command)
+    def with_steps(*args: Any, **options: Any) -> Any:
+        numbers = {name: options.pop(name) for name in SCHEDULE}
+        pairs = [f"{name}={number}" for name, number in numbers.items() if number is not None]
+        return command(*args, steps=",".join(pairs) or None, **options)
+
+    decorated = cast("Command", with_steps)
     for name, text in reversed(SCHEDULE.items()):
-        command = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(command)
-    return command
+        decorated = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
+    return decorated
 
 
 def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Writer = Callable[["Answers", "Capture", dict[str, Any]], Iterator[str]]
 GZIP: Final = ".gz"
 # The parameters of views that select runs.
-SCHEDULE: Final = ("skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase")
+SCHEDULE: Final = ("steps", "phase")
 
 
 @dataclass(frozen=True)

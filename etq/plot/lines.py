@@ -32,7 +32,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
     the band that the middle eight tenths of them lie in.
 
     unit      ns, us, ms, s or cycles
-    schedule  which runs, as the view takes it: skip_first, wait, ..., phase
+    schedule  which runs, as the view takes it: steps, phase
 
     Raises `EtqError` if no run has an execute whose time is known.
     """

@@ -45,7 +45,7 @@ def roofline(
     peak_bandwidth  what its memory can move at most, in bytes per second; likewise
     by              what is one op, as the view takes it
     limit           how many are named, where there is room: those that take most
-    schedule        which runs, as the view takes it: skip_first, wait, ..., phase
+    schedule        which runs, as the view takes it: steps, phase
 
     Needs a linked record. Raises `EtqError` if no op has both rates known.
     """

@@ -52,7 +52,7 @@ def ops(
     by        grouping of events into ops, as in these views
     unit      ns, us, ms, s or cycles
     limit     number of ops; all others become one bar
-    schedule  which runs, as the views take it: skip_first, wait, ..., phase, method, runs
+    schedule  which runs, as the views take it: steps, phase, method, runs
 
     Events with another clock, and values that are not times, have no bar. Raises `EtqError` without a time to draw.
     """
@@ -95,7 +95,7 @@ def modules(
 
     unit      ns, us, ms, s or cycles
     limit     only this many with the largest times, and what belongs to no module
-    schedule  which runs, as the view takes it: skip_first, wait, ..., phase, method, runs
+    schedule  which runs, as the view takes it: steps, phase, method, runs
 
     Needs a linked record. Raises `EtqError` without a time to draw.
     """

@@ -587,7 +587,7 @@ class Warehouse(Views):
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
         unit     unit of times (model-explorer); by default as in all views
 
-        and the options that select runs in all views: skip_first, wait, warmup, active, repeat, skip_first_wait, phase.
+        and the options that select runs in all views: steps, phase.
 
         Raises `QueryError` for an unknown capture, format or option and for a capture without content for the format,
         and `WarehouseError` for a file that can't be written.

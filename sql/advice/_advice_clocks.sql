@@ -21,14 +21,14 @@ CREATE MACRO _is_coarse(
 --   middle: median of the durations
 --   unit: unit of step and middle
 CREATE MACRO _advice_clocks(
-    capture,  -- name, hash prefix, @latest or selector
-    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
     multiples_percent := 90,  -- share in percent of the durations above zero that must be multiples of a step: by chance, 10 % are multiples of ten and 12.5 % of eight
     least_events := 5  -- smallest number of durations above zero from which a step is derived
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.* FROM _advice_capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.* FROM _advice_capture(capture_key, unit) AS c
 ),
 durations AS (
     SELECT

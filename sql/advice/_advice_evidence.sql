@@ -7,19 +7,19 @@
 --   unit: unit of the results
 --   is_mapped: whether a record of the capture's program maps its events to ops and modules
 CREATE MACRO _advice_capture(
-    capture,  -- name, hash prefix, @latest or selector
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture_key,  -- key of a capture
+    unit  -- unit of results: one that `_capture` has checked
 ) AS TABLE
 SELECT
-    a.capture_id,
-    a.profiling_level,
-    a.time_scale,
+    k.capture_id,
+    k.profiling_level,
+    k.time_scale,
     a.unit,
     k.record_id IS NOT NULL AND NOT EXISTS (
         FROM findings AS f
-        WHERE f.capture_id = a.capture_id AND f.rule = 'foreign record'
+        WHERE f.capture_id = k.capture_id AND f.rule = 'foreign record'
     ) AS is_mapped
-FROM _capture(capture, unit) AS a
+FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS k ON k.capture_id = a.capture_id
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
@@ -39,21 +39,16 @@ WHERE k.format NOT IN ('torch_trace', 'reference');
 --   middle: median of the typical runs of its block
 --   unit: unit of execute, tax and middle
 CREATE MACRO _advice_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.* FROM _advice_capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.* FROM _advice_capture(capture_key, unit) AS c
 ),
 logged AS (
     SELECT
@@ -82,8 +77,7 @@ SELECT
     j.middle,
     j.unit
 FROM _classified_runs(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, 'all'
+    capture_key, unit, steps, phase, method, 'all'
 ) AS j
 CROSS JOIN target AS a
 JOIN logged AS l ON l.run_index = j.run_index
@@ -106,13 +100,13 @@ WHERE a.profiling_level IS DISTINCT FROM 'debug';
 --   share_percent: per_run in percent of the executes
 --   unit: unit of per_run
 CREATE MACRO _advice_times(
-    capture,  -- name, hash prefix, @latest or selector
-    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
     runs  -- rows of `_advice_runs` as a list
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.* FROM _advice_capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.* FROM _advice_capture(capture_key, unit) AS c
 ),
 input AS (
     SELECT unnest(runs, recursive := true)
@@ -128,9 +122,7 @@ classified_times AS (
         s.kind = 'delegate_call' AND t.children > 0 AS is_opened,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(
-        _capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
-    ) AS t
+    FROM _self_times(capture_key, NULL, NULL, NULL, 'all') AS t
     CROSS JOIN target AS a
     JOIN input AS g ON g.run_index = t.run_index AND g.is_steady
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index

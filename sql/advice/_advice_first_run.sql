@@ -69,6 +69,6 @@ SELECT
     t.all_excess / t.all_runs AS time_at_stake,
     100 * t.all_excess / t.all_time AS share_percent,
     'Leave it out of averages and totals, as shares here do: --skip-first 1 '
-    || '(skip_first := 1).' AS remedy
+    || '(steps := ''skip_first=1'').' AS remedy
 FROM first_runs AS t
 WHERE t.place = 1;

@@ -17,47 +17,59 @@
 CREATE MACRO advice(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _advice_capture(capture, unit) AS c
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+),
+advised AS MATERIALIZED (
+    SELECT c.capture_id, c.unit
+    FROM _advice_capture(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+    ) AS c
 ),
 -- Each view is evaluated once; its rows are passed to the rules as a list. No CTE
 -- has the name of a table: the body of a macro would take it for the CTE.
 all_runs AS MATERIALIZED (
     SELECT list(r) AS rows
     FROM _advice_runs(
-        capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
+        steps, phase, method, runs
     ) AS r
 ),
 all_times AS MATERIALIZED (
     SELECT list(t) AS rows
-    FROM _advice_times(capture, unit, (SELECT r.rows FROM all_runs AS r)) AS t
+    FROM _advice_times(
+        (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
+        (SELECT r.rows FROM all_runs AS r)
+    ) AS t
 ),
 all_ops AS MATERIALIZED (
     SELECT list(o) AS rows
     FROM _advice_ops((SELECT t.rows FROM all_times AS t)) AS o
 ),
 all_clocks AS MATERIALIZED (
-    SELECT list(c) AS rows FROM _advice_clocks(capture, unit) AS c
+    SELECT list(c) AS rows
+    FROM _advice_clocks(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+    ) AS c
 ),
 all_loading AS MATERIALIZED (
-    SELECT list(l) AS rows FROM load_breakdown(capture, unit) AS l
+    SELECT list(l ORDER BY l.run_index, l.part) AS rows
+    FROM _load_breakdown(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+    ) AS l
 ),
 results AS (
-    FROM _advice_findings((SELECT a.capture_id FROM target AS a))
+    FROM _advice_findings((SELECT a.capture_id FROM advised AS a))
     UNION ALL
-    FROM _advice_logged_values((SELECT a.capture_id FROM target AS a))
+    FROM _advice_logged_values((SELECT a.capture_id FROM advised AS a))
     UNION ALL
     FROM _advice_framework_tax((SELECT r.rows FROM all_runs AS r))
     UNION ALL
@@ -105,7 +117,7 @@ SELECT
     a.unit
 FROM results AS t
 -- Rules of traces are not about executes, and have no unit.
-LEFT JOIN target AS a ON true
+LEFT JOIN advised AS a ON true
 ORDER BY
     list_position(['high', 'medium', 'low'], t.severity),
     -- Findings that make numbers doubtful come first.

@@ -183,30 +183,51 @@ CREATE MACRO _capture_id(
 --   time_scale: unit of one tick
 --   profiling_level: all, method_only, debug, or NULL
 --   name: its name
+--   format: its format, in `captures`
+--   record_id: key of its record; NULL if it has none
+--   program_id: key of its program; NULL if it has none
 --   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _capture(
     capture,  -- name, hash prefix, @latest or selector
     unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 SELECT
-    _asked.capture_id,
-    _asked.time_scale,
-    _asked.profiling_level,
-    _asked.name,
-    CASE
-        WHEN unit IS NULL
-            THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
-        WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-            THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
-        WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
-            _asked.name || ' counts ' || _asked.time_scale
-            || ', which cannot be converted to ' || unit
-            || '; ingest it with its true time scale, or request '
-            || CASE _asked.time_scale
-                WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time'
-            END
-        )
-        ELSE unit
-    END AS unit
-FROM (SELECT _capture_id(capture) AS capture_id) AS _found
-JOIN captures AS _asked ON _asked.capture_id = _found.capture_id;
+    _scaled.capture_id,
+    _scaled.time_scale,
+    _scaled.profiling_level,
+    _scaled.name,
+    _scaled.format,
+    _scaled.record_id,
+    _scaled.program_id,
+    _scaled.unit
+FROM (
+    SELECT
+        _asked.capture_id,
+        _asked.time_scale,
+        _asked.profiling_level,
+        _asked.name,
+        _asked.format,
+        _asked.record_id,
+        _asked.program_id,
+        CASE
+            WHEN unit IS NULL
+                THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
+                THEN error(
+                    'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
+                )
+            WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
+                _asked.name || ' counts ' || _asked.time_scale
+                || ', which cannot be converted to ' || unit
+                || '; ingest it with its true time scale, or request '
+                || CASE _asked.time_scale
+                    WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time'
+                END
+            )
+            ELSE unit
+        END AS unit
+    FROM (SELECT _capture_id(capture) AS capture_id) AS _found
+    JOIN captures AS _asked ON _asked.capture_id = _found.capture_id
+) AS _scaled
+-- An unknown unit is an error even if no result uses it.
+WHERE _scaled.unit IS NOT NULL;

@@ -45,18 +45,47 @@ CREATE MACRO _step_of_cycles(
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
     run_phase,  -- phase of the run, in `runs`
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase  -- load, prefill, decode, other; NULL: all
 ) AS (
-    schedule(
-        iteration, wait, warmup, active, repeat, skip_first, skip_first_wait
-    ) IN ('RECORD', 'RECORD_AND_SAVE')
+    CASE
+        WHEN steps IS NULL THEN true
+        WHEN NOT regexp_full_match(
+            ',' || steps,
+            '(, *(wait|warmup|active|repeat|skip_first(_wait)?) *= *-?\d{1,9} *)+'
+        ) THEN error(
+            'steps: ''' || steps || ''' is not a list of key=number pairs; write them '
+            || 'as in ''skip_first=1,active=3'', with the keys skip_first, wait, '
+            || 'warmup, active, repeat, skip_first_wait'
+        )
+        WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
+            > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
+            THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
+        -- A list in a list: the text is parsed in one place of the expression, as
+        -- planning is what takes time.
+        ELSE list_transform(
+            [_step_options(steps)],
+            lambda s: schedule(iteration, s[1], s[2], s[3], s[4], s[5], s[6])
+        )[1] IN ('RECORD', 'RECORD_AND_SAVE')
+    END
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
+);
+
+-- The numbers of a text of key=number pairs, in the order of the parameters of
+-- `schedule`, and its defaults for others.
+CREATE MACRO _step_options(
+    steps  -- as in `op_totals`
+) AS (
+    list_transform(
+        ['wait', 'warmup', 'active', 'repeat', 'skip_first', 'skip_first_wait'],
+        lambda k: coalesce(
+            try_cast(
+                regexp_extract(',' || steps, ', *' || k || ' *= *(-?\d+)', 1)
+                AS BIGINT
+            ),
+            (k = 'active')::BIGINT
+        )
+    )
 );
 
 -- Whether a run is selected: recorded by a schedule, of a phase and a method, and
@@ -66,20 +95,12 @@ CREATE MACRO _is_selected_run(
     run_phase,  -- phase of the run, in `runs`
     run_scope,  -- scope of the run, in `runs`
     is_typical,  -- whether the run is typical, in `runs`
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- load, prefill, decode, other; NULL: all
     method,  -- a scope; NULL: all
     runs  -- typical or all
 ) AS (
-    _is_recorded(
-        iteration, run_phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    )
+    _is_recorded(iteration, run_phase, steps, phase)
     AND (method IS NULL OR coalesce(run_scope = method, false))
     AND CASE
         WHEN runs = 'typical' THEN is_typical

@@ -81,12 +81,7 @@ FROM placed AS p;
 CREATE MACRO _measured_ops(
     capture_key,  -- key of a capture
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -110,8 +105,7 @@ timed AS (
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
             AS whole_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = capture_key AND s.signature_index = t.signature_index

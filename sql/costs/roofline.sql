@@ -66,12 +66,7 @@ CREATE MACRO roofline(
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the capture's metric peak_bandwidth
     "by" := 'op',  -- op: delegates' events as separate rows, if they have nodes; instruction: delegate calls as a whole; op_type: grouped by what they call
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
@@ -93,8 +88,7 @@ measured AS MATERIALIZED (
     SELECT m.*
     FROM _measured_ops(
         (SELECT a.capture_id FROM target AS a),
-        "by", skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        "by", steps, phase, method, runs
     ) AS m
 ),
 costs AS MATERIALIZED (
@@ -116,8 +110,7 @@ executes AS (
     SELECT sum(t.duration_ticks)::DOUBLE AS ticks
     FROM _self_times(
         (SELECT a.capture_id FROM target AS a),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
     WHERE t.event_index = t.execute_index
 ),

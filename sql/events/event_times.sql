@@ -17,12 +17,7 @@
 --   is_impossible: whether its times are impossible
 CREATE MACRO _self_times(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -50,8 +45,7 @@ timed AS (
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     )
 ),
 within AS (
@@ -104,12 +98,7 @@ LEFT JOIN within AS w
 --   origin_ticks: start of the run's first event in ticks of the host's clock; NULL if there is none
 CREATE MACRO _monotonic_times(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -137,8 +126,7 @@ with_clock AS (
             ELSE t.start_ticks
         END AS clock_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -175,8 +163,7 @@ SELECT
         OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
--- One event of one run: its start, its total and its self time. In the order of the
--- file: of the events' ends in an ETDump, of their starts in a prof_result.
+-- The rows of `event_times`, without their order, of a capture by its key.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -191,29 +178,23 @@ FROM with_clock AS t;
 --   exclusive: self time: inclusive less that of its children, if all are on the host's clock
 --   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value
-CREATE MACRO event_times(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+CREATE MACRO _event_times(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT capture_key AS capture_id, unit AS unit
 ),
 named AS (
     SELECT t.*, r.scope AS method, a.unit
     FROM _monotonic_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a),
+        steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
     JOIN runs AS r
@@ -244,5 +225,53 @@ SELECT
     END AS exclusive,
     _display_unit(n.written_unit, n.unit) AS unit,
     n.clock
-FROM named AS n
-ORDER BY n.run_index, n.event_index;
+FROM named AS n;
+
+-- One event of one run: its start, its total and its self time. In the order of the
+-- file: of the events' ends in an ETDump, of their starts in a prof_result.
+-- Columns:
+--   run_index: the run
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   event_index: position in the run's list of events
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
+--   event_name: label of the event
+--   family: label without serial numbers and wrappers
+--   instruction_id: the instruction; NULL where none is named
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   start: start relative to the run's first event on the host's clock; NULL for events on another clock
+--   inclusive: total time, end less start; NULL if the times are impossible
+--   exclusive: self time: inclusive less that of its children, if all are on the host's clock
+--   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
+--   clock: host; delegate: the delegate's clock; synthetic: a bare value
+CREATE MACRO event_times(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    t.run_index,
+    t.method,
+    t.event_index,
+    t.kind,
+    t.event_name,
+    t.family,
+    t.instruction_id,
+    t.parent_index,
+    t.start,
+    t.inclusive,
+    t.exclusive,
+    t.unit,
+    t.clock
+FROM _event_times(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
+) AS t
+ORDER BY t.run_index, t.event_index;

@@ -15,16 +15,15 @@
 CREATE MACRO iterations(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
 SELECT
     r.block_index,
     r.name AS block,
@@ -37,10 +36,11 @@ SELECT
     r.run_index,
     t.inclusive AS duration,
     t.unit
-FROM event_times(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
+FROM _event_times(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
 ) AS t
-CROSS JOIN _capture(capture, NULL) AS a
+CROSS JOIN target AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
 ORDER BY r.block_index, t.event_index, r.run_index;

@@ -15,18 +15,13 @@ CREATE MACRO percentiles(
     capture,  -- name, hash prefix, @latest or selector
     quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
@@ -35,8 +30,7 @@ selected AS (
     JOIN target AS a ON a.capture_id = r.capture_id
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     )
 ),
 statistics AS (

@@ -5,12 +5,7 @@
 CREATE MACRO _selected_runs(
     capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- as in `timeline`
-    skip_first := 0,  -- as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- as in `op_totals`
     phase := NULL,  -- only runs of this phase; NULL: all runs
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
@@ -20,8 +15,7 @@ JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
     AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
+        steps, phase, method, 'all'
     );
 
 -- One event of one run with its place in time, as for a flame chart. Delegates'
@@ -55,17 +49,12 @@ CREATE MACRO timeline(
     capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- list of run_index: only these runs; NULL: all
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.time_scale,
@@ -77,9 +66,8 @@ target AS (
 timed AS MATERIALIZED (
     SELECT t.*
     FROM _monotonic_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
+        (SELECT a.capture_id FROM target AS a),
+        steps, phase, method, 'all'
     ) AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),

@@ -1,24 +1,45 @@
--- Key of the one capture that an argument matches, for questions about modules and
--- lines. It is an error if it has no record with these.
-CREATE MACRO _linked_capture_id(
-    capture  -- name, hash prefix, @latest or selector
+-- The one capture that an argument matches, for questions about modules and lines.
+-- It is an error if it has no record with these.
+-- Columns:
+--   capture_id: the capture
+--   time_scale: unit of one tick
+--   record_id: key of its record
+--   program_id: key of its program; NULL if it has none
+--   unit: the requested unit; by default us (cycles if ticks are cycles)
+CREATE MACRO _linked_capture(
+    capture,  -- name, hash prefix, @latest or selector
+    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+SELECT
+    _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
+    c.time_scale,
+    c.record_id,
+    c.program_id,
+    c.unit
+FROM _capture(capture, unit) AS c
+LEFT JOIN records AS r ON r.record_id = c.record_id;
+
+-- Key of a capture that has a record with modules and lines; else an error.
+CREATE MACRO _linked_key(
+    capture_key,  -- key of a capture
+    capture_name,  -- its name
+    record_key,  -- key of its record; NULL if it has none
+    record_name,  -- name of the record
+    is_complete  -- whether the record is complete
 ) AS (
-    SELECT CASE
-        WHEN _linked.record_id IS NULL THEN error(
-            _linked.name || ' has no record, so its events have no modules or '
-            || 'lines; link one: etq link ' || _linked.name || ' RECORD, or for a '
+    CASE
+        WHEN record_key IS NULL THEN error(
+            capture_name || ' has no record, so its events have no modules or '
+            || 'lines; link one: etq link ' || capture_name || ' RECORD, or for a '
             || 'file --etrecord'
         )
-        WHEN NOT _read.is_complete THEN error(
-            'the record ' || _read.name || ' of ' || _linked.name
+        WHEN NOT is_complete THEN error(
+            'the record ' || record_name || ' of ' || capture_name
             || ' is half-written: '
             || 'without its edge graph and maps, events have no modules or lines'
         )
-        ELSE _linked.capture_id
+        ELSE capture_key
     END
-    FROM captures AS _linked
-    LEFT JOIN records AS _read ON _read.record_id = _linked.record_id
-    WHERE _linked.capture_id = _capture_id(capture)
 );
 
 -- The self time of one event within the executes of a capture, and its place in the
@@ -35,14 +56,9 @@ CREATE MACRO _linked_capture_id(
 --   mapping: exact or aligned; NULL if it belongs to no module
 --   calls: number of events
 --   self_ticks: sum of their self times
-CREATE MACRO _attributed_parts(
+CREATE MACRO _attributed_times(
     capture_key,  -- key of a capture that has a record
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -63,8 +79,7 @@ classified_times AS (
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
@@ -94,32 +109,3 @@ SELECT
 FROM classified_times AS o
 LEFT JOIN modules AS m
     ON m.signature_index = o.signature_index AND NOT o.is_framework;
-
--- The same for the capture that an argument matches.
--- Columns:
---   method: scope of the runs
---   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL if it belongs to no line or to several
---   source_line: line in that file; NULL if it belongs to no line or to several
---   lines: number of lines that it belongs to
---   signature_index: the event
---   mapping: exact or aligned; NULL if it belongs to no module
---   calls: number of events
---   self_ticks: sum of their self times
-CREATE MACRO _attributed_times(
-    capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
-FROM _attributed_parts(
-    _linked_capture_id(capture),
-    skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
-);

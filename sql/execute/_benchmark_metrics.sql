@@ -10,16 +10,11 @@
 --   better: lower or higher; NULL where unknown
 CREATE MACRO _benchmark_metrics(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- as in `op_totals`
     phase := NULL  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
@@ -35,8 +30,7 @@ executes AS (
         ) AS samples,
         any_value(a.unit) AS unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        NULL, 'all'
+        (SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all'
     ) AS e
     CROSS JOIN target AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -46,9 +40,8 @@ executes AS (
 ),
 loads AS (
     SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
-    FROM load_breakdown(
-        capture,
-        CASE (FROM target AS a SELECT a.unit) WHEN 'ms' THEN 'ms' ELSE 'cycles' END
+    FROM _load_breakdown(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
     ) AS l
     WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
     HAVING count(*) > 0

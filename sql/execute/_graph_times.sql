@@ -13,20 +13,16 @@ CREATE MACRO _graph_times(
     capture,  -- name, hash prefix, @latest or selector
     graph,  -- exported_program or edge_dialect_exported_program
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- as in `op_totals`
     phase := NULL,  -- only runs of this phase; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
+        c.unit,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
                 THEN graph
@@ -35,16 +31,14 @@ target AS (
                 || 'exported_program, edge_dialect_exported_program'
             )
         END AS stage
-    FROM (SELECT _capture_id(capture) AS capture_id) AS c
+    FROM _linked_capture(capture, unit) AS c
 ),
 executes AS (
     SELECT r.method, count(*) AS number
     FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
     JOIN _self_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t ON t.run_index = r.run_index
     WHERE t.event_index = t.execute_index
     GROUP BY r.method
@@ -58,10 +52,10 @@ edge_nodes AS (
         n.self_time / e.number AS self_time,
         n.calls,
         n.unit
-    FROM node_totals(
-        capture, unit,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+    FROM _node_totals(
+        (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
+        steps, phase, method, runs
     ) AS n
     JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
     JOIN executes AS e ON e.method = g.method

@@ -11,7 +11,7 @@ CREATE MACRO _runner_phases(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c
 ),
 timed AS (

@@ -46,12 +46,7 @@ GROUP BY a.method, a.module_path;
 CREATE MACRO _tree_leaves(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -83,10 +78,9 @@ in_modules AS (
     FROM (
         SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
     ) AS a
-    CROSS JOIN _attributed_parts(
+    CROSS JOIN _attributed_times(
         CASE parted_by WHEN 'module' THEN capture_key END,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
@@ -112,8 +106,7 @@ classified_times AS (
     ) AS a
     CROSS JOIN _self_times(
         CASE parted_by WHEN 'event' THEN capture_key END,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index

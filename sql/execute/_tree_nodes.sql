@@ -13,12 +13,7 @@
 CREATE MACRO _execute_nodes(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -34,8 +29,7 @@ parts AS (
         l.self_ticks AS total_ticks
     FROM _tree_leaves(
         capture_key, parted_by,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS l
     CROSS JOIN LATERAL (
         SELECT unnest(range(1, len(l.places) + 1)) AS level
@@ -80,12 +74,7 @@ LEFT JOIN placed AS o
 --   total_ticks: sum of their total times
 CREATE MACRO _trace_nodes(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -103,8 +92,7 @@ timed AS MATERIALIZED (
         s.kind
     FROM (SELECT capture_key AS capture_id) AS a
     CROSS JOIN _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = a.capture_id

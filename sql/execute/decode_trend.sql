@@ -15,7 +15,7 @@ CREATE MACRO decode_trend(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.unit,
@@ -61,7 +61,9 @@ timed AS (
         a.unit
     FROM numbered AS n
     CROSS JOIN target AS a
-    LEFT JOIN _executes(capture, 0, 0, 0, 1, 0, 0, 'decode', NULL, 'all') AS x
+    LEFT JOIN _executes(
+        (SELECT a.capture_id FROM target AS a), NULL, 'decode', NULL, 'all'
+    ) AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),

@@ -17,27 +17,20 @@
 CREATE MACRO delegate_coverage(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
-    FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    SELECT c.capture_id, c.time_scale, c.unit, c.record_id, c.program_id
+    FROM _linked_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
 executes AS (

@@ -13,40 +13,38 @@ CREATE MACRO find_total_for_module(
     module,  -- a module's path; with match := 'substring', a part of a module's key
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
-        k.record_id,
+        c.record_id,
+        CASE
+            WHEN match = 'exact' THEN _linked_key(
+                c.capture_id, c.name, r.record_id, r.name, r.is_complete
+            )
+        END AS linked_key,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor,
         c.unit
     FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.linked_key FROM target AS a), steps, phase, method, runs
     ) AS t
     WHERE match = 'exact'
 ),
 executes AS (
     SELECT r.scope, count(*) AS number
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS x
     CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
@@ -89,12 +87,7 @@ averages AS (
         capture,
         unit := unit,
         repeats := 'last',
-        skip_first := skip_first,
-        wait := wait,
-        warmup := warmup,
-        active := active,
-        repeat := repeat,
-        skip_first_wait := skip_first_wait,
+        steps := steps,
         phase := phase,
         method := method,
         runs := runs

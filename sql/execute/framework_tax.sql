@@ -8,21 +8,13 @@
 --   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
 --   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
 CREATE MACRO _executes(
-    capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    capture_key,  -- key of a capture
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
 added AS (
     SELECT
         t.run_index,
@@ -45,11 +37,9 @@ added AS (
             END
         ) AS BIGINT) AS operator_ticks
     FROM _self_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
-    CROSS JOIN target AS a
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
@@ -64,16 +54,7 @@ SELECT
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- The framework tax of one run with a Method::execute (or Method::step). Tracing
--- slows a run down, so the tax of a traced run includes it. A capture of the same
--- program at level method_only, given as baseline, shows how much: the median of
--- its executes (of the same phase, if one is requested) is the time of the run
--- without tracing. If the baseline's runs have methods, only those of the run's
--- method count; if they have none, and the traced runs are of several methods, the
--- tax is unknown. If the traced work alone takes longer than the baseline, tracing
--- slows the kernels too, and the tax is unknown, as it is if the baseline takes
--- more than 1.5 times as long as the traced run: it is of another program, or the
--- device was in another state.
+-- The rows of `framework_tax`, without their order, of a capture by its key.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -86,34 +67,31 @@ FROM added AS d;
 --   tax_percent: tax in percent of execute, both without tracing where it is known
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
-CREATE MACRO framework_tax(
-    capture,  -- name, hash prefix, @latest or selector
-    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+CREATE MACRO _framework_taxes(
+    capture_key,  -- key of a capture
+    baseline,  -- as in `framework_tax`
+    baseline_key,  -- key of that capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
-        c.unit,
-        _multiplier(c.time_scale, c.unit) AS multiplier,
-        _divisor(c.time_scale, c.unit) AS divisor,
+        u.unit,
+        _multiplier(c.time_scale, u.unit) AS multiplier,
+        _divisor(c.time_scale, u.unit) AS divisor,
         c.profiling_level = 'method_only' AS is_untraced
-    FROM _capture(capture, unit) AS c
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
 ),
-baseline_capture AS (
+baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
-    FROM _capture(coalesce(baseline, capture), NULL) AS c
-    WHERE baseline IS NOT NULL
+    FROM captures AS c
+    WHERE baseline IS NOT NULL AND c.capture_id = baseline_key
 ),
 baseline_executes AS (
     SELECT
@@ -123,7 +101,7 @@ baseline_executes AS (
         * any_value(_multiplier(k.time_scale, a.unit))
         / any_value(_divisor(k.time_scale, a.unit)) AS execute
     FROM _executes(
-        coalesce(baseline, capture), 0, 0, 0, 1, 0, 0, phase, NULL, 'all'
+        (SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all'
     ) AS x
     CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k
@@ -190,8 +168,8 @@ work_times AS (
         a.is_untraced,
         a.unit
     FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a),
+        steps, phase, method, runs
     ) AS x
     CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o
@@ -223,5 +201,65 @@ SELECT
         ELSE 'includes tracing'
     END AS note,
     w.unit
-FROM work_times AS w
-ORDER BY w.run_index;
+FROM work_times AS w;
+
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing
+-- slows a run down, so the tax of a traced run includes it. A capture of the same
+-- program at level method_only, given as baseline, shows how much: the median of
+-- its executes (of the same phase, if one is requested) is the time of the run
+-- without tracing. If the baseline's runs have methods, only those of the run's
+-- method count; if they have none, and the traced runs are of several methods, the
+-- tax is unknown. If the traced work alone takes longer than the baseline, tracing
+-- slows the kernels too, and the tax is unknown, as it is if the baseline takes
+-- more than 1.5 times as long as the traced run: it is of another program, or the
+-- device was in another state.
+-- Columns:
+--   run_index: the run
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
+--   kernels: self time of the kernels in it
+--   delegates: self time of the DELEGATE_CALLs and delegates' events in it
+--   operators: self time of the OPERATOR_CALLs in it without a kernel event
+--   tracing: execute less the baseline's median; NULL without a baseline
+--   tax: execute, or the baseline's median, less the work; NULL if unknown
+--   tax_percent: tax in percent of execute, both without tracing where it is known
+--   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
+--   unit: unit of execute to tax
+CREATE MACRO framework_tax(
+    capture,  -- name, hash prefix, @latest or selector
+    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+),
+baseline_target AS MATERIALIZED (
+    SELECT c.capture_id
+    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS c
+    WHERE baseline IS NOT NULL
+)
+SELECT
+    t.run_index,
+    t.method,
+    t.execute,
+    t.kernels,
+    t.delegates,
+    t.operators,
+    t.tracing,
+    t.tax,
+    t.tax_percent,
+    t.note,
+    t.unit
+FROM _framework_taxes(
+    (SELECT a.capture_id FROM target AS a),
+    baseline,
+    (SELECT k.capture_id FROM baseline_target AS k),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
+) AS t
+ORDER BY t.run_index;

@@ -1,20 +1,22 @@
--- One part of the time before steady running: loading a method, and the excess of
--- the first execute of a block over later ones.
+-- The rows of `load_breakdown`, without their order, of a capture by its key.
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
+--   part: position of the component
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
 --   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
 --   exclusive: total less the components nested in it; NULL for first run excess
 --   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
 --   unit: unit of total and exclusive
-CREATE MACRO load_breakdown(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+CREATE MACRO _load_breakdown(
+    capture_key,  -- key of a capture
+    unit  -- unit of results: one that `_capture` has checked
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, u.unit
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 timed AS (
     SELECT
@@ -34,7 +36,9 @@ timed AS (
                 THEN t.duration_ticks
         END AS loading_ticks,
         t.self_ticks
-    FROM _self_times(_capture_id(capture), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS t
+    FROM _self_times(
+        (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
+    ) AS t
     CROSS JOIN target AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
@@ -112,6 +116,7 @@ parts AS (
 )
 SELECT
     p.run_index,
+    p.part,
     p.component,
     p.events,
     p.ticks * _multiplier(a.time_scale, a.unit)
@@ -121,5 +126,35 @@ SELECT
     p.share_percent,
     a.unit AS unit
 FROM parts AS p
-CROSS JOIN target AS a
-ORDER BY p.run_index, p.part;
+CROSS JOIN target AS a;
+
+-- One part of the time before steady running: loading a method, and the excess of
+-- the first execute of a block over later ones.
+-- Columns:
+--   run_index: the run that loaded a method, or executed first
+--   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
+--   events: number of events in it
+--   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
+--   exclusive: total less the components nested in it; NULL for first run excess
+--   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
+--   unit: unit of total and exclusive
+CREATE MACRO load_breakdown(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    l.run_index,
+    l.component,
+    l.events,
+    l.total,
+    l.exclusive,
+    l.share_percent,
+    l.unit
+FROM _load_breakdown(
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+) AS l
+ORDER BY l.run_index, l.part;

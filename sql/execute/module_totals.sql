@@ -43,19 +43,15 @@ GROUP BY g.method, m.module_path;
 CREATE MACRO module_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
-target AS (
-    SELECT c.time_scale, c.unit FROM _capture(capture, unit) AS c
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit
+    FROM _linked_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT
@@ -67,14 +63,13 @@ times AS MATERIALIZED (
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
         END AS mapping
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
     GROUP BY t.method, t.module_path
 ),
 modules AS (
     SELECT m.*
-    FROM _capture_modules(_capture_id(capture)) AS m
+    FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
     WHERE m.method IN (SELECT t.method FROM times AS t)
 ),
 paths AS (

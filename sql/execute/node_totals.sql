@@ -1,7 +1,4 @@
--- One node of the edge graphs of the methods that a capture ran, with the self time
--- of the kernels that run it and of the delegates' events that run only it.
--- Framework time, time of no node, and time of delegate calls with many nodes are
--- excluded: see `module_totals`. Needs a linked record.
+-- The rows of `node_totals`, without their order, of a capture by its key.
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
@@ -17,30 +14,24 @@
 --   self_time: sum of their self times
 --   share_percent: self_time in percent of the executes
 --   unit: unit of self_time
-CREATE MACRO node_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+CREATE MACRO _node_totals(
+    capture_key,  -- key of a capture that has a record
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id, k.program_id
-    FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    SELECT c.capture_id, c.time_scale, u.unit, c.record_id, c.program_id
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 times AS MATERIALIZED (
     SELECT t.*
     FROM _attributed_times(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
 firsts AS (
@@ -105,5 +96,57 @@ JOIN graphs AS g
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 LEFT JOIN backends AS b
-    ON b.graph_id = p.graph_id AND b.node_index = p.node_index
-ORDER BY p.graph_id, p.node_index;
+    ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
+
+-- One node of the edge graphs of the methods that a capture ran, with the self time
+-- of the kernels that run it and of the delegates' events that run only it.
+-- Framework time, time of no node, and time of delegate calls with many nodes are
+-- excluded: see `module_totals`. Needs a linked record.
+-- Columns:
+--   record_id: the linked record
+--   graph_id: the graph
+--   method: the graph's method
+--   node_index: the node
+--   name: its name
+--   op_type: op type of the node
+--   module_path: path of its module; NULL where none was kept
+--   source_file: file of the user's line; NULL where none was kept
+--   source_line: line in that file; NULL where none was kept
+--   backend: the delegate that runs it; NULL if none does
+--   calls: number of its events; of a delegate call none, if the delegate logged events of the node
+--   self_time: sum of their self times
+--   share_percent: self_time in percent of the executes
+--   unit: unit of self_time
+CREATE MACRO node_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c
+)
+SELECT
+    n.record_id,
+    n.graph_id,
+    n.method,
+    n.node_index,
+    n.name,
+    n.op_type,
+    n.module_path,
+    n.source_file,
+    n.source_line,
+    n.backend,
+    n.calls,
+    n.self_time,
+    n.share_percent,
+    n.unit
+FROM _node_totals(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
+) AS n
+ORDER BY n.graph_id, n.node_index;

@@ -15,7 +15,7 @@ CREATE MACRO phase_totals(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.unit,
@@ -25,7 +25,9 @@ target AS (
 ),
 executes AS (
     SELECT x.run_index, x.execute_ticks
-    FROM _executes(capture, 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS x
+    FROM _executes(
+        (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
+    ) AS x
 ),
 added AS (
     SELECT

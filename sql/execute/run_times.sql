@@ -11,14 +11,9 @@
 --   middle: median of the typical runs of its block and phase
 --   unit: unit of execute, tax and middle
 CREATE MACRO _classified_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    unit,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs,  -- typical or all, see `typical_runs`
@@ -38,20 +33,10 @@ run_taxes AS (
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical,
         t.unit
-    FROM framework_tax(
-        capture,
-        unit := unit,
-        skip_first := skip_first,
-        wait := wait,
-        warmup := warmup,
-        active := active,
-        repeat := repeat,
-        skip_first_wait := skip_first_wait,
-        phase := phase,
-        method := method,
-        runs := runs
+    FROM _framework_taxes(
+        capture_key, NULL, NULL, unit, steps, phase, method, runs
     ) AS t
-    CROSS JOIN _capture(capture, unit) AS a
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     JOIN (
@@ -97,16 +82,15 @@ LEFT JOIN blocks AS b
 CREATE MACRO run_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
 SELECT
     j.run_index,
     r.name,
@@ -119,9 +103,10 @@ SELECT
     j.middle AS block_median,
     j.unit
 FROM _classified_runs(
-    capture, unit, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-    method, runs
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
 ) AS j
-CROSS JOIN _capture(capture, unit) AS a
+CROSS JOIN target AS a
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = j.run_index
 ORDER BY j.run_index;

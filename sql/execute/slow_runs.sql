@@ -20,17 +20,12 @@
 CREATE MACRO slow_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 -- By event block and phase, as other runs have other events or inputs.
@@ -46,8 +41,7 @@ chosen AS (
         count(*) FILTER (WHERE x.is_typical)
             OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
     FROM _compared_executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method
+        (SELECT a.capture_id FROM target AS a), steps, phase, method
     ) AS x
     WHERE x.is_typical OR x.is_slower
 ),
@@ -75,9 +69,8 @@ classified_times AS (
         c.slow_runs,
         c.typical_runs
     FROM _self_times(
-        _capture_id(capture),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
+        (SELECT a.capture_id FROM target AS a),
+        steps, phase, method, 'all'
     ) AS t
     JOIN chosen AS c ON c.run_index = t.run_index
     CROSS JOIN target AS a

@@ -29,12 +29,7 @@ CREATE MACRO time_tree(
     capture,  -- name, hash prefix, @latest or selector
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
@@ -44,9 +39,12 @@ target AS MATERIALIZED (
     SELECT
         c.time_scale,
         c.unit,
-        k.format = 'torch_trace' AS is_trace,
+        c.format = 'torch_trace' AS is_trace,
         CASE
-            WHEN "by" = 'module' THEN _linked_capture_id(capture)
+            WHEN "by" = 'module'
+                THEN _linked_key(
+                    c.capture_id, c.name, r.record_id, r.name, r.is_complete
+                )
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
@@ -56,23 +54,20 @@ target AS MATERIALIZED (
             ELSE 'event'
         END AS parted_by
     FROM _capture(capture, unit) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
-    LEFT JOIN records AS r ON r.record_id = k.record_id
+    LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 within AS MATERIALIZED (
     SELECT e.*
     FROM _execute_nodes(
         (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace),
         (SELECT a.parted_by FROM target AS a),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS e
     UNION ALL BY NAME
     SELECT t.*
     FROM _trace_nodes(
         (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS t
 ),
 nodes AS (

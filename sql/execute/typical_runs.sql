@@ -10,13 +10,8 @@
 --   is_slower: whether it is not typical, and longer than the median of the typical runs
 --   is_faster: whether it is not typical, and shorter
 CREATE MACRO _compared_executes(
-    capture,  -- name, hash prefix, @latest or selector
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    capture_key,  -- key of a capture
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method  -- only runs of this method; NULL: all runs
 ) AS TABLE
@@ -31,12 +26,9 @@ executed AS (
         r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
             OVER (PARTITION BY r.block_index, r.phase) AS middle
-    FROM _executes(
-        capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, 'all'
-    ) AS x
-    JOIN runs AS r
-        ON r.capture_id = _capture_id(capture) AND r.run_index = x.run_index
+    FROM _executes(capture_key, steps, phase, method, 'all') AS x
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
 )
 SELECT
     x.scope,
@@ -70,17 +62,12 @@ FROM executed AS x;
 CREATE MACRO typical_runs(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 )
 SELECT
@@ -101,7 +88,7 @@ SELECT
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
 FROM _compared_executes(
-    capture, skip_first, wait, warmup, active, repeat, skip_first_wait, phase, method
+    (SELECT a.capture_id FROM target AS a), steps, phase, method
 ) AS x
 CROSS JOIN target AS a
 GROUP BY x.scope, x.block_index

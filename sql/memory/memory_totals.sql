@@ -10,7 +10,7 @@ CREATE MACRO memory_totals(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c
 ),
 tracked AS (

@@ -18,6 +18,9 @@ CREATE MACRO headline(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+),
 executes AS (
     SELECT
         t.method AS part,
@@ -26,8 +29,12 @@ executes AS (
         100 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
         t.note,
         t.unit
-    FROM framework_tax(
-        capture, unit := unit, method := method, runs := runs
+    FROM _framework_taxes(
+        (SELECT a.capture_id FROM target AS a),
+        NULL,
+        NULL,
+        (SELECT a.unit FROM target AS a),
+        NULL, NULL, method, runs
     ) AS t
 ),
 loads AS (
@@ -36,8 +43,10 @@ loads AS (
         r.scope AS part,
         l.total,
         l.unit
-    FROM load_breakdown(capture, unit := unit) AS l
-    CROSS JOIN _capture(capture, unit) AS a
+    FROM _load_breakdown(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+    ) AS l
+    CROSS JOIN target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
     WHERE l.component IN ('Program::load_method', 'first run excess')
         AND (method IS NULL OR r.scope = method)

@@ -27,12 +27,7 @@ CREATE MACRO _is_profiler_helper(
 --   call_signature: signature of that call, in `signatures`
 CREATE MACRO _calls(
     capture_key,  -- key of a capture
-    skip_first,  -- as in `schedule`
-    wait,  -- as in `schedule`
-    warmup,  -- as in `schedule`
-    active,  -- as in `schedule`
-    repeat,  -- as in `schedule`
-    skip_first_wait,  -- as in `schedule`
+    steps,  -- as in `op_totals`
     phase,  -- only runs of this phase; NULL: all runs
     method,  -- only runs of this method; NULL: all runs
     runs  -- typical or all, see `typical_runs`
@@ -59,8 +54,7 @@ timed AS MATERIALIZED (
         n.family,
         n.is_own
     FROM _self_times(
-        capture_key, skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        capture_key, steps, phase, method, runs
     ) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
 ),

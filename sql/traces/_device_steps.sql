@@ -9,15 +9,15 @@
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
 CREATE MACRO _device_steps(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
 slices AS MATERIALIZED (
-    SELECT s.* FROM _trace_slices(capture, categories) AS s
+    SELECT s.* FROM _trace_slices(capture_key, categories) AS s
 ),
 launches AS MATERIALIZED (
-    SELECT l.* FROM _launches(_capture_id(capture), categories) AS l
+    SELECT l.* FROM _launches(capture_key, categories) AS l
     WHERE l.call_index IS NOT NULL
 ),
 written AS (

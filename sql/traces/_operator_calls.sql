@@ -15,7 +15,7 @@
 --   label: label of the event; NULL in rows of calls
 --   device_ticks: duration of the device event in ticks; 0 in rows of calls
 CREATE MACRO _operator_launches(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE
@@ -23,7 +23,7 @@ tree AS MATERIALIZED (
     SELECT
         t.*,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator
-    FROM _operator_tree(capture, categories) AS t
+    FROM _operator_tree(capture_key, categories) AS t
 ),
 calls AS MATERIALIZED (
     SELECT
@@ -31,18 +31,18 @@ calls AS MATERIALIZED (
         s.parent_index,
         s.external_id,
         s.end_ticks - s.start_ticks AS ticks
-    FROM _trace_slices(capture, categories) AS s
+    FROM _trace_slices(capture_key, categories) AS s
     WHERE s.kind = 'Runtime'
 ),
 owners AS MATERIALIZED (
-    SELECT o.* FROM _device_owners(_capture_id(capture)) AS o
+    SELECT o.* FROM _device_owners(capture_key) AS o
 ),
 -- The ancestors of calls, up to a node.
 passed AS MATERIALIZED (
     SELECT e.event_index, e.parent_index
     FROM event_ticks AS e
     ANTI JOIN tree AS t ON t.event_index = e.event_index
-    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+    WHERE e.capture_id = capture_key AND e.parent_index IS NOT NULL
 ),
 ancestors AS (
     SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
@@ -135,15 +135,15 @@ JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
 --   is_eligible: whether tensor cores could run it, or a descendant
 --   is_lowest_eligible: whether they could run it, and no descendant
 CREATE MACRO _operator_calls(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
 tree AS MATERIALIZED (
-    SELECT t.* FROM _operator_tree(capture, categories) AS t
+    SELECT t.* FROM _operator_tree(capture_key, categories) AS t
 ),
 launches AS MATERIALIZED (
-    SELECT l.* FROM _operator_launches(capture, categories) AS l
+    SELECT l.* FROM _operator_launches(capture_key, categories) AS l
 ),
 launched AS (
     SELECT

@@ -27,13 +27,13 @@ CREATE MACRO _is_operator(
 --   call_index: the node that it is one call with: ops that only call another of their name are; else itself
 --   is_innermost: whether it is the innermost node of that call
 CREATE MACRO _operator_tree(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture, categories) AS s
+    FROM _trace_slices(capture_key, categories) AS s
     WHERE s.kind IN ('Operator', 'Python', 'Step', 'Module')
         OR s.kind = 'Annotation' AND s.is_communication
 ),
@@ -41,7 +41,7 @@ passed AS MATERIALIZED (
     SELECT e.event_index, e.parent_index
     FROM event_ticks AS e
     ANTI JOIN nodes AS n ON n.event_index = e.event_index
-    WHERE e.capture_id = _capture_id(capture) AND e.parent_index IS NOT NULL
+    WHERE e.capture_id = capture_key AND e.parent_index IS NOT NULL
 ),
 ancestors AS (
     SELECT n.event_index, n.parent_index AS above_index

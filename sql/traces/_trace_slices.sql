@@ -71,7 +71,7 @@ CREATE MACRO _is_communication(
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 CREATE MACRO _trace_slices(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -87,7 +87,7 @@ known AS (
                 'categories must be all or older, not ' || coalesce(categories, 'NULL')
             )
         END AS kind
-    FROM _capture(capture, NULL) AS a
+    FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL
 ),
@@ -133,10 +133,10 @@ WHERE e.elapsed_ticks >= 0;
 --   start_ticks: clock at the start of the first event
 --   end_ticks: clock at the end of the last event
 CREATE MACRO _recording(
-    capture  -- name, hash prefix, @latest or selector
+    capture_key  -- key of a capture
 ) AS TABLE
 SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
-FROM _capture(capture, NULL) AS a
+FROM (SELECT capture_key AS capture_id) AS a
 JOIN events AS e ON e.capture_id = a.capture_id
 WHERE e.end_ticks >= e.start_ticks
     AND CASE

@@ -14,7 +14,7 @@ CREATE MACRO gpu_metrics(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 -- The recording: as marked by the profiler, or else from the first to the last event.
@@ -29,7 +29,7 @@ bounds AS (
         coalesce(m.start_ticks, r.start_ticks) AS start_ticks,
         coalesce(m.end_ticks, r.end_ticks) AS end_ticks
     FROM marked AS m
-    CROSS JOIN _recording(capture) AS r
+    CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ),
 sized AS MATERIALIZED (
     SELECT
@@ -50,7 +50,7 @@ sized AS MATERIALIZED (
 stretches AS MATERIALIZED (
     SELECT s.*
     FROM _device_intervals(
-        capture,
+        (SELECT a.capture_id FROM target AS a),
         (
             SELECT list_append(
                 list_transform(
@@ -94,7 +94,7 @@ samples AS (
         s.start_ticks - z.start_ticks,
         s.ticks,
         s.ticks * s.sm_efficiency
-    FROM _device_intervals(capture, []::BIGINT[]) AS s
+    FROM _device_intervals((SELECT a.capture_id FROM target AS a), []::BIGINT[]) AS s
     CROSS JOIN sized AS z
     WHERE s.sized > 0
 )

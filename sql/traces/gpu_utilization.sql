@@ -6,7 +6,7 @@
 --   blocks_per_sm: blocks per streaming multiprocessor; NULL if not above 0 or not written
 --   occupancy_percent: estimated achieved occupancy; NULL if negative or not written
 CREATE MACRO _device_kernels(
-    capture  -- name, hash prefix, @latest or selector
+    capture_key  -- key of a capture
 ) AS TABLE
 SELECT
     d.device,
@@ -15,9 +15,9 @@ SELECT
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
         AS occupancy_percent
-FROM _trace_slices(capture, 'all') AS s
+FROM _trace_slices(capture_key, 'all') AS s
 JOIN device_events AS d
-    ON d.capture_id = _capture_id(capture)
+    ON d.capture_id = capture_key
     AND d.run_index = s.run_index
     AND d.event_index = s.event_index
 WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
@@ -32,12 +32,12 @@ WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 --   sized: number of these with known blocks per multiprocessor
 --   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
 CREATE MACRO _device_intervals(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
 WITH
 kernels AS MATERIALIZED (
-    SELECT k.* FROM _device_kernels(capture) AS k
+    SELECT k.* FROM _device_kernels(capture_key) AS k
 ),
 edges AS (
     SELECT
@@ -99,7 +99,7 @@ WHERE s.ticks > 0;
 --   utilization_percent: share of that time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 CREATE MACRO _device_utilization(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
@@ -107,7 +107,7 @@ bounds AS MATERIALIZED (
     SELECT
         min(d.start_ticks) AS start_ticks,
         arg_max(d.end_ticks, d.start_ticks) AS end_ticks
-    FROM _device_steps(capture, categories) AS d
+    FROM _device_steps(capture_key, categories) AS d
 )
 SELECT
     s.device,
@@ -120,7 +120,7 @@ SELECT
             THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
     END AS sm_efficiency_percent
 FROM _device_intervals(
-    capture,
+    capture_key,
     (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
 ) AS s
 JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
@@ -145,11 +145,15 @@ CREATE MACRO gpu_utilization(
     categories := 'all'  -- all, or older, as in `step_breakdown`
 ) AS TABLE
 WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
 kernels AS MATERIALIZED (
-    SELECT k.* FROM _device_kernels(capture) AS k
+    SELECT k.* FROM _device_kernels((SELECT a.capture_id FROM target AS a)) AS k
 ),
 busy AS MATERIALIZED (
-    SELECT u.* FROM _device_utilization(capture, categories) AS u
+    SELECT u.*
+    FROM _device_utilization((SELECT a.capture_id FROM target AS a), categories) AS u
 ),
 occupancy AS (
     SELECT
@@ -180,9 +184,10 @@ launched AS MATERIALIZED (
             CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
             END
         ) AS tensor_ticks
-    FROM _operator_launches(capture, categories) AS l
+    FROM _operator_launches((SELECT a.capture_id FROM target AS a), categories) AS l
     JOIN device_events AS d
-        ON d.capture_id = _capture_id(capture) AND d.event_index = l.device_index
+        ON d.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND d.event_index = l.device_index
     WHERE l.kind = 'Kernel' AND l.is_operator
     GROUP BY d.device
 )

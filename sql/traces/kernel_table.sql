@@ -21,16 +21,11 @@ CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 recorded AS (
@@ -42,7 +37,7 @@ recorded AS (
 ),
 eligible AS (
     SELECT unnest(c.kernels) AS device_index
-    FROM _operator_calls(capture, categories) AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     WHERE c.is_eligible
 ),
 ran AS (
@@ -55,7 +50,7 @@ ran AS (
         a.time_scale,
         a.unit
     FROM target AS a
-    CROSS JOIN _trace_slices(capture, categories) AS s
+    CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a), categories) AS s
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
     LEFT JOIN device_events AS d
         ON d.capture_id = a.capture_id
@@ -63,10 +58,7 @@ ran AS (
         AND d.event_index = s.event_index
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
     WHERE s.kind = 'Kernel'
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-        )
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
     SELECT

@@ -35,12 +35,7 @@ CREATE MACRO key_averages(
     "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
     runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
@@ -64,8 +59,7 @@ calls AS MATERIALIZED (
     SELECT c.*
     FROM _calls(
         (SELECT w.capture_id FROM options AS w),
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase,
-        method, runs
+        steps, phase, method, runs
     ) AS c
 ),
 device_times AS MATERIALIZED (
@@ -207,10 +201,7 @@ unowned AS (
     FROM _memory_outside((SELECT w.capture_id FROM options AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
-    WHERE _is_recorded(
-        0, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    )
+    WHERE _is_recorded(0, r.phase, steps, phase)
     HAVING count(*) > 0
 ),
 all_rows AS (

@@ -14,12 +14,15 @@ CREATE MACRO memory_timeline(
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
     SELECT least(
-        (SELECT r.start_ticks FROM _recording(capture) AS r),
+        (
+            SELECT r.start_ticks
+            FROM _recording((SELECT a.capture_id FROM target AS a)) AS r
+        ),
         (
             SELECT min(m.at_ticks)
             FROM target AS a

@@ -5,7 +5,7 @@
 --   module: the module as named in the trace: Linear_0
 --   module_path: its path in the record
 CREATE MACRO _module_paths(
-    etdump  -- as in `model_map`
+    capture_key  -- key of the ETDump's capture
 ) AS TABLE
 WITH
 first_calls AS (
@@ -13,7 +13,7 @@ first_calls AS (
         m.module_path,
         string_split(m.module_class, '.')[-1] AS class,
         min(m.node_index) AS first_node
-    FROM _capture(etdump, NULL) AS a
+    FROM (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN graphs AS g
         ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
@@ -71,7 +71,7 @@ device AS (
         sum(t.self_ticks)::DOUBLE AS ticks
     FROM target AS k
     CROSS JOIN _self_times(
-        _capture_id(etdump), 0, 0, 0, 1, 0, 0, NULL, NULL, 'all'
+        (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
     JOIN signatures AS s
         ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index
@@ -80,7 +80,7 @@ device AS (
     WHERE s.kind IN ('kernel', 'delegate_call')
     GROUP BY o.module_path, op
 ),
-paths AS MATERIALIZED (FROM _module_paths(etdump)),
+paths AS MATERIALIZED (FROM _module_paths((SELECT a.capture_id FROM target AS a))),
 traced AS MATERIALIZED (
     SELECT
         CASE c.format

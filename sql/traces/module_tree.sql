@@ -21,17 +21,16 @@ CREATE MACRO module_tree(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
 calls AS MATERIALIZED (
-    SELECT c.* FROM _operator_calls(capture, categories) AS c
+    SELECT c.*
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
 ),
 -- The module that directly contains each call, through any ops and steps between
 -- them.
@@ -86,12 +85,10 @@ summed AS (
     FROM pathed AS q
     JOIN calls AS c ON c.event_index = q.event_index
     JOIN runs AS r
-        ON r.capture_id = _capture_id(capture) AND r.run_index = c.run_index
+        ON r.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND r.run_index = c.run_index
     LEFT JOIN within AS w ON w.parent_index = c.event_index
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    )
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY q.module_path
 )
 SELECT
@@ -113,5 +110,5 @@ SELECT
         AS mean_time,
     a.unit
 FROM summed AS s
-CROSS JOIN _capture(capture, unit) AS a
+CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

@@ -24,16 +24,11 @@ CREATE MACRO operator_table(
     "by" := 'name',  -- name or shape: the column by which ops are separated
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH
-target AS (
+target AS MATERIALIZED (
     SELECT
         a.capture_id,
         a.time_scale,
@@ -59,7 +54,7 @@ summed AS (
         sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
         sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
     FROM target AS a
-    CROSS JOIN _operator_calls(capture, categories) AS c
+    CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'
@@ -67,10 +62,7 @@ summed AS (
         AND o.run_index = c.run_index
         AND o.event_index = c.event_index
     WHERE c.is_operator
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-        )
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY 1, 2, a.time_scale, a.unit
 )
 SELECT

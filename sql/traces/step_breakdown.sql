@@ -7,21 +7,21 @@
 --   place: number of the category in that order, from 1; 8 is Other
 --   ticks: time in that category, in ticks
 CREATE MACRO _step_ticks(
-    capture,  -- name, hash prefix, @latest or selector
+    capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture, categories) AS s
+    FROM _trace_slices(capture_key, categories) AS s
     WHERE s.kind NOT IN ('Step', 'Module')
 ),
 steps AS MATERIALIZED (
-    SELECT d.* FROM _device_steps(capture, categories) AS d
+    SELECT d.* FROM _device_steps(capture_key, categories) AS d
 ),
 owners AS MATERIALIZED (
     SELECT o.event_index, o.op_index, o.owner_index
-    FROM _device_owners(_capture_id(capture)) AS o
+    FROM _device_owners(capture_key) AS o
     WHERE categories = 'all'
 ),
 -- Kernels of communication, by their names and by the events that launched them. The
@@ -122,6 +122,36 @@ FROM steps AS s
 CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
 LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 
+-- The rows of `step_breakdown`, without their order, of a capture by its key.
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   place: position of the category
+--   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
+--   time: time of the step in that category
+--   share_percent: time in percent of the step; NULL for an empty step
+--   unit: the requested unit of time
+CREATE MACRO _step_breakdown(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    categories  -- as in `step_breakdown`
+) AS TABLE
+SELECT
+    t.run_index,
+    t.step,
+    t.place,
+    [
+        'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
+        'CPU Exec', 'Other'
+    ][t.place] AS category,
+    t.ticks * _multiplier(c.time_scale, a.unit) / _divisor(c.time_scale, a.unit)
+        AS time,
+    100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
+    a.unit
+FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
+JOIN captures AS c ON c.capture_id = a.capture_id
+CROSS JOIN _step_ticks(capture_key, categories) AS t;
+
 -- The time of one step of a trace in one category, as in the overview of
 -- torch-tb-profiler. Each moment of a step counts once, for the first that applies
 -- of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec and
@@ -145,51 +175,45 @@ CREATE MACRO step_breakdown(
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     categories := 'all'  -- all: names written by any version of torch; older: only the categories and names that torch-tb-profiler recognizes
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
 SELECT
-    t.run_index,
-    t.step,
-    [
-        'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
-        'CPU Exec', 'Other'
-    ][t.place] AS category,
-    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS time,
-    100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
-    a.unit
-FROM _capture(capture, unit) AS a
-CROSS JOIN _step_ticks(capture, categories) AS t
-ORDER BY t.run_index, t.place;
+    b.run_index,
+    b.step,
+    b.category,
+    b.time,
+    b.share_percent,
+    b.unit
+FROM _step_breakdown(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    categories
+) AS b
+ORDER BY b.run_index, b.place;
 
--- The mean time of one category of `step_breakdown` over the steps of a trace, as
--- in the overview of torch-tb-profiler.
+-- The rows of `average_step`, without their order, of a capture by its key.
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps
 --   time: mean time over the steps
 --   share_percent: time in percent of the mean step; NULL if that is empty
 --   unit: the requested unit of time
-CREATE MACRO average_step(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all',  -- all, or older, as in `step_breakdown`
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+CREATE MACRO _average_step(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    categories,  -- as in `step_breakdown`
+    steps,  -- as in `op_totals`
+    phase  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
 broken AS MATERIALIZED (
     SELECT b.*
-    FROM step_breakdown(capture, unit := unit, categories := categories) AS b
-    JOIN runs AS r
-        ON r.capture_id = _capture_id(capture) AND r.run_index = b.run_index
-    WHERE _is_recorded(
-        r.iteration, r.phase,
-        skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-    )
+    FROM _step_breakdown(capture_key, unit, categories) AS b
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = b.run_index
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 averaged AS (
     SELECT
@@ -209,7 +233,38 @@ SELECT
         max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0
     ) AS share_percent,
     v.unit
-FROM averaged AS v
+FROM averaged AS v;
+
+-- The mean time of one category of `step_breakdown` over the steps of a trace, as
+-- in the overview of torch-tb-profiler.
+-- Columns:
+--   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
+--   steps: number of steps
+--   time: mean time over the steps
+--   share_percent: time in percent of the mean step; NULL if that is empty
+--   unit: the requested unit of time
+CREATE MACRO average_step(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    v.category,
+    v.steps,
+    v.time,
+    v.share_percent,
+    v.unit
+FROM _average_step(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    categories, steps, phase
+) AS v
 ORDER BY
     list_position(
         [

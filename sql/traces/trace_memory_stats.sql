@@ -16,16 +16,16 @@ CREATE MACRO _memory_device(
 --   event_index: the allocation or release
 --   call_index: the call, in `_operator_calls`; NULL if there is none
 CREATE MACRO _memory_calls(
-    capture  -- name, hash prefix, @latest or selector
+    capture_key  -- key of a capture
 ) AS TABLE
 WITH
 tree AS MATERIALIZED (
     SELECT t.*
-    FROM _operator_tree(capture, 'all') AS t
+    FROM _operator_tree(capture_key, 'all') AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.
         AND NOT starts_with(t.label, 'ProfilerStep#')
-        AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = _capture_id(capture))
+        AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ),
 -- The innermost call of a thread from each moment on: the one that begins then, or
 -- else the one that contains all that end then.
@@ -54,7 +54,7 @@ SELECT m.event_index, t.call_index
 FROM trace_memory AS m
 ASOF LEFT JOIN changes AS t
     ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks
-WHERE m.capture_id = _capture_id(capture);
+WHERE m.capture_id = capture_key;
 
 -- The memory that one op of a trace allocated on one device, as in the memory view
 -- of torch-tb-profiler. An allocation or release belongs to the innermost op of its
@@ -74,30 +74,27 @@ WHERE m.capture_id = _capture_id(capture);
 --   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(
     capture,  -- name, hash prefix, @latest or selector
-    skip_first := 0,  -- number of runs of each name to skip at the start, as in `schedule`
-    wait := 0,  -- as in `schedule`
-    warmup := 0,  -- as in `schedule`
-    active := 1,  -- as in `schedule`
-    repeat := 0,  -- as in `schedule`
-    skip_first_wait := 0,  -- as in `schedule`
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
 WITH RECURSIVE
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
 calls AS MATERIALIZED (
     SELECT
         t.event_index,
         t.label,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
         p.call_index AS above_index
-    FROM _operator_tree(capture, 'all') AS t
+    FROM _operator_tree((SELECT a.capture_id FROM target AS a), 'all') AS t
     JOIN runs AS r
-        ON r.capture_id = _capture_id(capture) AND r.run_index = t.run_index
-    LEFT JOIN _operator_tree(capture, 'all') AS p ON p.event_index = t.parent_index
+        ON r.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND r.run_index = t.run_index
+    LEFT JOIN _operator_tree((SELECT a.capture_id FROM target AS a), 'all') AS p
+        ON p.event_index = t.parent_index
     WHERE t.call_index = t.event_index
-        AND _is_recorded(
-            r.iteration, r.phase,
-            skip_first, wait, warmup, active, repeat, skip_first_wait, phase
-        )
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 self_memory AS MATERIALIZED (
     SELECT
@@ -106,10 +103,11 @@ self_memory AS MATERIALIZED (
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
         coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0)::BIGINT AS allocated,
         sum(m.bytes)::BIGINT AS increase
-    FROM _memory_calls(capture) AS i
+    FROM _memory_calls((SELECT a.capture_id FROM target AS a)) AS i
     JOIN calls AS c ON c.event_index = i.call_index AND c.is_operator
     JOIN trace_memory AS m
-        ON m.capture_id = _capture_id(capture) AND m.event_index = i.event_index
+        ON m.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND m.event_index = i.event_index
     WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
     GROUP BY 1, 2
 ),

@@ -24,15 +24,23 @@ CREATE MACRO trace_recommendations(
     memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
 ) AS TABLE
 WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
 slices AS MATERIALIZED (
-    SELECT s.* FROM _trace_slices(capture, categories) AS s
+    SELECT s.*
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a), categories) AS s
 ),
 average AS MATERIALIZED (
     SELECT v.category, v.share_percent
-    FROM average_step(capture, categories := categories) AS v
+    FROM _average_step(
+        (SELECT a.capture_id FROM target AS a), 'us', categories, NULL, NULL
+    ) AS v
 ),
 devices AS MATERIALIZED (
-    SELECT d.* FROM trace_devices AS d WHERE d.capture_id = _capture_id(capture)
+    SELECT d.*
+    FROM trace_devices AS d
+    WHERE d.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 wrapped AS (
     SELECT
@@ -51,7 +59,8 @@ used AS (
     SELECT count(DISTINCT d.device) AS devices
     FROM slices AS s
     JOIN device_events AS d
-        ON d.capture_id = _capture_id(capture) AND d.event_index = s.event_index
+        ON d.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND d.event_index = s.event_index
     WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
 ),
 tensors AS (
@@ -60,13 +69,13 @@ tensors AS (
         / nullif(
             sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END), 0
         ) AS eligible_percent
-    FROM _operator_calls(capture, categories) AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     WHERE EXISTS (FROM devices)
 ),
 peaks AS (
     SELECT m.device, max(m.total_allocated) AS bytes
     FROM trace_memory AS m
-    WHERE m.capture_id = _capture_id(capture) AND m.device_type <> 0
+    WHERE m.capture_id = (SELECT a.capture_id FROM target AS a) AND m.device_type <> 0
     GROUP BY m.device
 ),
 recommendations AS (
@@ -126,7 +135,7 @@ recommendations AS (
         'the device is mostly idle',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'a larger batch, if the model converges as well with it'
-    FROM _device_utilization(capture, categories) AS g
+    FROM _device_utilization((SELECT a.capture_id FROM target AS a), categories) AS g
     WHERE g.utilization_percent < utilization_percent
     UNION ALL
     SELECT

@@ -186,6 +186,10 @@ WINDOW same_role AS (
 CREATE MACRO logged_values(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+)
 SELECT
     p.run_index,
     p.block_index,
@@ -210,9 +214,9 @@ SELECT
     o.module_path,
     o.source_file,
     o.source_line
-FROM _capture(capture, NULL) AS a
+FROM target AS a
 JOIN debug_values AS v ON v.capture_id = a.capture_id
-JOIN _values_with_events(_capture_id(capture)) AS p
+JOIN _values_with_events((SELECT a.capture_id FROM target AS a)) AS p
     ON p.run_index = v.run_index
     AND p.event_index = v.event_index
     AND p.value_index = v.value_index

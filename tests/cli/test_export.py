@@ -94,7 +94,7 @@ def test_a_terminal_is_spared(lab: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_errors_are_one_line(lab: str, tmp_path: Path) -> None:
     for arguments, message in (
-        (("run", "--to", "hud", "--run", "1"), "hud takes no runs; it takes by, skip_first"),
+        (("run", "--to", "hud", "--run", "1"), "hud takes no runs; it takes by, steps"),
         (("nur", "--to", "chrome"), "no capture matches nur; the nearest are run"),
         (("run", "--to", "chrome", "--unit", "us"), "chrome takes no unit"),
         (("run", "--to", "model-explorer", "--method", "x"), "no times of a method 'x'"),

@@ -94,7 +94,12 @@ def test_steps_are_runs(warehouse: Warehouse) -> None:
     names = warehouse.sql("SELECT run_index, label FROM events WHERE family = 'ProfilerStep*' ORDER BY 1").fetchall()
     assert names == [(0, "ProfilerStep#9"), (1, "ProfilerStep#10"), (2, "ProfilerStep#11")]
     # A schedule chooses among them: the first left out, and what is outside with it.
-    rows = warehouse.key_averages(capture, skip_first=1).filter("name = 'ProfilerStep*'").project("calls").fetchall()
+    rows = (
+        warehouse.key_averages(capture, steps="skip_first=1")
+        .filter("name = 'ProfilerStep*'")
+        .project("calls")
+        .fetchall()
+    )
     assert rows == [(2,)]
 
 

@@ -39,7 +39,10 @@ _MORE = {
     "node_costs": ["'mlp'", "'convnet_xnn'"],
     "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
     "op_costs": ["'convnet_xnn'"],
-    "op_totals": ["'convnet_xnn', \"by\" := 'instance', skip_first := 3", "'mlp', \"by\" := 'shape', unit := 'ms'"],
+    "op_totals": [
+        "'convnet_xnn', \"by\" := 'instance', steps := 'skip_first=3'",
+        "'mlp', \"by\" := 'shape', unit := 'ms'",
+    ],
     "op_trends": ["'device=fleet', over := 'build'"],
     "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
     "planned_memory": ["'convnet_xnn'", "'mlp'"],

@@ -178,7 +178,7 @@ def test_the_first_run_warms_up() -> None:
     )
     with etq.open() as warehouse:
         warehouse.ingest(dump(*runs), name="test")
-        assert said(warehouse, "test", skip_first=1) == {}
+        assert said(warehouse, "test", steps="skip_first=1") == {}
 
 
 def test_runs_that_vary() -> None:

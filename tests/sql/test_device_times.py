@@ -143,9 +143,9 @@ def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
     )
     runs = "SELECT label, run_index FROM events WHERE category = 'kernel' ORDER BY event_index"
     assert traces.warehouse.sql(runs).fetchall() == [("early", 0), ("of_one", 0), ("of_two", 1)]
-    assert traces.ask("kernel_table", "kernel", skip_first=1) == [("of_two",)]
+    assert traces.ask("kernel_table", "kernel", steps="skip_first=1") == [("of_two",)]
     [(time,)] = traces.warehouse.sql(
-        "SELECT self_device_time FROM key_averages('t', skip_first := 1) WHERE name = 'ProfilerStep*'"
+        "SELECT self_device_time FROM key_averages('t', steps := 'skip_first=1') WHERE name = 'ProfilerStep*'"
     ).fetchall()
     assert time == 5
 

@@ -25,13 +25,13 @@ PARAMETERS = {
     "stack_depth", "etdump", "trace", "label", "category",
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "phase", "step", "selectors",
+    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs('x', 'us', 0, 0, 0, 1, 0, 0, NULL, NULL, 'all') AS r)",
-    "clocks": "(SELECT list(c) FROM _advice_clocks('x', 'us') AS c)",
+    "runs": "(SELECT list(r) FROM _advice_runs(1, 'us', NULL, NULL, NULL, 'all') AS r)",
+    "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
 # What judges samples takes them in the same way.
@@ -53,7 +53,7 @@ PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_pl
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
 EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
-EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times('x', 'us', {EVIDENCE['runs']}) AS t)"
+EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
     "tables",
@@ -121,7 +121,7 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
         "module": "'x'",
         "part_at": "[0]",
     } | EVIDENCE
-    if any(parameter.name == "skip_first" for parameter in each.parameters):
+    if any(parameter.name == "steps" for parameter in each.parameters):
         arguments |= {"method": "NULL", "runs": "'all'"}
     given = ", ".join(arguments.get(p.name, "0") for p in each.parameters if p.default is None)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name

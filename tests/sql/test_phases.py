@@ -17,7 +17,7 @@ from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import GENERATION, log
 
-SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "skip_first" for p in each.parameters)]
+SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "steps" for p in each.parameters)]
 
 
 @pytest.mark.parametrize("macro", SCHEDULED, ids=[each.name for each in SCHEDULED])
@@ -58,7 +58,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
     assert executes(phase="prefill") == [100]
     assert executes(phase="decode") == [11, 12, 13, 14]
     # Of the five Executes, the first two are left out: of the decode runs one.
-    assert executes(phase="decode", skip_first=2) == [12, 13, 14]
+    assert executes(phase="decode", steps="skip_first=2") == [12, 13, 14]
     assert executes(phase="other") == []
     totals = warehouse.op_totals("run", unit="ns", phase="decode").fetchall()
     assert [(row[0], row[4], row[5], row[9]) for row in totals] == [

@@ -56,7 +56,7 @@ def test_iterations() -> None:
 
 def test_iterations_of_an_etdump_and_a_schedule() -> None:
     assert_query(
-        "SELECT block, event_name, iteration, run_index, duration FROM iterations('test', unit := 'ns', skip_first := 1)",
+        "SELECT block, event_name, iteration, run_index, duration FROM iterations('test', unit := 'ns', steps := 'skip_first=1')",
         """
         block,event_name,iteration,run_index,duration
         Execute,Method::execute,1,1,30.0

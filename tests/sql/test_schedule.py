@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
+from etq.warehouse.warehouse import Warehouse
+from tests.builders import dump, framework, run
 from tests.sampling import examples
 
 SMALL = st.integers(0, 4)
@@ -46,3 +48,54 @@ def test_every_step(wait: int, warmup: int, active: int, repeat: int, skip_first
 def test_bad_settings_are_refused(bad: str) -> None:
     with etq.open() as warehouse, pytest.raises(duckdb.Error, match="a schedule needs"):
         warehouse.sql(f"SELECT schedule(1, {bad})").fetchall()
+
+
+NUMBERS = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2, "skip_first": 3, "skip_first_wait": 1}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "skip_first=1",
+        "active=2,wait=3",
+        " skip_first_wait = 1 , wait= 2,  active =1 ",
+        ",".join(f"{key}={number}" for key, number in NUMBERS.items()),
+    ],
+)
+def test_steps_are_a_schedule(steps: str) -> None:
+    numbers = {key.strip(): int(number) for key, number in (pair.split("=") for pair in steps.split(","))}
+    defaults = dict.fromkeys(NUMBERS, 0) | {"active": 1}
+    with etq.open() as warehouse:
+        rows = warehouse.rows(
+            "SELECT s.step, _is_recorded(s.step, NULL, $steps, NULL) FROM range(40) AS s(step) ORDER BY s.step",
+            steps=steps,
+        )[1]
+    for step, is_recorded in rows:
+        assert is_recorded == by_the_book(step, **(defaults | numbers)).startswith("RECORD")
+
+
+def test_without_steps_all_runs_are_recorded() -> None:
+    with etq.open() as warehouse:
+        query = "SELECT bool_and(_is_recorded(s.step, NULL, $steps, NULL)) FROM range(40) AS s(step)"
+        assert warehouse.rows(query, steps=None)[1] == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (text, f"steps: '{text}' is not a list of key=number pairs; write them as in 'skip_first=1,active=3', with the")
+        for text in ("", "skip_first", "skip_first=", "skip_first=one", "skip_first=1.5", "skip_first=1;active=2")
+    ]
+    + [
+        (text, f"steps: '{text}' is not a list of key=number pairs")
+        for text in ("skipfirst=1", "step=1", "wait=1,", ",wait=1", "wait=1,,active=1", "WAIT=1", "wait=9999999999")
+    ]
+    + [("wait=1,active=2,wait=1", "steps: 'wait=1,active=2,wait=1' repeats a key; write each key once")]
+    + [(text, "a schedule needs step, wait, warmup") for text in ("active=0", "wait=-1", "wait=1,skip_first=-2")],
+)
+def test_bad_steps_are_refused(steps: str, message: str, warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute", framework("Method::execute", start=0, end=9))), name="run")
+    for view in ("op_totals", "run_times", "inspector_events"):
+        with pytest.raises(duckdb.Error) as raised:
+            getattr(warehouse, view)("run", steps=steps).fetchall()
+        assert message in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
+from etq import catalog
+from etq.catalog import SqlObject
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, run
 from tests.sampling import examples
@@ -160,3 +164,44 @@ def test_labels_that_are_none_are_refused(lab: Warehouse, key: str, value: Any, 
     with pytest.raises(etq.WarehouseError, match=message):
         lab.label("c0", kept="no", **{key: value})
     assert "kept" not in lab.label("c0")
+
+
+OF_A_CAPTURE = [
+    each
+    for each in catalog.public_objects()
+    if each.kind == "table macro" and each.parameters and each.parameters[0].name == "capture"
+]
+
+
+@pytest.fixture(scope="module")
+def empty_captures() -> Iterator[Warehouse]:
+    """Two captures whose runs have no execute, and one whose events were pruned."""
+    with etq.open() as warehouse:
+        for name in ("empty", "other"):
+            warehouse.ingest(dump(run(name)), name=name, labels={"kind": "empty"})
+        pruned = warehouse.ingest(dump(run("Execute", execute(0, 1))), name="pruned")
+        warehouse.connection.execute(
+            "INSERT INTO findings (capture_id, rule, detail) VALUES (?, 'events pruned', '')", [pruned.capture_id]
+        )
+        yield warehouse
+
+
+@pytest.mark.parametrize("view", OF_A_CAPTURE, ids=lambda each: each.name)
+def test_a_capture_that_is_not_one_is_an_error_whatever_is_read(view: SqlObject, empty_captures: Warehouse) -> None:
+    """Also if no column is read, and where the capture has no rows."""
+
+    def error_of(capture: str, unit: str | None = None) -> str:
+        required = ["''" for each in view.parameters[1:] if each.default is None]
+        units = [] if unit is None else [f"unit := '{unit}'"]
+        arguments = ", ".join([f"'{capture}'", *required, *units])
+        with pytest.raises(QueryError) as raised:
+            empty_captures.rows(f"SELECT count(*) FROM {view.name}({arguments})")
+        return str(raised.value)
+
+    assert "no capture matches nothing" in error_of("nothing")
+    assert "kind=empty matches 2 captures" in error_of("kind=empty")
+    if view.file.split("/")[0] != "records" and view.name != "metric_values":
+        assert "the events of pruned were pruned" in error_of("pruned")
+    if any(each.name == "unit" for each in view.parameters):
+        assert "unknown unit days" in error_of("empty", "days")
+        assert "cannot be converted to cycles" in error_of("empty", "cycles")

@@ -105,9 +105,9 @@ def test_runs_of_two_names_and_schedules() -> None:
     ]
     query = """SELECT array_to_string(path, '/') AS path, total_ticks FROM time_tree('test'{}) WHERE depth < 2"""
     assert_query(query.format(""), "path,total_ticks\n,160\nb,130\na,30\n", *runs)
-    assert_query(query.format(", skip_first := 1"), "path,total_ticks\n,115\nb,115\n", *runs)
+    assert_query(query.format(", steps := 'skip_first=1'"), "path,total_ticks\n,115\nb,115\n", *runs)
     # Where no run is asked for, there is no total of 0.
-    assert_query(query.format(", skip_first := 2"), "path,total_ticks\n", *runs)
+    assert_query(query.format(", steps := 'skip_first=2'"), "path,total_ticks\n", *runs)
 
 
 def test_what_cannot_be_asked() -> None:

@@ -181,7 +181,7 @@ def test_one_run_and_chosen_runs() -> None:
     runs = [run("Execute", execute(start=100 * at, end=100 * at + 10 + at)) for at in range(3)]
     for arguments, found in {
         "runs := [1]": "1,0.0,11.0",
-        "skip_first := 2": "2,0.0,12.0",
+        "steps := 'skip_first=2'": "2,0.0,12.0",
         "runs := [7]": "",
     }.items():
         assert_query(

@@ -102,5 +102,5 @@ def test_kernels_fill_what_plain_python_finds(warehouse: Warehouse, name: str) -
     warehouse.ingest(path, name="t")
     spans = [(each["ts"], each["ts"] + each["dur"]) for each in load(path) if each.get("cat") in ("kernel", "Kernel")]
     expected = busy(load(path), min(start for start, _ in spans), max(end for _, end in spans))
-    stretches = "SELECT sum(ticks) FROM _device_intervals('t', []::BIGINT[]) WHERE kernels > 0"
+    stretches = "SELECT sum(ticks) FROM _device_intervals(_capture_id('t'), []::BIGINT[]) WHERE kernels > 0"
     assert warehouse.rows(stretches)[1][0][0] == pytest.approx(1000 * expected, abs=2 * len(spans))

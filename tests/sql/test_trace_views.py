@@ -68,7 +68,7 @@ def test_average_step(traces: Traces) -> None:
         ("Memcpy", 2, 10.0, pytest.approx(100 * 10 / 110)),
     ]
     assert [row[0] for row in rows[1:]] == [*CATEGORIES]
-    assert traces.ask("average_step", "category, steps, time", skip_first=1)[0] == ("Step", 1, 120.0)
+    assert traces.ask("average_step", "category, steps, time", steps="skip_first=1")[0] == ("Step", 1, 120.0)
 
 
 def test_without_steps_all_is_one(traces: Traces) -> None:
@@ -139,7 +139,7 @@ def test_operators(traces: Traces) -> None:
         ("aten::linear", None, 1, 0.0, 40.0, 10.0, 30.0, True, 0.0, 100.0, "us"),
     ]
     assert traces.ask("operator_table", "name, shapes", by="shape")[1] == ("aten::relu", "[[8, 2]]")
-    assert [row[0] for row in traces.ask("operator_table", "name", skip_first=1)] == ["aten::relu"]
+    assert [row[0] for row in traces.ask("operator_table", "name", steps="skip_first=1")] == ["aten::relu"]
     # The plug-in knows no runtime calls there, thus no times on devices, and leaves none out on the host.
     assert traces.ask("operator_table", "name, device_total_time, host_self_time", categories="older") == [
         ("aten::addmm", 0.0, 20.0),

@@ -101,7 +101,7 @@ def test_execute_breakdown() -> None:
         """,
         DELEGATED,
     )
-    assert_error("FROM execute_breakdown('test', active := 0)", "a schedule needs .* active of at least 1")
+    assert_error("FROM execute_breakdown('test', steps := 'active=0')", "a schedule needs .* active of at least 1")
 
 
 def test_execute_breakdown_of_user_events_and_control() -> None:
@@ -161,7 +161,7 @@ def test_framework_tax_against_a_run_without_tracing() -> None:
         fast=dump(run("Execute", execute(0, 20))),
     )
     assert_query(
-        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', skip_first := 2)",
+        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', steps := 'skip_first=2')",
         """
         execute,kernels,tax,note
         50.0,0.0,,no operators traced
@@ -240,13 +240,13 @@ def test_schedules_choose_runs() -> None:
     # Of each name: skip 1, then cycles of 1 wait, 1 warm-up and 2 active: steps 3, 4, 7, 8, …
     runs = [run("Execute", execute(0, ticks)) for ticks in range(1, 11)]
     assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns', skip_first := 1, wait := 1, warmup := 1, active := 2)""",
+        """SELECT raw FROM inspector_events('test', unit := 'ns', steps := 'skip_first=1,wait=1,warmup=1,active=2')""",
         'raw\n"[4.0, 5.0, 8.0, 9.0]"\n',
         *runs,
     )
     assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns', wait := 1, active := 2, repeat := 2,
-           skip_first_wait := 1)""",
+        """SELECT raw FROM inspector_events('test', unit := 'ns',
+           steps := 'wait=1,active=2,repeat=2,skip_first_wait=1')""",
         'raw\n"[1.0, 2.0, 4.0]"\n',
         *runs[:4],
     )

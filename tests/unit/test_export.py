@@ -155,10 +155,13 @@ def test_times_beyond_64_bits() -> None:
 
 def test_chosen_runs() -> None:
     runs = [run("Execute", execute(start=100 * at, end=100 * at + 10)) for at in range(4)]
-    assert [each[2] for each in bars(of_runs("chrome", *runs, skip_first=3))] == ["Execute #3", "Method::execute"]
+    assert [each[2] for each in bars(of_runs("chrome", *runs, steps="skip_first=3"))] == [
+        "Execute #3",
+        "Method::execute",
+    ]
     assert [each[2] for each in bars(of_runs("chrome", *runs, runs=[1]))] == ["Execute #1", "Method::execute"]
     assert [each["name"] for each in of_runs("speedscope", *runs, runs=[1])["profiles"]] == ["Execute #1"]
-    latencies = of_runs("hud", *runs, skip_first=1)[1]["metric"]
+    latencies = of_runs("hud", *runs, steps="skip_first=1")[1]["metric"]
     assert latencies["name"] == "inference_latency(ms)" and latencies["benchmark_values"] == [1e-5] * 3
 
 
@@ -321,7 +324,7 @@ def test_wrong_words(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute")), name="test")
     with pytest.raises(QueryError, match=f"no format 'x' to export to; known are {', '.join(FORMATS)}"):
         exported(warehouse, "test", "x")
-    with pytest.raises(QueryError, match="hud takes no runs; it takes by, skip_first"):
+    with pytest.raises(QueryError, match="hud takes no runs; it takes by, steps"):
         exported(warehouse, "test", "hud", runs=[1])
     with pytest.raises(QueryError, match="no capture matches tset; the nearest are test"):
         exported(warehouse, "tset", "chrome")

@@ -86,8 +86,8 @@ def test_ops_are_those_of_the_view(lab: Warehouse) -> None:
 
 
 def test_ops_of_runs_of_a_kind_and_of_instances(lab: Warehouse) -> None:
-    figure = plot.ops(lab, "convnet_xnn_100runs", by="instance", skip_first=50, limit=100)
-    rows = lab.op_totals("convnet_xnn_100runs", by="instance", skip_first=50).fetchall()
+    figure = plot.ops(lab, "convnet_xnn_100runs", by="instance", steps="skip_first=50", limit=100)
+    rows = lab.op_totals("convnet_xnn_100runs", by="instance", steps="skip_first=50").fetchall()
     assert names_of(figure) == [row[0] + ("" if row[3] is None else f" @{row[3]}") for row in rows]
     assert [bars[0][0] for _, bars in sorted(bars_of(figure).items())] == [row[5] for row in rows]
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_drawn(lab: Warehouse) -> None:
         plot.modules(lab, "b1").savefig(BytesIO())
     for draw in (plot.ops, plot.runs, plot.modules):
         with pytest.raises(etq.EtqError, match="in the runs that are asked for"):
-            draw(lab, "transformer_100runs", skip_first=1000)
+            draw(lab, "transformer_100runs", steps="skip_first=1000")
     with pytest.raises(etq.EtqError, match="no op nothing in these captures"):
         plot.trend(lab, "op", "nothing")
     with pytest.raises(etq.QueryError, match="unit"):
