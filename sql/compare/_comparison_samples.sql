@@ -191,6 +191,26 @@ CREATE MACRO _module_samples(
     quantile,  -- as in `compare_ops`
     phase  -- as in `compare_ops`
 ) AS TABLE
+WITH
+-- Computed in any case: no plan can leave the error out.
+linked AS MATERIALIZED (
+    SELECT
+        f.capture_id,
+        f.side,
+        f.position,
+        f.only_scope,
+        coalesce(_nanoseconds(k.time_scale), 1) AS scale,
+        CASE
+            WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
+                k.name || ' has no record, so its events have no modules; '
+                || 'link one: etq link ' || k.name || ' RECORD, or for '
+                || 'files --etrecord'
+            )
+            ELSE true
+        END AS is_linked
+    FROM (SELECT unnest(chosen, recursive := true)) AS f
+    JOIN captures AS k ON k.capture_id = f.capture_id
+)
 SELECT
     0 AS comparison,
     m.capture_id,
@@ -216,22 +236,8 @@ FROM (
             WHEN t.total_ticks % 1000 = 0 THEN 1000
             ELSE 1
         END AS resolution,
-        coalesce(_nanoseconds(c.time_scale), 1) AS scale
-    FROM (
-        SELECT
-            f.*,
-            CASE
-                WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
-                    k.name || ' has no record, so its events have no modules; '
-                    || 'link one: etq link ' || k.name || ' RECORD, or for '
-                    || 'files --etrecord'
-                )
-                ELSE true
-            END AS is_linked
-        FROM (SELECT unnest(chosen, recursive := true)) AS f
-        JOIN captures AS k ON k.capture_id = f.capture_id
-    ) AS d
-    JOIN captures AS c ON c.capture_id = d.capture_id
+        d.scale
+    FROM linked AS d
     JOIN module_times AS t ON t.capture_id = d.capture_id
     WHERE t.phase IS NOT DISTINCT FROM phase AND d.is_linked
 ) AS m;

@@ -25,6 +25,7 @@ from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.docs.pages import ALL
+from tests.sampling import thinned
 
 ROOT = Path(__file__).parents[2]
 MLP = str(CAPTURES / "mlp/mlp.etdp")
@@ -114,7 +115,11 @@ def test_findings_of_a_file_are_told_on_stderr() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles", "advice"]
+    "command",
+    thinned(
+        ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles", "advice"],
+        ["ops", "memory", "advice"],
+    ),
 )
 def test_views_of_a_capture_and_of_a_file_are_alike(command: str, lab: str) -> None:
     stored = etq_says(command, "run", "--db", lab, "--format", "csv")

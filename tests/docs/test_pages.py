@@ -24,11 +24,22 @@ README = (ROOT / "README.md").read_text()
 _CODE = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
+# The examples of these pages run every time; those of the others are long tests.
+ALWAYS = ("README.md", "tutorial.md")
+
+
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if _CODE.search(page.read_text())], ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=named(page), marks=() if page.name in ALWAYS else pytest.mark.long)
+        for page in PAGES
+        if _CODE.search(page.read_text())
+    ],
+)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples of a page, in order, in one folder."""
     pytest.importorskip("pandas", reason="examples end in .df(), which needs pandas")

@@ -24,6 +24,7 @@ from tests.pairs.bounds import outside
 from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
+from tests.sampling import thinned
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +73,14 @@ def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
 BOUND = ("mlp_wrap32", "mlp_method_only", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave", "steps_12")
 
 
-@pytest.mark.parametrize("subject", [each for each in subjects.own() if each.name in BOUND], ids=str)
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(each, id=str(each), marks=() if each.name in ("convnet_xnn", "steps_12") else pytest.mark.long)
+        for each in subjects.own()
+        if each.name in BOUND
+    ],
+)
 def test_no_time_is_below_0_and_no_share_beyond_100(shelf: Shelf, subject: Subject) -> None:
     assert list(outside(shelf.ask(subject))) == []
 
@@ -156,7 +164,7 @@ OF_CAPTURES = """
 OF_THE_FILE = {"capture_sizes": test_sizes_of_captures_are_parts_of_the_file}
 
 
-@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave"])
+@pytest.mark.parametrize("name", thinned(["convnet_xnn", "multimethod_interleave"], ["convnet_xnn"]))
 def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
     """All views of a capture, where it isn't stored at all."""
     [subject] = [each for each in subjects.own() if each.name == name]
@@ -201,7 +209,7 @@ TILES = {
 }
 
 
-@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave", "demo_int"])
+@pytest.mark.parametrize("name", thinned(["convnet_xnn", "multimethod_interleave", "demo_int"], ["convnet_xnn"]))
 def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
     """The tables within the page's script, as a reader's browser unpacks them."""
     [subject] = [each for each in subjects.own() if each.name == name]

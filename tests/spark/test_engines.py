@@ -17,6 +17,7 @@ from etq.spark import engines, spark_sql
 from etq.spark.inlining import inlined
 from etq.spark.rewrites import rewritten
 from etq.spark.transpiling import to_text
+from tests.sampling import thinned
 from tests.spark.questions import asked, calls
 
 
@@ -25,7 +26,10 @@ def test_every_view_has_a_question(view: SqlObject) -> None:
     assert calls(view)
 
 
-@pytest.mark.parametrize("view", [each for each in asked() if "spark" in each.engines], ids=lambda each: each.name)
+PORTABLE = [each for each in asked() if "spark" in each.engines]
+
+
+@pytest.mark.parametrize("view", thinned(PORTABLE, PORTABLE[::4]), ids=lambda each: each.name)
 def test_a_portable_view_is_written(view: SqlObject) -> None:
     for call in calls(view):
         text = spark_sql(f"FROM {call}")

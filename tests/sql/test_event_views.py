@@ -116,8 +116,8 @@ def test_inspector_events_over_two_runs() -> None:
            FROM inspector_events('test', unit := 'ns')""",
         """
         event_block_name,slot,occurrence,event_name,raw,p10,p50,p90,avg,min,max,unit
-        Execute,0,0,native_call_add.out,"[20.0, 40.0]",22.0,30.0,38.0,30.0,20.0,40.0,ns
-        Execute,1,0,Method::execute,"[60.0, 80.0]",62.0,70.0,78.0,70.0,60.0,80.0,ns
+        Execute,0,0,native_call_add.out,"[20.0,40.0]",22.0,30.0,38.0,30.0,20.0,40.0,ns
+        Execute,1,0,Method::execute,"[60.0,80.0]",62.0,70.0,78.0,70.0,60.0,80.0,ns
         """,
         run("Execute", kernel("add", 10, 30), execute(0, 60)),
         run("Execute", kernel("add", 110, 150), execute(100, 180)),

@@ -179,8 +179,8 @@ def test_parts_of_a_file() -> None:
         """
         part,item,methods,number,bytes
         constants,,,3,24
-        delegate,Npu,['a'],1,4
-        delegate,Npu,"['a', 'b']",1,5
+        delegate,Npu,"[""a""]",1,4
+        delegate,Npu,"[""a"",""b""]",1,5
         mutable data,,,1,8
         named data,"v, w",,1,7
         segment,,,1,1

@@ -217,6 +217,7 @@ def test_a_linked_record_tells_the_backend() -> None:
         assert warehouse.sql(query).fetchall() == [("delegate", "XnnpackBackend"), ("delegate_call", "host")]
 
 
+@pytest.mark.long
 def test_all_real_events_lie_within_what_contains_them(all_captures: Warehouse) -> None:
     """And each event is there once, as long as `event_times` says, and starts when it says."""
     for (name,) in all_captures.sql("SELECT name FROM captures WHERE uri NOT LIKE '%fleet%'").fetchall():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
-from tests.sampling import examples
+from tests.sampling import examples, thinned
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread
 
 
@@ -31,7 +31,11 @@ def agrees(warehouse: Warehouse, made: tuple[bytes, DeviceTimes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "ids"), [*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])]
+    ("vendor", "ids"),
+    thinned(
+        [*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])],
+        ["cuda", "xpu", "older"],
+    ),
 )
 def test_vendors(corpus: Warehouse, vendor: str, ids: str) -> None:
     agrees(corpus, SHAPES["training"](Style(vendor, ids)))

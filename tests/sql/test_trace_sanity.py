@@ -13,6 +13,7 @@ import etq
 from etq import catalog
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
+from tests.sampling import thinned
 from tests.trace_corpus import SHAPES, Style
 from tests.trace_reference import load
 
@@ -62,13 +63,13 @@ def asked(warehouse: Warehouse, view: str, name: str) -> str:
     return f"FROM timeline('{name}', {list(range(runs))})"
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::4]))
 def test_made_up_traces(traces: Warehouse, view: str) -> None:
     for name in (*SHAPES, "xpu"):
         assert wrong(traces, asked(traces, view, name)) == [], name
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", thinned(REAL, REAL[:2]))
 def test_real_traces(warehouse: Warehouse, name: str) -> None:
     warehouse.ingest(shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"), name="t")
     assert {view: wrong(warehouse, asked(warehouse, view, "t")) for view in VIEWS} == {view: [] for view in VIEWS}

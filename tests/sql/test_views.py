@@ -241,13 +241,13 @@ def test_schedules_choose_runs() -> None:
     runs = [run("Execute", execute(0, ticks)) for ticks in range(1, 11)]
     assert_query(
         """SELECT raw FROM inspector_events('test', unit := 'ns', steps := 'skip_first=1,wait=1,warmup=1,active=2')""",
-        'raw\n"[4.0, 5.0, 8.0, 9.0]"\n',
+        'raw\n"[4.0,5.0,8.0,9.0]"\n',
         *runs,
     )
     assert_query(
         """SELECT raw FROM inspector_events('test', unit := 'ns',
            steps := 'wait=1,active=2,repeat=2,skip_first_wait=1')""",
-        'raw\n"[1.0, 2.0, 4.0]"\n',
+        'raw\n"[1.0,2.0,4.0]"\n',
         *runs[:4],
     )
 

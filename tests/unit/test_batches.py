@@ -47,6 +47,7 @@ def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
     return capture.capture_id, capture.name, capture.sha256, capture.format, capture.is_new
 
 
+@pytest.mark.long
 def test_real_captures_are_the_same_as_one_by_one(warehouse: Warehouse) -> None:
     """Of every format, linked to a record that is that of some: damaged ones have the same errors."""
     files = sorted(path for path in CAPTURES.glob("*/*.*") if path.suffix in (".etdp", ".gz") or ".json" in path.name)

@@ -165,6 +165,7 @@ def test_chosen_runs() -> None:
     assert latencies["name"] == "inference_latency(ms)" and latencies["benchmark_values"] == [1e-5] * 3
 
 
+@pytest.mark.long
 def test_all_captures_pass_the_checkers(all_captures: Warehouse) -> None:
     query = """
         SELECT c.name, count(*), count(DISTINCT e.run_index)
