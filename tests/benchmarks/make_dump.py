@@ -1,5 +1,5 @@
-"""Make a large ETDump quickly: `make_dump.py OUT EVENTS` writes runs of 101 profile events (50 operators and their
-kernels, and Method::execute) as a runtime lays them out (size-prefixed, every string repeated).
+"""Make a large ETDump quickly: `make_dump.py OUT EVENTS` writes runs of 101 profile events (50 operators, or those given,
+and their kernels, and Method::execute) as a runtime lays them out (size-prefixed, every string repeated).
 
 One run is built with the flatbuffers package; its bytes are repeated, which FlatBuffers allows because all references
 are relative, and its times are overwritten: each run has durations of its own, spread as real ones are (log-normal,
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import flatbuffers
@@ -29,10 +30,10 @@ OPERATORS = [
     "mul",
     "bmm",
     "gelu",
-]
+] * 5
 
 
-def build_run() -> tuple[bytes, int, list[int], list[int], list[int]]:
+def build_run(operators: Sequence[str] = OPERATORS) -> tuple[bytes, int, list[int], list[int], list[int]]:
     """The bytes of one run's RunData, and in them: its table, the starts and ends of its events, and all tables."""
     builder = flatbuffers.Builder(16384)
     marks: list[tuple[int, int]] = []
@@ -53,8 +54,8 @@ def build_run() -> tuple[bytes, int, list[int], list[int], list[int]]:
         return int(builder.EndObject())
 
     events = []
-    for instruction in range(50):
-        events.append(profile_event(f"native_call_{OPERATORS[instruction % 10]}.out", 0, instruction))
+    for instruction, operator in enumerate(operators):
+        events.append(profile_event(f"native_call_{operator}.out", 0, instruction))
         events.append(profile_event("OPERATOR_CALL", 0, instruction))
     events.append(profile_event("Method::execute", -1, 0))
     builder.StartVector(4, len(events), 4)
@@ -68,11 +69,11 @@ def build_run() -> tuple[bytes, int, list[int], list[int], list[int]]:
     run = builder.EndObject()
     builder.Finish(run)
     data = bytes(builder.Output())
-    starts = [data.index(struct.pack("<Q", MARK + 2 * index)) for index in range(EVENTS_PER_RUN)]
-    ends = [data.index(struct.pack("<Q", MARK + 2 * index + 1)) for index in range(EVENTS_PER_RUN)]
+    starts = [data.index(struct.pack("<Q", MARK + 2 * index)) for index in range(len(marks))]
+    ends = [data.index(struct.pack("<Q", MARK + 2 * index + 1)) for index in range(len(marks))]
     table = reference(data, 0)
     pointers = field(data, table, 3)
-    events_at = [reference(data, pointers + reference_at) for reference_at in range(4, 4 + 4 * EVENTS_PER_RUN, 4)]
+    events_at = [reference(data, pointers + reference_at) for reference_at in range(4, 4 + 4 * len(marks), 4)]
     tables = [table, *events_at, *(field(data, event, 0) for event in events_at)]
     return data, table, starts, ends, tables
 
@@ -90,34 +91,35 @@ def field(data: bytes, table: int, slot: int) -> int:
     return reference(data, table + offset)
 
 
-def times(runs: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def times(runs: int, seed: int = 1, operators: int = len(OPERATORS)) -> tuple[np.ndarray, np.ndarray]:
     """Start and end of each event of each run [runs, 101], in ns."""
     random = np.random.default_rng(seed)
-    typical = np.tile([14200, 38900, 130, 900, 450, 21000, 1300, 420, 5200, 2600], 5)
+    typical = np.resize([14200, 38900, 130, 900, 450, 21000, 1300, 420, 5200, 2600], operators)
     disturbed = np.where(random.random((runs, 1)) < 0.02, 1.4, 1.0)
-    return around((typical * random.lognormal(0, 0.02, (runs, 50)) * disturbed).astype(np.int64), random)
+    return around((typical * random.lognormal(0, 0.02, (runs, operators)) * disturbed).astype(np.int64), random)
 
 
 def around(kernel: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Start and end of each event of runs whose kernels [runs, 50] take this long."""
-    runs = len(kernel)
-    before, after = random.integers(40, 120, (runs, 50)), random.integers(30, 260, (runs, 50))
-    gap = random.integers(30, 90, (runs, 50))
+    runs, operators = kernel.shape
+    last = 2 * operators
+    before, after = random.integers(40, 120, (runs, operators)), random.integers(30, 260, (runs, operators))
+    gap = random.integers(30, 90, (runs, operators))
     whole = gap + before + kernel + after
     begin = np.cumsum(whole, axis=1) - whole + gap
     execute = whole.sum(axis=1) + random.integers(300, 900, runs)
     origin = np.cumsum(execute + 5000) - execute + 14_000_000
-    start, end = np.empty((runs, 101), np.int64), np.empty((runs, 101), np.int64)
-    start[:, 0:100:2], end[:, 0:100:2] = begin + before, begin + before + kernel
-    start[:, 1:100:2], end[:, 1:100:2] = begin, begin + before + kernel + after
-    start[:, 100], end[:, 100] = 0, execute
+    start, end = np.empty((runs, last + 1), np.int64), np.empty((runs, last + 1), np.int64)
+    start[:, 0:last:2], end[:, 0:last:2] = begin + before, begin + before + kernel
+    start[:, 1:last:2], end[:, 1:last:2] = begin, begin + before + kernel + after
+    start[:, last], end[:, last] = 0, execute
     return start + origin[:, None], end + origin[:, None]
 
 
-def write(path: Path, events: int) -> int:
+def write(path: Path, events: int, seed: int = 1, operators: Sequence[str] = OPERATORS) -> int:
     """Write a dump of about that many profile events (whole runs); return how many there are."""
-    runs = -(-events // EVENTS_PER_RUN)
-    data, table, starts, ends, tables = build_run()
+    runs = -(-events // (2 * len(operators) + 1))
+    data, table, starts, ends, tables = build_run(operators)
     data += bytes(-len(data) % 8)
     # Root: reference, identifier, the root's vtable and table, then the vector of runs.
     head = struct.pack("<I4s", 16, b"ED00") + struct.pack("<4H", 8, 8, 0, 4) + struct.pack("<iII", 8, 4, runs)
@@ -127,7 +129,7 @@ def write(path: Path, events: int) -> int:
     vector_at = len(head)
     references = blocks_at + np.arange(runs) * len(data) + table - (vector_at + 4 * np.arange(runs))
     size = blocks_at + runs * len(data)
-    start, end = times(runs)
+    start, end = times(runs, seed, len(operators))
     with path.open("wb") as file:
         file.write(struct.pack("<I", size) + head)
         file.write(references.astype("<u4").tobytes() + bytes(padding))
@@ -144,7 +146,7 @@ def write(path: Path, events: int) -> int:
                 back = struct.unpack_from("<i", data, position)[0] + np.arange(first, first + len(many)) * len(data)
                 many[:, position : position + 4] = back.astype("<i4").view(np.uint8).reshape(-1, 4)
             file.write(many.tobytes())
-    return runs * EVENTS_PER_RUN
+    return runs * len(starts)
 
 
 if __name__ == "__main__":

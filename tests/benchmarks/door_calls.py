@@ -1,0 +1,160 @@
+"""How every command and view that reads captures is called: found in the command tree and in the catalog, not listed.
+
+In arguments, `{capture}` and other names of `FILLED` stand for what an input has: its files, or the names of its captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import click
+
+from etq.catalog import SqlObject, public_objects
+from etq.cli import main
+
+# What arguments and parameters of these names are given.
+FILLED: Final = {
+    "capture": "{capture}",
+    "captures": "{capture}",
+    "file": "{capture}",
+    "base": "{base}",
+    "new": "{new}",
+    "selector": "{capture}",
+    "selectors": "{capture}",
+    "etdump": "{etdump}",
+    "trace": "{trace}",
+}
+# Required parameters of views that have no command's argument of their name.
+VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "transformer", "program": "transformer"}
+# Parameters by which many captures are asked for at once.
+MANY: Final = {"base", "new", "selector", "selectors", "captures"}
+NOT_CALLED: Final = {
+    "compact": "writes the warehouse",
+    "completion": "prints a script; reads no capture",
+    "demo": "has captures of its own",
+    "ingest": "writes the warehouse; measured where the inputs are made",
+    "lake add": "writes a lake",
+    "lake check": "reads a lake; see tests.benchmarks.lakes",
+    "lake compact": "writes a lake",
+    "lake export": "writes a warehouse",
+    "link": "writes the warehouse",
+    "merge": "writes a warehouse",
+    "plan": "makes a plan; reads no capture",
+    "program": "reads a program, no capture",
+    "prune": "writes the warehouse",
+    "reference": "runs a model, with torch",
+    "remove": "writes the warehouse",
+    "sql": "takes any query; the views are asked by it",
+    "transpile": "prints SQL; reads no capture",
+    "views": "prints the catalog; reads no capture",
+}
+# Views that no input made here is for.
+NOT_ASKED: Final = {
+    "compare_programs": "compares programs; reads no capture",
+    "prof_result_profile": "for prof_results, which are small",
+    "prof_result_tax": "for prof_results, which are small",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command line, with names to fill in."""
+
+    name: str
+    arguments: tuple[str, ...]
+    is_view: bool = False
+    takes_db: bool = False
+    takes_record: bool = False
+    takes_many: bool = False
+
+    @property
+    def names(self) -> set[str]:
+        """What it is chosen by: its name, and its command's."""
+        return {self.name, self.name.split()[0]}
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}()" if self.is_view else self.name
+
+
+def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups with the group's name before theirs."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def not_fillable(command: click.Command) -> list[str]:
+    """The parameters that a command requires and that nothing here has a value for."""
+    required = (each for each in command.params if each.required)
+    return [str(each.name) for each in required if each.name not in FILLED and not _is_choice(each)]
+
+
+def _is_choice(parameter: click.Parameter) -> bool:
+    """Whether a parameter's possible values are known: it is a flag, or one of some words."""
+    is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+    return isinstance(parameter, click.Option) and (is_flag or isinstance(parameter.type, click.Choice))
+
+
+def calls_of(name: str, command: click.Command) -> Iterator[Call]:
+    """The command with its arguments; once for each of the words that a required option takes."""
+    options = {str(each.name): each for each in command.params if isinstance(each, click.Option)}
+    required = [
+        [(each.opts[-1],)] if each.is_flag else [(each.opts[-1], word) for word in _words(each)]
+        for each in options.values()
+        if each.required
+    ]
+    filled = [str(each.name) for each in command.params if isinstance(each, click.Argument) and each.name in FILLED]
+    # Texts that are no tables go to a file named after the capture otherwise.
+    to_screen = ("-o", "-") if "output" in options and "format" not in options else ()
+    for chosen in product(*required):
+        given = tuple(word for words in chosen for word in words)
+        yield Call(
+            name=" ".join((name, *given)),
+            arguments=(*name.split(), *(FILLED[each] for each in filled), *given, *to_screen),
+            takes_db="db" in options,
+            takes_record="etrecord" in options,
+            takes_many=bool(MANY.intersection(filled)),
+        )
+
+
+def _words(option: click.Option) -> list[str]:
+    assert isinstance(option.type, click.Choice)
+    return [str(word) for word in option.type.choices]
+
+
+def command_calls() -> list[Call]:
+    """All calls of commands but those of `NOT_CALLED`."""
+    found = [(name, command) for name, command in commands() if name not in NOT_CALLED]
+    return [call for name, command in found for call in calls_of(name, command)]
+
+
+def views() -> list[SqlObject]:
+    """The public views and table macros but those of `NOT_ASKED`."""
+    return [each for each in public_objects() if each.kind in ("view", "table macro") and each.name not in NOT_ASKED]
+
+
+def required_parameters(view: SqlObject) -> list[str]:
+    return [each.name for each in view.parameters if each.default is None]
+
+
+def view_calls() -> list[Call]:
+    """A query of each view, with all of its columns and rows."""
+    made = []
+    for view in views():
+        required = required_parameters(view)
+        values = ", ".join(f"'{VALUES[each]}'" for each in required)
+        query = f"FROM {view.name}({values})" if view.kind == "table macro" else f"FROM {view.name}"
+        takes_many = set(required) <= MANY | {"by"}
+        made.append(
+            Call(view.name, ("sql", query, "--format", "arrow"), is_view=True, takes_db=True, takes_many=takes_many)
+        )
+    return made

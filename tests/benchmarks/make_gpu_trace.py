@@ -1,0 +1,305 @@
+"""Make a large PyTorch trace of training on a GPU quickly: `make_gpu_trace.py OUT EVENTS [SEED]`.
+
+One training step is simulated: modules and Python functions with their calls, ops of a forward and a backward thread,
+launches, kernels and copies on three streams, allocations, annotations. Its text is repeated, as a template, with times
+and ids of each step's own: the order of all that begins and ends in a step is kept, the time between any two such moments
+is drawn. One annotation and two Python functions are around all steps.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LAYERS = 12
+HOST, FORWARD, BACKWARD = 4000, 4000, 4321
+COMPUTE, COPIES, COMMUNICATION = 7, 20, 24
+BEGIN = 4_303_857_000_000.0
+STEPS_AT_ONCE = 100
+# Ids by their key in `args`, by what they are ids of: numbered anew in each step, from where the last one ended.
+IDS = ("External id", "correlation", "Python id", "Ev Idx")
+# Stands for the name of a step, which has its number; and what marks gaps in texts.
+THIS_STEP = object()
+TIME, ID, NUMBER = "@time@", "@id@", "@number@"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time within the step, in nanoseconds, before it is drawn anew."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """A duration, between two moments."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Id:
+    """The number of an id within the step."""
+
+    kind: str
+    number: int
+
+
+@dataclass
+class Step:
+    """One training step: its events, and the clocks that it runs on."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    now: int = 0
+    thread: int = FORWARD
+    free: dict[int, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=lambda: dict.fromkeys(IDS, 0))
+    open_ops: list[Id] = field(default_factory=list)
+    open_functions: list[Id] = field(default_factory=list)
+    allocated: int = 1 << 20
+
+    def next(self, kind: str) -> Id:
+        self.last[kind] += 1
+        return Id(kind, self.last[kind])
+
+    def write(self, category: str, name: Any, begin: int, end: int, at: tuple[int, int], given: dict[str, Any]) -> None:
+        times = {"ts": Moment(begin), "dur": Span(begin, end)}
+        self.events.append(
+            {"ph": "X", "cat": category, "name": name, "pid": at[0], "tid": at[1], **times, "args": given}
+        )
+
+    @contextmanager
+    def op(self, name: Any, shapes: Any = (), category: str = "cpu_op") -> Iterator[None]:
+        begin, external = self.now, self.next("External id")
+        given: dict[str, Any] = {"External id": external, "Ev Idx": self.next("Ev Idx")}
+        if category == "cpu_op":
+            given |= {
+                "Input type": ["float"] * len(shapes),
+                "Input Dims": shapes,
+                "Concrete Inputs": [""] * len(shapes),
+            }
+        self.open_ops.append(external)
+        self.now += 1500
+        yield
+        self.now += 1000
+        self.open_ops.pop()
+        self.write(category, name, begin, self.now, (HOST, self.thread), given)
+        self.now += 500
+
+    @contextmanager
+    def function(self, name: str) -> Iterator[None]:
+        begin, number = self.now, self.next("Python id")
+        parent: Any = self.open_functions[-1] if self.open_functions else 2
+        self.open_functions.append(number)
+        self.now += 800
+        yield
+        self.now += 700
+        self.open_functions.pop()
+        given = {"Python id": number, "Python parent id": parent, "Ev Idx": self.next("Ev Idx")}
+        self.write("python_function", name, begin, self.now, (HOST, self.thread), given)
+        self.now += 300
+
+    def launch(self, name: str, ticks: int, stream: int = COMPUTE, category: str = "kernel") -> tuple[int, int]:
+        """Let the device run a kernel or a copy, by a call of the runtime; when it begins and ends."""
+        call = {"gpu_memcpy": "cudaMemcpyAsync", "gpu_memset": "cudaMemsetAsync"}.get(category, "cudaLaunchKernel")
+        ids = {"External id": self.open_ops[-1], "correlation": self.next("correlation")}
+        self.write("cuda_runtime", call, self.now, self.now + 4000, (HOST, self.thread), {"cbid": 211, **ids})
+        begin = max(self.free.get(stream, 0), self.now + 6000)
+        self.free[stream] = begin + ticks
+        given = {**ids, "device": 0, "context": 1, "stream": stream}
+        if category == "kernel":
+            given |= {"registers per thread": 64, "shared memory": 0, "blocks per SM": 1.5, "warps per SM": 12}
+            given |= {"grid": [120, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 37}
+        else:
+            given |= {"bytes": 1 << 20, "memory bandwidth (GB/s)": 12.5}
+        self.write(category, name, begin, begin + ticks, (0, stream), given)
+        arrow = {"cat": "ac2g", "name": "ac2g", "id": ids["correlation"]}
+        self.events.append({"ph": "s", **arrow, "pid": HOST, "tid": self.thread, "ts": Moment(self.now)})
+        self.events.append({"ph": "f", **arrow, "pid": 0, "tid": stream, "ts": Moment(begin), "bp": "e"})
+        self.now += 5000
+        return begin, begin + ticks
+
+    def allocate(self, size: int) -> None:
+        """An allocation of the device; a release if the size is negative."""
+        self.allocated += size
+        given = {
+            "Total Reserved": 1 << 30,
+            "Total Allocated": self.allocated,
+            "Bytes": size,
+            "Ev Idx": self.next("Ev Idx"),
+        }
+        given |= {"Addr": 4096 + abs(size), "Device Id": 0, "Device Type": 1}
+        at = {"pid": HOST, "tid": self.thread, "ts": Moment(self.now)}
+        self.events.append({"ph": "i", "s": "t", "name": "[memory]", **at, "args": given})
+        self.now += 200
+
+
+def simulate() -> Step:
+    """One step of training a network of some layers on one of several devices."""
+    step = Step()
+    with step.op(THIS_STEP, category="user_annotation"), step.function("train.py(31): train_step"):
+        loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        with step.op(loading, category="user_annotation"), step.op("aten::stack", [[64, 512]]):
+            step.now += 20_000
+        with (
+            step.op("aten::to", [[64, 512]]),
+            step.op("aten::_to_copy", [[64, 512]]),
+            step.op("aten::copy_", [[64, 512]]),
+        ):
+            step.allocate(1 << 17)
+            step.launch("Memcpy HtoD (Pinned -> Device)", 30_000, COPIES, "gpu_memcpy")
+        for layer in range(LAYERS):
+            forward(step, layer)
+        step.thread = BACKWARD
+        around = step.open_functions
+        step.open_functions = []
+        for layer in reversed(range(LAYERS)):
+            backward(step, layer)
+        step.thread, step.open_functions = FORWARD, around
+        with step.op("Optimizer.step#SGD.step", category="user_annotation"):
+            for _ in range(LAYERS // 4):
+                with step.op("aten::_foreach_add_", [[512, 512]]):
+                    update = step.launch("multi_tensor_apply_kernel", 40_000)
+            annotation = {"External id": step.open_ops[-1]}
+            step.write("gpu_user_annotation", "Optimizer.step#SGD.step", *update, (0, COMPUTE), annotation)
+        with step.op("aten::zero_", [[512, 512]]):
+            step.launch("Memset (Device)", 2_000, COMPUTE, "gpu_memset")
+        begin, ids = step.now, {"External id": Id("External id", 1), "correlation": step.next("correlation")}
+        step.now = max(step.now, *step.free.values()) + 2000
+        step.write("cuda_runtime", "cudaDeviceSynchronize", begin, step.now, (HOST, FORWARD), {"cbid": 165, **ids})
+        step.now += 1000
+    step.now += 3000
+    return step
+
+
+def forward(step: Step, layer: int) -> None:
+    width = 512 + 64 * (layer % 3)
+    with (
+        step.function(f"nn.Module: Block_{layer}"),
+        step.function(f"model.py({40 + layer}): forward"),
+        step.function(f"nn.Module: Linear_{layer}"),
+        step.function("torch/nn/modules/linear.py(114): forward"),
+        step.op("aten::linear", [[64, width], [width, width], [width]]),
+    ):
+        with step.op("aten::t", [[width, width]]), step.op("aten::transpose", [[width, width], [], []]):
+            pass
+        with step.op("aten::addmm", [[width], [64, width], [width, width], [], []]):
+            step.allocate(4 * 64 * width)
+            step.launch(f"ampere_sgemm_{64 * (1 + layer % 2)}x64_tn", 60_000)
+    with step.op("aten::relu", [[64, width]]), step.op("aten::clamp_min", [[64, width], []]):
+        step.allocate(4 * 64 * width)
+        step.launch("void at::native::vectorized_elementwise_kernel<4, at::native::relu>", 8_000)
+
+
+def backward(step: Step, layer: int) -> None:
+    width = 512 + 64 * (layer % 3)
+    name = "AddmmBackward0"
+    with step.op(f"autograd::engine::evaluate_function: {name}"), step.op(name, [[64, width]]):
+        for other in ([64, width], [width, width]):
+            with step.op("aten::mm", [[width, 64], other]):
+                step.launch("ampere_sgemm_64x64_nt", 70_000)
+        step.allocate(-4 * 64 * width)
+    with step.op("autograd::engine::evaluate_function: ReluBackward0"), step.op("ReluBackward0", [[64, width]]):
+        with step.op("aten::threshold_backward", [[64, width], [64, width], []]):
+            step.launch("void at::native::vectorized_elementwise_kernel<4, at::native::threshold>", 9_000)
+        step.allocate(-4 * 64 * width)
+    if layer % 4 == 0:
+        with step.op("c10d::allreduce_", [[width, width]]), step.op("record_param_comms", [[width, width]]):
+            begin, end = step.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 90_000, COMMUNICATION)
+            annotation = {"External id": step.open_ops[-1]}
+            step.write("gpu_user_annotation", "nccl:all_reduce", begin, end, (0, COMMUNICATION), annotation)
+
+
+class Template:
+    """The text of a step with gaps, and what fills them: moments, durations, ids and the number of the step."""
+
+    def __init__(self, step: Step) -> None:
+        begun, spans = (event["ts"].at for event in step.events), (event.get("dur") for event in step.events)
+        self.moments = sorted({*begun, *(span.end for span in spans if span is not None)})
+        self.last, self.length, self.slots = step.last, step.now, list[Any]()
+        self.counted = sum("args" in each for each in step.events)
+        texts = [self._event(event) for event in step.events]
+        self.text = ",\n".join(texts)
+
+    def _event(self, event: dict[str, Any]) -> str:
+        text = json.dumps(event, default=self._slot).replace("%", "%%").replace(NUMBER, "%d")
+        return text.replace(f'"{TIME}"', "%.3f").replace(f'"{ID}"', "%d")
+
+    def _slot(self, value: Any) -> str:
+        """What marks a gap in an event's text; called in the order of the text."""
+        self.slots.append(value)
+        return ID if isinstance(value, Id) else f"ProfilerStep#{NUMBER}" if value is THIS_STEP else TIME
+
+    def fill(self, steps: int, seed: int) -> Iterator[str]:
+        """The text of each step, in order, with times drawn of a log-normal distribution around the simulated ones."""
+        random = np.random.default_rng(seed)
+        gaps = np.diff([0, *self.moments, self.length]) / 1000
+        begin = BEGIN
+        place = {at: index for index, at in enumerate(self.moments)}
+        for first in range(0, steps, STEPS_AT_ONCE):
+            numbers = np.arange(first, min(first + STEPS_AT_ONCE, steps))
+            ends = begin + np.cumsum(gaps * random.lognormal(0, 0.1, (len(numbers), len(gaps)))).reshape(
+                len(numbers), -1
+            )
+            begin = float(ends[-1, -1])
+            times = np.round(ends[:, :-1], 3)
+            columns = [self._column(slot, times, place, numbers) for slot in self.slots]
+            yield from (self.text % values for values in zip(*columns, strict=True))
+
+    def _column(self, slot: Any, times: np.ndarray, place: dict[int, int], numbers: np.ndarray) -> list[Any]:
+        if isinstance(slot, Moment):
+            values = times[:, place[slot.at]]
+        elif isinstance(slot, Span):
+            values = times[:, place[slot.end]] - times[:, place[slot.begin]]
+        elif isinstance(slot, Id):
+            values = 100 + slot.number + numbers * self.last[slot.kind]
+        else:
+            values = numbers
+        return list(values.tolist())
+
+
+def make_gpu_trace(target: Path, wanted: int, seed: int = 1) -> int:
+    """Write a trace of about that many events (whole steps), flows between launches and kernels not counted."""
+    step = simulate()
+    template = Template(step)
+    steps = max(1, -(-(wanted - 3) // template.counted))
+    top: dict[str, Any] = {"schemaVersion": 1, "with_stack": 1, "record_shapes": 1, "profile_memory": 1}
+    top["deviceProperties"] = [{"id": 0, "name": "GPU", "totalGlobalMem": 1 << 34, "numSms": 80}]
+    top["distributedInfo"] = {"backend": "nccl", "rank": 0, "world_size": 4}
+    names = [
+        {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "ts": 0, "args": {"name": "python"}}
+        for process in (HOST, 0)
+    ]
+    names += [
+        {"ph": "M", "name": "process_labels", "pid": process, "tid": 0, "ts": 0, "args": {"labels": label}}
+        for process, label in ((HOST, "CPU"), (0, "GPU 0"))
+    ]
+    # It is known only at the end how long these are: steps last 1.005 of their simulated time on average.
+    length = 1.02 * steps * step.now / 1000 + 1000
+    outer = [
+        {"ph": "X", "cat": category, "name": name, "pid": HOST, "tid": FORWARD, "ts": BEGIN - depth}
+        | {"dur": length + 2 * depth, "args": given}
+        for depth, category, name, given in (
+            (3, "python_function", "train.py(1): <module>", {"Python id": 1, "Python parent id": None, "Ev Idx": 1}),
+            (2, "python_function", "train.py(80): main", {"Python id": 2, "Python parent id": 1, "Ev Idx": 2}),
+            (1, "user_annotation", "epoch 0", {"External id": 1, "Ev Idx": 3}),
+        )
+    ]
+    with target.open("w") as file:
+        file.write(json.dumps(top)[:-1] + ', "traceEvents": [\n' + ",\n".join(map(json.dumps, [*names, *outer])))
+        for text in template.fill(steps, seed):
+            file.write(",\n" + text)
+        file.write("\n]}\n")
+    return steps * template.counted + len(outer)
+
+
+if __name__ == "__main__":
+    print(make_gpu_trace(Path(sys.argv[1]), int(sys.argv[2]), *map(int, sys.argv[3:])))

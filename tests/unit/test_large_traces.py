@@ -1,0 +1,96 @@
+"""Large traces made for benchmarks are what profilers could have written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from tests.benchmarks.make_gpu_trace import make_gpu_trace
+
+HOST = 4000
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    path = tmp_path_factory.mktemp("traces") / "made.json"
+    count = make_gpu_trace(path, 2000)
+    written: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
+    assert count == sum(each["ph"] in "Xi" for each in written) >= 2000
+    return written
+
+
+def slices(events: list[dict[str, Any]], *categories: str) -> list[dict[str, Any]]:
+    return [each for each in events if each["ph"] == "X" and each["cat"] in categories]
+
+
+def test_it_has_what_real_ones_have(events: list[dict[str, Any]]) -> None:
+    categories = Counter(each["cat"] for each in events if each["ph"] == "X")
+    assert set(categories) == {
+        "cpu_op", "user_annotation", "gpu_user_annotation", "python_function", "cuda_runtime", "kernel", "gpu_memcpy",
+        "gpu_memset",
+    }  # fmt: skip
+    assert sum(each["name"] == "[memory]" for each in events) > 100
+    names = [each["name"] for each in slices(events, "user_annotation")]
+    assert [name for name in names if name.startswith("ProfilerStep#")] == [
+        f"ProfilerStep#{step}" for step in range(len([each for each in names if each.startswith("ProfilerStep#")]))
+    ]
+
+
+def test_ids_are_of_one_thing_each(events: list[dict[str, Any]]) -> None:
+    def ids(key: str, *categories: str) -> list[int]:
+        return [each["args"][key] for each in slices(events, *categories) if key in each["args"]]
+
+    for key, categories in (
+        ("External id", ("cpu_op", "user_annotation")),
+        ("correlation", ("cuda_runtime",)),
+        ("correlation", ("kernel", "gpu_memcpy", "gpu_memset")),
+        ("Python id", ("python_function",)),
+    ):
+        found = ids(key, *categories)
+        assert len(found) == len(set(found)) > 0
+    functions = {each["args"]["Python id"]: each for each in slices(events, "python_function")}
+    for each in functions.values():
+        parent = functions.get(each["args"]["Python parent id"])
+        assert (parent is None) == (each["name"] == "train.py(1): <module>")
+        assert parent is None or parent["ts"] <= each["ts"]
+        assert parent is None or each["ts"] + each["dur"] <= parent["ts"] + parent["dur"] + 0.01
+
+
+def test_devices_work_after_their_launch_and_one_thing_at_a_time(events: list[dict[str, Any]]) -> None:
+    calls = {each["args"]["correlation"]: each for each in slices(events, "cuda_runtime")}
+    ends: dict[int, float] = {}
+    for each in sorted(slices(events, "kernel", "gpu_memcpy", "gpu_memset"), key=lambda event: float(event["ts"])):
+        assert calls[each["args"]["correlation"]]["ts"] < each["ts"]
+        assert ends.get(each["tid"], 0) <= each["ts"] + 0.01
+        ends[each["tid"]] = each["ts"] + each["dur"]
+    assert len(ends) == 3
+
+
+def test_frames_of_a_thread_nest(events: list[dict[str, Any]]) -> None:
+    frames = slices(events, "cpu_op", "user_annotation", "python_function", "cuda_runtime")
+    for thread in {each["tid"] for each in frames}:
+        ends: list[float] = []
+        own = [each for each in frames if each["tid"] == thread]
+        for each in sorted(own, key=lambda event: (event["ts"], -event["dur"])):
+            while ends and ends[-1] <= each["ts"] + 0.01:
+                ends.pop()
+            assert not ends or each["ts"] + each["dur"] <= ends[-1] + 0.01
+            ends.append(each["ts"] + each["dur"])
+
+
+def test_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    make_gpu_trace(path, 1500, seed=2)
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(path)
+        [(ops,)] = warehouse.rows("SELECT count(*) FROM key_averages($capture)", capture=capture)[1]
+        steps = warehouse.rows("SELECT DISTINCT step FROM step_breakdown($capture)", capture=capture)[1]
+        findings = warehouse.rows("SELECT rule FROM findings")[1]
+    assert ops > 30
+    assert {step for (step,) in steps} == {0, 1, 2, 3}
+    assert findings == []
