@@ -162,6 +162,14 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
         rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
 
 
+def test_no_record_on_either_side(warehouse: Warehouse) -> None:
+    """No table of modules has a row then, and the error comes all the same."""
+    for name in ("mlp", "mlp_100runs"):
+        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
+    with pytest.raises(etq.QueryError, match="has no record, so its events have no modules; link one"):
+        rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
+
+
 def test_steps_and_executes_compare(warehouse: Warehouse) -> None:
     for name in ("mlp", "mlp_step"):
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
