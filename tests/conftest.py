@@ -36,6 +36,19 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.set_long_run(config.option.markexpr == "long")
 
 
+# Folders of tests that start browsers or many processes, or fill lakes: what they ask is asked of their parts
+# by faster tests, too.
+LONG_FOLDERS = ("browser", "lake", "sharing")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `LONG_FOLDERS` as long."""
+    for item in items:
+        if item.path.parent.name in LONG_FOLDERS:
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """All tests of a file run in one process, so that the warehouses that they share are made once."""

@@ -19,6 +19,14 @@ DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _CHUNK: Final = 1 << 20
+_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # else -nan for some
+# What writes cells of a type, of which DuckDB's own text is another.
+_CELLS: Final = {
+    "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
+    "DOUBLE": _NUMBER,
+    "FLOAT": _NUMBER,
+    "BLOB": "lower(hex({0}))",
+}
 
 
 def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str) -> str:
@@ -75,10 +83,8 @@ def _cell(index: int, kind: str) -> str:
     if kind == "VARCHAR" and escaping_formulas.get():
         starts = ", ".join(f"chr({ord(each)})" for each in _FORMULA)
         return f"CASE WHEN left({column}, 1) IN ({starts}) THEN concat(chr(39), {column}) ELSE {column} END"
-    if kind == "BOOLEAN":
-        return f"CASE {column} WHEN true THEN 'True' WHEN false THEN 'False' END"
-    if kind == "BLOB":
-        return f"lower(hex({column}))"
+    if kind in _CELLS:
+        return _CELLS[kind].format(column)
     if kind.startswith("TIMESTAMP"):
         return f"replace({column}::VARCHAR, ' ', 'T')"
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):

@@ -84,6 +84,7 @@ def test_languages_of_fences() -> None:
     assert languages <= {"console", "python", "sh", "sql", "py", "text", "json"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.2, 3)])
 def test_gate(tmp_path: Path, factor: float, status: int) -> None:
     """The recipe for CI, run by a shell: equal builds pass, one with a slower op does not."""
