@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -163,13 +161,3 @@ def test_the_record_fits_the_dumps(tmp_path: Path) -> None:
     assert printed.exit_code == 0
     assert printed.stderr == ""
     assert "layers.0" in printed.stdout
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked, as on Linux")
-def test_commands_grow_as_their_input_does() -> None:
-    command = [sys.executable, "-m", "tests.benchmarks.doors", "--short", "--kinds", "dump,trace"]
-    chosen = ["inspect", "ops", "flame", "op_totals", "timeline"]
-    done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Growing too fast, or failing: none" in done.stdout

@@ -104,7 +104,7 @@ def test_every_view_answers_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse
     warehouse, lake = pair
     if arguments(each, "mlp") is None:
         pytest.skip("takes what isn't in every warehouse")
-    captures = ["mlp"] if each.kind != "table macro" else ["mlp", "convnet_xnn_100runs", "multimethod", *TRACES]
+    captures = ["mlp"] if each.kind != "table macro" else ["mlp", "multimethod", *TRACES]
     for capture in captures:
         given_ = arguments(each, capture) or {}
         one, other = ask(warehouse, each.name, given_), ask(lake, each.name, given_)
