@@ -7,6 +7,7 @@ file is made when the first warehouse is, for each version of the SQL and of Duc
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -86,8 +87,11 @@ def _cache_folder() -> Path:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove templates of other versions that were not used for long. A process that has one open keeps it."""
-    for path in folder.glob("empty-*.duckdb"):
+    """Remove templates of other versions that were not used for long, and what processes left that were killed.
+
+    A process that has one open keeps it.
+    """
+    for path in (*folder.glob("empty-*.duckdb"), *folder.glob("making-*")):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - _UNUSED_SECONDS:
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -77,9 +77,13 @@ def test_templates_that_are_not_used_any_more_are_removed(cache: Path) -> None:
     old.parent.mkdir(parents=True)
     old.touch()
     other.touch()
-    os.utime(old, (0, 0))
+    left = cache / "etq" / "making-left"
+    left.mkdir()
+    (left / "empty.duckdb").touch()
+    for path in (old, left):
+        os.utime(path, (0, 0))
     etq.open().close()
-    assert not old.exists() and other.exists() and len(templates(cache)) == 2
+    assert not old.exists() and not left.exists() and other.exists() and len(templates(cache)) == 2
 
 
 def test_threads_open_warehouses_at_once(cache: Path) -> None:
