@@ -36,8 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.set_long_run(config.option.markexpr == "long")
 
 
-# Folders of tests that start browsers or many processes, or fill lakes: what they ask is asked of their parts
-# by faster tests, too.
+# Folders of tests that start browsers or many processes, or fill lakes. Faster tests elsewhere cover the same parts.
 LONG_FOLDERS = ("browser", "lake", "sharing")
 
 

@@ -39,7 +39,8 @@ _numbers: Final = count(1)
 class Comparison:
     """Two sides in a warehouse, and the options of their comparison.
 
-    The comparison is computed once, when a part is first asked for, into a temporary table of the connection.
+    The comparison is computed once, when a part is first requested, into a temporary table of the connection, which
+    `close` drops.
     """
 
     def __init__(self, warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> None:
@@ -48,6 +49,12 @@ class Comparison:
         self.new = new
         self.options = options
         self._computed: dict[tuple[Any, ...], str] = {}
+
+    def close(self) -> None:
+        """Drop the temporary tables; a part that is requested later is computed again."""
+        for name in self._computed.values():
+            self.warehouse.rows(f"DROP TABLE IF EXISTS {name}")
+        self._computed.clear()
 
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any

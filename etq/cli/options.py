@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -69,7 +69,7 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
     return click.option("--unit", type=click.Choice(UNITS), default=default, help=f"Unit of times.  [default: {text}]")
 
 
-def schedule_options(command: Command) -> Command:
+def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that select runs of a capture."""
     text = "Only runs of that phase, as set with `etq phase`."
     return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
@@ -84,16 +84,16 @@ def runs_option(default: str) -> Callable[[Command], Command]:
     return click.option("--runs", type=click.Choice(RUNS), help=text)
 
 
-def run_options(runs: str | None = None) -> Callable[[Command], Command]:
+def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options that select runs of a capture: by schedule, phase, method, and --runs with this default, unless None."""
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         return schedule_options(method_option(command if runs is None else runs_option(runs)(command)))
 
     return decorate
 
 
-def step_options(command: Command) -> Command:
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that select runs of a capture or a file; the command gets them as `steps`, the text that views take."""
 
     @wraps(command)
@@ -102,7 +102,7 @@ def step_options(command: Command) -> Command:
         pairs = [f"{name}={number}" for name, number in numbers.items() if number is not None]
         return command(*args, steps=",".join(pairs) or None, **options)
 
-    decorated = cast("Command", with_steps)
+    decorated: Callable[..., Any] = with_steps
     for name, text in reversed(SCHEDULE.items()):
         decorated = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
     return decorated

@@ -30,9 +30,9 @@ _NAME: Final = "_etq_template"
 def attached(
     connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
 ) -> Iterator[str | None]:
-    """Attach the template to a connection, for reading; gives its name there, None if there is no template.
+    """Attach the template to a connection, for reading; gives its name there, or None where it can't be used.
 
-    `create` fills the template where it has to be made. There is none where the cache can't be written or read.
+    `create` fills the template where it has to be made. It can't be used where the cache can't be written or read.
     """
     try:
         path = _template(create)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.comparison import Comparison
@@ -32,7 +33,8 @@ def difference_of(
     passed["allow_mismatch"] = bool(passed["allow_mismatch"])
     comparison = Comparison(warehouse, base, new, passed)
     names = names or (base, new)
-    made = [make(comparison, names) for make in SECTIONS]
+    with closing(comparison):
+        made = [make(comparison, names) for make in SECTIONS]
     return Report("difference", f"{names[0]} → {names[1]}", [section for section in made if section is not None])
 
 

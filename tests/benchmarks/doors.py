@@ -32,7 +32,7 @@ DEAR: Final = 3.0
 NOISE: Final = 0.0125
 SHARE_OF_NOISE: Final = 0.03
 ROUNDS: Final = 3
-# Calls that take longer are not repeated: their time is no noise.
+# CPU seconds: calls that take longer are not repeated, as noise is small against that.
 REPEATED: Final = 60.0
 # Sizes by kind: one that shows what a call takes without events, a small and a large one.
 LONG: Final = {"dump": (100, 10_000, 1_000_000), "trace": (100, 120_000, 1_000_000), "fleet": (20, 1_000, 10_000)}
@@ -159,7 +159,7 @@ class Doors:
     def _lines(self, inputs: Sequence[Input], call: Call, door: str) -> list[Line]:
         sizes = (inputs[0].size, inputs[1].size, inputs[2].size)
         self.asked.setdefault(call.title, "")
-        # With the record only where there is no answer without it.
+        # With the record only if the call fails without it.
         can_have_record = call.takes_record and door == "file" and inputs[0].kind == "dump"
         for with_record in (False, True) if can_have_record else (False,):
             last: list[str] = []

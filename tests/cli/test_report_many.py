@@ -137,6 +137,8 @@ def test_in_python(builds: str, tmp_path: Path) -> None:
     with etq.open(builds, read_only=True) as warehouse:
         etq.report.write(warehouse, ["build=1", warehouse.capture("b2")], tmp_path / "d.html", min_effect=0.2)
         assert data_of((tmp_path / "d.html").read_text())["title"] == "build=1 → b2"
+        left = warehouse.rows("SELECT table_name FROM duckdb_tables() WHERE temporary")
+        assert left[1] == [], "what was computed for the report is dropped"
         etq.report.write_trends(warehouse, None, tmp_path / "t.html", unit="ns", by="model")
         assert data_of((tmp_path / "t.html").read_text())["title"] == "All captures"
         with pytest.raises(EtqError, match="takes no over; it takes unit, quantile"):

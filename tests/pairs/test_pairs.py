@@ -38,8 +38,8 @@ def check(pair: Pair, asked: Asked) -> None:
     assert not found, f"{asked.name}, {pair}:\n" + "\n".join(found)
 
 
-# All pairs on all captures take half an hour: with ETQ_ALL_CAPTURES=1. Else, of captures that stand for a kind, each
-# pair is asked of every fourth one; of captures that one of these is like, of every so many.
+# All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else every fourth pair is checked on a capture that
+# stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
 IS_WHOLE = bool(os.environ.get("ETQ_ALL_CAPTURES"))
 STRIDE = 96
 
