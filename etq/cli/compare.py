@@ -16,7 +16,7 @@ from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
+from etq.cli.options import Command, is_file, is_there, output_options, percentage, report_warnings, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
@@ -177,16 +177,16 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 def _files(side: str, db: str) -> list[str]:
     """The files of a side; none if it selects captures of the warehouse."""
-    if is_file(side, db) or (os.path.isdir(side) and not os.path.exists(db)):
+    if is_file(side, db) or (os.path.isdir(side) and not is_there(db)):
         return files_of(side)
     if glob.has_magic(side):
         paths = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
         if paths:
             return paths
         # Labels and names of captures may hold what patterns are made of.
-        if "=" not in side and (os.sep in side or not os.path.exists(db)):
+        if "=" not in side and (os.sep in side or not is_there(db)):
             raise EtqError(f"{side}: no such files")
-    if os.sep in side and "=" not in side and Path(side).suffix and not os.path.exists(db):
+    if os.sep in side and "=" not in side and Path(side).suffix and not is_there(db):
         raise EtqError(f"{side}: no such file")
     return []
 

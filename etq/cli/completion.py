@@ -73,7 +73,7 @@ def _warehouse_of(context: click.Context) -> str:
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
     """The results of queries of a warehouse or a lake; nothing if a writer holds it or it is damaged."""
     matches: list[str] = []
-    if queries and Path(path).exists():
+    if queries and ("://" in path or Path(path).exists()):
         with suppress(Exception), _connected(path) as connection:
             for query in queries:
                 matches += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
@@ -83,13 +83,13 @@ def _found(path: str, queries: tuple[str, ...]) -> list[str]:
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    if not Path(path).is_dir():
+    if "://" not in path and not Path(path).is_dir():
         # Not as commands open it, who wait for a writer to end.
         return duckdb.connect(path, read_only=True)
-    from etq.lake import log
     from etq.lake.reading import connect_tables
+    from etq.lake.tables import Lake, read
 
-    return connect_tables(Path(path), log.read(Path(path)))
+    return connect_tables(read(Lake.at(path)))
 
 
 class _Bash(BashComplete):

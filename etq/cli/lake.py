@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Parquet files in a folder, for more data than one file should hold. Every command takes it as
-    --db DIR.
+    """Keep the tables as Delta tables in a folder or an object store, for more data than one file should hold. Every
+    command takes it as --db DIR, or --db s3://lab/fleet.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -60,9 +60,9 @@ def add(folder: str, **options: Any) -> None:
     from pathlib import Path
 
     from etq.lake import export
-    from etq.lake.log import make
+    from etq.lake.tables import Lake
 
-    make(Path(folder))
+    Lake.at(folder).make()
     with tempfile.TemporaryDirectory() as aside:
         # A file, as the content may exceed the memory.
         options["db"] = str(Path(aside) / "added.duckdb")
@@ -76,9 +76,9 @@ def add(folder: str, **options: Any) -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 def check(folder: str) -> None:
-    """Check a lake for files that are missing, damaged or not as its log lists them. With a fault, the status is 1.
+    """Check a lake for files that are missing, damaged or not as its logs list them. With a fault, the status is 1.
 
-    Files of no segment, left by a writer that was killed, are harmless: etq lake compact deletes them.
+    Files of no table, left by a writer that was killed, are harmless: etq lake compact deletes them.
 
     \b
     etq lake check fleet
@@ -99,7 +99,7 @@ def check(folder: str) -> None:
 def compact(folder: str) -> None:
     """Put the many small files of a lake together. Those who read it meanwhile aren't disturbed.
 
-    Files that are of no segment any more are deleted once they are a day old.
+    Files that are of the lake no more are deleted a week later.
 
     \b
     etq lake compact fleet
@@ -107,7 +107,7 @@ def compact(folder: str) -> None:
     from etq.lake import compact
 
     before, after = compact(folder)
-    click.echo(f"{printable(folder)}: {before} segments, now {after}", err=True)
+    click.echo(f"{printable(folder)}: {before} loads, now {after}", err=True)
 
 
 def _print_added(folder: str, added: Added) -> None:

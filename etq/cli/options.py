@@ -175,16 +175,21 @@ def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
     from etq.database.connection import NONE_THERE
     from etq.warehouse.warehouse import open
 
-    if not os.path.exists(db):
+    if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
     with open(db, read_only=read_only) as warehouse:
         yield warehouse
 
 
+def is_there(db: str) -> bool:
+    """Whether a warehouse exists; of a lake in an object store that is known once it is asked."""
+    return "://" in db or os.path.exists(db)
+
+
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument names a file: one that exists, unless it is a plain word and the warehouse exists."""
     is_path = os.sep in capture or "." in capture
-    return os.path.exists(capture) and (is_path or not os.path.exists(db))
+    return os.path.exists(capture) and (is_path or not is_there(db))
 
 
 def is_record(argument: str) -> bool:
@@ -204,7 +209,7 @@ def open_target(capture: str, db: str, views: list[str], read_options: FileOptio
         warehouse, target = open_file(capture, views, read_options)
         with warehouse:
             yield warehouse, target.sha256
-    elif not os.path.exists(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
+    elif not is_there(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
         raise EtqError(f"{capture}: no such file")
     else:
         names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, warehouse_option
+from etq.cli.options import is_there, output_options, warehouse_option
 from etq.errors import EtqError
 from etq.render.writers import write
 
@@ -52,7 +52,7 @@ def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse,
         warehouse, target = open_ephemeral_program(program, [view])
         with warehouse:
             yield warehouse, target.sha256
-    elif not os.path.exists(db) and (os.sep in program or program.endswith(".pte")):
+    elif not is_there(db) and (os.sep in program or program.endswith(".pte")):
         raise EtqError(f"{program}: no such file")
     else:
         with open(db, read_only=True) as warehouse:

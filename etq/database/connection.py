@@ -110,6 +110,11 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
         return duckdb.connect(path, config={**made_new})
 
 
+def is_lake_path(path: str) -> bool:
+    """Whether a path or address is not that of a file: what is there may be a lake."""
+    return "://" in path or os.path.isdir(path)
+
+
 def identity(path: str) -> tuple[int, int] | None:
     """The identity of a file, by device and inode; None if it doesn't exist."""
     try:

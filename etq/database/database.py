@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from etq.database import schema
-from etq.database.connection import explained, identity
+from etq.database.connection import explained, identity, is_lake_path
 from etq.database.locking import WriteLock
 from etq.errors import WarehouseError
 
@@ -65,7 +64,7 @@ class Database:
 
     def check_writable(self) -> None:
         """Raise `WarehouseError` if the database is read-only."""
-        if self.read_only and self.path is not None and os.path.isdir(self.path):
+        if self.read_only and self.path is not None and is_lake_path(self.path):
             raise WarehouseError(f"{self.path}: a lake is read-only; add captures to it with: etq lake add")
         if self.read_only:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")

@@ -1,19 +1,24 @@
-"""A lake: the base tables of a warehouse as Parquet files in a folder, for fleets that outgrow one file.
+"""A lake: the base tables of a warehouse as Delta tables in a folder or an object store, for fleets beyond one file.
 
-    DIR/_log/000000000042.json           what was added and removed, one file a change
-    DIR/event_ticks/<segment>.parquet    the rows of some captures, a file for each table that has any
-
-A segment's files are written aside, under a name of their own, and are of the lake once an entry of the log names the
-segment; an entry is made by the first who takes its number, so that of several writers none is lost and none sees a
-part. Nothing is ever changed in place. Keys are of the content (60 bits of its SHA-256): the same capture has the same
-key in every lake.
+Each table is a Delta table of its own, which other engines open, too. Keys are of the content (60 bits of its SHA-256):
+the same capture has the same key in every lake. Several processes may add at once; a capture is there whole or not at
+all.
 """
 
 from __future__ import annotations
 
-from etq.lake.adding import Added, add, export
+import os
+
+from etq.lake.adding import add, export
 from etq.lake.checking import Fault, check
 from etq.lake.compacting import compact
-from etq.lake.log import is_lake
+from etq.lake.publishing import Added
+from etq.lake.tables import Lake
+
+
+def is_lake(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder, or an address in an object store, is a lake."""
+    return Lake.at(path).exists()
+
 
 __all__ = ["Added", "Fault", "add", "check", "compact", "export", "is_lake"]

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import duckdb
 
-from etq.lake import log
-from etq.lake.log import ConflictError, Segment, State
-from etq.lake.reading import connect
-from etq.lake.segments import KINDS, discard, parts, rewrite, write
-from etq.maintenance.merge import longer_names
+from etq.lake.publishing import Added, Content, held, publish
+from etq.lake.reading import prepare
+from etq.lake.tables import KINDS, Lake
+from etq.lake.writing import Load, discard, parts, write
 from etq.warehouse.warehouse import Warehouse, open
 
 
-@dataclass(frozen=True)
-class Added:
-    """How many captures were new to a lake, were there already, and took the place of those that were there."""
-
-    new: int
-    known: int
-    replaced: int
-
-
-@dataclass(frozen=True)
-class Content:
-    """A capture, record or program, and its key in its warehouse."""
-
-    key: int
-    sha256: str
-    name: str
-    uri: str
-
-
 def export(
-    path: str | os.PathLike[str], warehouse: Warehouse | str | os.PathLike[str], *, replace: bool = False
+    path: str | os.PathLike[str] | Lake,
+    warehouse: Warehouse | str | os.PathLike[str],
+    *,
+    replace: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Added:
     """Add everything that a warehouse holds to a lake, which is created if it doesn't exist.
 
@@ -45,92 +27,51 @@ def export(
     has are replaced by the warehouse's, with their annotations, in one step: readers see the one or the other. A name
     that other content has in the lake is made longer, by the file's folders or its hash.
 
-    Raises `WarehouseError` for a folder with other files, and for one that can't be written.
+    path             a folder, or an address in an object store, as s3://lab/fleet
+    storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
+
+    Raises `WarehouseError` for a folder with other files, for one that can't be written, and without `deltalake`.
     """
-    lake = Path(path)
-    log.make(lake)
+    lake = Lake.at(path, storage_options)
+    lake.make()
     if isinstance(warehouse, Warehouse):
         return _export(lake, warehouse.connection, replace)
     with open(warehouse, read_only=True) as opened:
         return _export(lake, opened.connection, replace)
 
 
-def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
-    """Write aside what the lake lacks, and note it, again and again until no other writer comes between."""
-    while True:
-        state = log.read(lake)
-        with connect(lake, state) as held:
-            known = {kind: dict(held.execute(f"SELECT sha256, name FROM {kind}s").fetchall()) for kind in KINDS}
-            written: list[Segment] = []
-            try:
-                removed, result = _write_lacking(lake, state, connection, held, known, replace, written)
-                if written:
-                    log.commit(lake, state, written, removed)
-                return result
-            except ConflictError:
-                discard(lake, written)
-            except BaseException:
-                discard(lake, written)
-                raise
+def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
+    loads: list[Load] = []
+    contents: dict[str, list[Content]] = {}
+    already = 0
+    try:
+        for kind in KINDS:
+            with duckdb.connect(":memory:") as aside:
+                prepare(aside, lake)
+                known = held(aside, lake, lake.open(f"{kind}s"), kind)
+            query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
+            found = {key: (sha256, name, uri) for key, sha256, name, uri in connection.execute(query).fetchall()}
+            is_replaced = replace and kind == "capture"
+            rows = {key: row for key, row in found.items() if is_replaced or row[0] not in known}
+            already = len(found) - len(rows)  # at last, of captures
+            for part in parts(connection, kind, [*rows]):
+                loads.append(write(connection, lake, kind, {key: rows[key][1] for key in part}))
+                contents.setdefault(kind, []).extend(Content(*rows[key], loads[-1].id) for key in part)
+    except BaseException:
+        discard(lake, loads)
+        raise
+    added = publish(lake, loads, contents, replace=replace)
+    return Added(added.new, added.known + already, added.replaced)
 
 
-def _write_lacking(
-    lake: Path,
-    state: State,
-    connection: duckdb.DuckDBPyConnection,
-    held: duckdb.DuckDBPyConnection,
-    known: Mapping[str, Mapping[str, str]],
-    replace: bool,
-    written: list[Segment],
-) -> tuple[list[str], Added]:
-    """Write what the lake lacks, and append it to `written`; the names of the replaced segments, and the counts."""
-    removed: list[str] = []
-    result = Added(0, 0, 0)
-    for kind in KINDS:
-        query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
-        contents = [Content(*row) for row in connection.execute(query).fetchall()]
-        there = [each for each in contents if each.sha256 in known[kind]]
-        chosen = [each for each in contents if each.sha256 not in known[kind]]
-        if kind == "capture":
-            result = Added(len(chosen), 0 if replace else len(there), len(there) if replace else 0)
-            if replace and there:
-                removed = _write_others(lake, state, held, there, written)
-                chosen += there
-        names = free_names(chosen, known[kind])
-        for part in parts(connection, kind, [each.key for each in chosen]):
-            written.append(write(connection, lake, kind, {key: names[key] for key in part}))
-    return removed, result
-
-
-def _write_others(
-    lake: Path, state: State, held: duckdb.DuckDBPyConnection, replaced: list[Content], written: list[Segment]
-) -> list[str]:
-    """Rewrite the segments of captures that are replaced, without these; the names of these segments."""
-    touched = []
-    for segment in state.of_table("captures"):
-        hashes = held.execute("SELECT sha256 FROM read_parquet(?)", [str(segment.file(lake, "captures"))]).fetchall()
-        gone = {each.sha256 for each in replaced} & {sha256 for (sha256,) in hashes}
-        if gone:
-            touched.append(segment.name)
-            if len(gone) < len(hashes):
-                written.append(rewrite(held, lake, [segment], without=gone))
-    return touched
-
-
-def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[int, str]:
-    """The name of each in the lake: its own, or a longer one if other content has that."""
-    owners = {name: sha256 for sha256, name in known.items()}
-    names = {}
-    for each in contents:
-        candidates = (each.name, *longer_names(each.name, each.uri, each.sha256))
-        name = next(name for name in candidates if owners.get(name, each.sha256) == each.sha256)
-        owners[name] = each.sha256
-        names[each.key] = name
-    return names
-
-
-def add(path: str | os.PathLike[str], ingest: Callable[[Warehouse], object], *, replace: bool = False) -> Added:
+def add(
+    path: str | os.PathLike[str] | Lake,
+    ingest: Callable[[Warehouse], object],
+    *,
+    replace: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> Added:
     """Add to a lake what `ingest` reads into a temporary warehouse. See `export`."""
     with open() as warehouse:
         ingest(warehouse)
-        return export(path, warehouse, replace=replace)
+        return export(path, warehouse, replace=replace, storage_options=storage_options)

@@ -1,21 +1,19 @@
-"""Checking that a lake holds what its log lists."""
+"""Checking that a lake holds what the logs of its tables list."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 
 from etq import catalog
 from etq.errors import message_of
-from etq.lake import log
-from etq.lake.compacting import left_files
-from etq.lake.log import Segment, State
-from etq.lake.reading import files
-from etq.lake.segments import KEY, KINDS
+from etq.lake import stores
+from etq.lake.reading import prepare, read_parquet
+from etq.lake.tables import KINDS, File, Lake, State, kind_of, read
+from etq.lake.writing import KEY
 
 
 @dataclass(frozen=True)
@@ -27,52 +25,70 @@ class Fault:
     is_left_over: bool = False
 
 
-def check(path: str | os.PathLike[str]) -> list[Fault]:
-    """All faults of a lake: files that are missing, damaged or not as the log lists them; content that is there twice.
+def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> list[Fault]:
+    """All faults of a lake: files that are missing, damaged or not as the logs list them; content that is there twice.
 
-    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log.
+    Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
-    lake = Path(path)
-    state = log.read(lake)
+    lake = Lake.at(path, storage_options)
+    state = read(lake)
     with duckdb.connect(":memory:") as connection:
-        faults = [fault for segment in state.segments.values() for fault in _faults(connection, lake, segment)]
+        prepare(connection, lake)
+        faults = [
+            fault
+            for table, files in state.files.items()
+            for file in files
+            for fault in _faults(connection, state, table, file)
+        ]
         if not faults:
-            faults += _twice(connection, lake, state)
-    return faults + [Fault(str(file), "of no segment", True) for file in left_files(lake, state)]
+            faults += _twice(connection, state)
+    return [*faults, *_left_over(state)]
 
 
-def _faults(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment) -> Iterator[Fault]:
-    """What is wrong with the files of a segment."""
-    for table, rows in segment.rows.items():
-        file = segment.file(lake, table)
-        if not file.exists():
-            yield Fault(str(file), "missing")
-            continue
-        try:
-            # Every value is read, so that damaged pages are found.
-            [(number, *_)] = connection.execute(
-                "SELECT count(*), max(hash(COLUMNS(*))) FROM read_parquet(?)", [str(file)]
-            ).fetchall()
-            columns = [name for name, *_ in connection.execute("DESCRIBE FROM read_parquet(?)", [str(file)]).fetchall()]
-        except duckdb.Error as error:
-            yield Fault(str(file), f"damaged: {message_of(error)}")
-            continue
-        expected = [column.name for column in catalog.objects()[table].columns]
-        if columns != expected:
-            yield Fault(str(file), f"has the columns {', '.join(columns)}; expected {', '.join(expected)}")
-        elif number != rows:
-            yield Fault(str(file), f"has {number} rows; expected {rows}")
+def _faults(connection: duckdb.DuckDBPyConnection, state: State, table: str, file: File) -> Iterator[Fault]:
+    """What is wrong with a file."""
+    uri = state.lake.uri(table, file.path)
+    if not stores.is_there(state.lake, table, file.path):
+        yield Fault(uri, "missing")
+        return
+    source = read_parquet([uri])
+    try:
+        # Every value is read, so that damaged pages are found.
+        [(number, *_)] = connection.execute(f"SELECT count(*), max(hash(COLUMNS(*))) FROM {source}").fetchall()
+        columns = [name for name, *_ in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+    except duckdb.Error as error:
+        yield Fault(uri, f"damaged: {message_of(error)}")
+        return
+    expected = [column.name for column in catalog.objects()[table].columns]
+    if columns != expected:
+        yield Fault(uri, f"has the columns {', '.join(columns)}; expected {', '.join(expected)}")
+    elif number != file.rows:
+        yield Fault(uri, f"has {number} rows; expected {file.rows}")
 
 
-def _twice(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> Iterator[Fault]:
+def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
     """Contents and names that are there twice, and keys that are not the content's."""
     for kind in KINDS:
-        if not (paths := files(lake, state, f"{kind}s")):
+        if not (paths := state.paths(f"{kind}s")):
             continue
+        source = read_parquet(paths)
         for what, query in (
-            ("is there twice", "SELECT sha256 FROM read_parquet(?) GROUP BY sha256 HAVING count(*) > 1"),
-            ("is the name of several", "SELECT name FROM read_parquet(?) GROUP BY name HAVING count(*) > 1"),
-            ("has another's key", f"SELECT sha256 FROM read_parquet(?) AS k WHERE k.{kind}_id <> {KEY.format('k')}"),
+            ("is there twice", f"SELECT sha256 FROM {source} GROUP BY sha256 HAVING count(*) > 1"),
+            ("is the name of several", f"SELECT name FROM {source} GROUP BY name HAVING count(*) > 1"),
+            ("has another's key", f"SELECT sha256 FROM {source} AS k WHERE k.{kind}_id <> {KEY.format('k')}"),
         ):
-            for (value,) in connection.execute(query, [paths]).fetchall():
-                yield Fault(f"{lake / f'{kind}s'}", f"{value} {what}")
+            for (value,) in connection.execute(query).fetchall():
+                yield Fault(state.lake.uri(f"{kind}s"), f"{value} {what}")
+
+
+def _left_over(state: State) -> Iterator[Fault]:
+    """Files that no log lists any more, or not yet, and those of loads that were never committed as a whole."""
+    dead = state.dead()
+    for table in catalog.tables():
+        if kind_of(table) is None:
+            continue
+        files = state.files.get(table.name, [])
+        for path in sorted({*stores.listed(state.lake, table.name)} - {each.path for each in files}):
+            yield Fault(state.lake.uri(table.name, path), "not in the table", True)
+        for each in dead.get(table.name, []):
+            yield Fault(state.lake.uri(table.name, each.path), "of a load that was not finished", True)

@@ -1,82 +1,133 @@
-"""Compacting a lake: merges many small segments into few large ones, and deletes files of no segment."""
+"""Compacting a lake: merges many small loads into few large ones, and deletes what is of the lake no more."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from etq import catalog
-from etq.lake import log
-from etq.lake.log import ConflictError, Segment, State
-from etq.lake.reading import connect
-from etq.lake.segments import EVENTS, KINDS, MOST_CONTENTS, MOST_EVENTS, discard, rewrite
+import duckdb
 
-# A file of no segment may be one that a writer has not noted yet, or that a reader of the lake as it was still reads.
-_LEFT_SECONDS: Final = 24 * 3600
+from etq.lake.reading import prepare
+from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read
+from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# What is of the lake no more may be what a writer has not committed yet, or what a reader of an older version reads.
+_LEAVE_SECONDS: Final = 7 * 24 * 3600
 
 
-def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECONDS) -> tuple[int, int]:
-    """Put small segments together, as large as one may be. Returns the numbers of segments before and after.
+def compact(
+    path: str | os.PathLike[str],
+    *,
+    leave_seconds: float = _LEAVE_SECONDS,
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[int, int]:
+    """Put small loads together, sorted by key, as large as one may be. Returns the numbers of loads before and after.
 
-    Readers go on with what they have: files that no segment names any more are deleted a day (or `leave_seconds`)
-    after they were written or taken out.
+    Readers go on with what they have: files that are of the lake no more are deleted `leave_seconds` (a week) after
+    they were written or taken out, and with them the versions that had them.
 
-    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
+    Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
-    lake = Path(path)
-    while True:
-        state = log.read(lake)
-        written: list[Segment] = []
-        try:
-            with connect(lake, state) as held:
-                groups = [group for group in _groups(state) if len(group) > 1]
-                for group in groups:
-                    written.append(rewrite(held, lake, group))
-            after = state
-            if written:
-                after = log.commit(lake, state, written, [each.name for group in groups for each in group])
-            _delete_left(lake, after, leave_seconds)
-            return len(state.segments), len(after.segments)
-        except ConflictError:
-            discard(lake, written)
-        except BaseException:
-            discard(lake, written)
-            raise
+    lake = Lake.at(path, storage_options)
+    state = read(lake)
+    before = _number(state)
+    merged: set[str] = set()
+    with duckdb.connect(":memory:") as connection:
+        prepare(connection, lake)
+        for kind in KINDS:
+            for group in _groups(state, kind):
+                if _merge(connection, state, kind, group):
+                    merged.update(group)
+    state = _drop(lake, merged, leave_seconds)
+    _delete(state, leave_seconds)
+    return before, _number(state)
 
 
-def _groups(state: State) -> Iterator[list[Segment]]:
-    """Segments that may be one."""
-    for kind in KINDS:
-        group: list[Segment] = []
-        contents = events = 0
-        for segment in sorted((each for each in state.segments.values() if each.kind == kind), key=_events):
-            if group and (contents + segment.contents > MOST_CONTENTS or events + _events(segment) > MOST_EVENTS):
+def _number(state: State) -> int:
+    return sum(map(len, state.loads.values()))
+
+
+def _groups(state: State, kind: str) -> Iterator[list[str]]:
+    """Loads that are to be one: small ones, and those of which the lake has a part."""
+    contents = _rows(state, [f"{kind}s"])
+    events = _rows(state, EVENTS)
+    group: list[str] = []
+    number = size = 0
+    for load in sorted(contents, key=lambda load: (events.get(load, 0), load)):
+        if group and (number + contents[load] > MOST_CONTENTS or size + events.get(load, 0) > MOST_EVENTS):
+            if _is_worth(state, kind, group):
                 yield group
-                group, contents, events = [], 0, 0
-            group.append(segment)
-            contents, events = contents + segment.contents, events + _events(segment)
-        if group:
-            yield group
+            group, number, size = [], 0, 0
+        group.append(load)
+        number, size = number + contents[load], size + events.get(load, 0)
+    if _is_worth(state, kind, group):
+        yield group
 
 
-def _events(segment: Segment) -> int:
-    return sum(segment.rows.get(table, 0) for table in EVENTS)
+def _is_worth(state: State, kind: str, group: list[str]) -> bool:
+    return len(group) > 1 or not all(state.loads[kind][load] for load in group)
 
 
-def left_files(lake: Path, state: State) -> Iterator[Path]:
-    """Files of tables that no segment names."""
-    for table in catalog.tables():
-        named = {segment.file(lake, table.name) for segment in state.of_table(table.name)}
-        yield from (each for each in (lake / table.name).glob("*.parquet") if each not in named)
+def _rows(state: State, tables: tuple[str, ...] | list[str]) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for table in tables:
+        for file in state.files.get(table, []):
+            rows[file.load] = rows.get(file.load, 0) + file.rows
+    return rows
 
 
-def _delete_left(lake: Path, state: State, leave_seconds: float) -> None:
-    # What is named by an entry that has come since is younger than that.
-    for path in left_files(lake, state):
-        with suppress(FileNotFoundError):  # Another one deletes them, too.
-            if path.stat().st_mtime < time.time() - leave_seconds:
-                path.unlink()
+def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group: list[str]) -> bool:
+    """Put one load in the place of several, unless another writer changes these meanwhile."""
+    lake, root = state.lake, f"{kind}s"
+    load = merge(connection, state, kind, group)
+    versions = {table: lake.commit(table, [file]) for table, file in load.files.items() if table != root}
+    was = {each for each in state.files[root] if each.load in group}
+    while True:
+        seen = lake.open(root)
+        if {each for each in files_of(seen) if each.load in group} != was:
+            return False  # What was written is dropped in time.
+        note = lake.note(seen, versions) if kind == "capture" else None
+        with suppress(ConflictError):
+            lake.commit(root, [load.root], group, seen=seen, note=note)
+            return True
+
+
+def _drop(lake: Lake, merged: set[str], leave_seconds: float) -> State:
+    """Take the rows of loads that aren't the lake's out of its tables; of those of late, only the `merged`."""
+    before = time.time() - leave_seconds
+    while True:
+        state = read(lake)
+        dead = {
+            table: loads
+            for table, files in state.dead().items()
+            if (loads := {each.load for each in files if each.load in merged or each.written < before})
+        }
+        dropped = sorted(set().union(*dead.values()))
+        if not dropped:
+            return state
+        # From here on no writer commits them, and readers that haven't begun look again.
+        try:
+            captures = state.opened["captures"]
+            lake.commit("captures", [], seen=captures, note=lake.note(captures, {}, dropped))
+        except ConflictError:
+            continue
+        for table, loads in dead.items():
+            lake.commit(table, [], loads)
+        return read(lake)
+
+
+def _delete(state: State, leave_seconds: float) -> None:
+    """Delete the files that no version since needs, and write down what each table has."""
+
+    def delete(table: DeltaTable) -> None:
+        hours = max(0, int(leave_seconds // 3600))
+        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+        table.create_checkpoint()
+
+    state.lake.each(delete, state.opened.values())

@@ -1,108 +1,239 @@
-"""Making segments that several processes wrote aside a part of a lake: all of them at once, and nothing twice."""
+"""Making loads that one or several processes wrote a part of a lake: every capture whole or not at all, and none twice.
+
+The children's rows are committed first, which nobody reads yet, then `programs` and `records`, and `captures` last. A
+root table is only committed as it was seen: if another writer was first, it is looked at again.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from etq.errors import WarehouseError, displayed
-from etq.lake import log
-from etq.lake.adding import Content, free_names
-from etq.lake.log import ConflictError, Segment
-from etq.lake.reading import files
-from etq.lake.segments import remove, rename, rewrite
-from etq.lake.staging import Staged
+from etq.lake import stores
+from etq.lake.reading import prepare, read_parquet
+from etq.lake.tables import KINDS, ConflictError, File, Lake, Note, files_of, tables_of
+from etq.lake.writing import Load, discard, rewrite_root
+from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 @dataclass(frozen=True)
-class _StagedSegment:
-    """A staged segment, and the names that it has for its captures, by SHA-256."""
+class Added:
+    """How many captures were new to a lake, were there already, and took the place of those that were there."""
 
-    segment: Segment
-    names: dict[str, str]
+    new: int
+    known: int
+    replaced: int
 
 
-def publish(path: str | os.PathLike[str], segments: Sequence[Segment], written: Sequence[Staged]) -> int:
-    """Make staged segments part of a lake; returns how many captures are new.
+@dataclass(frozen=True)
+class Content:
+    """A capture, record or program in a load, and the name that it has there."""
 
-    `written` lists their files. Captures that several segments have, or the lake, are removed from them; of files with
-    the same content, the first one stays. Names are those that `etq lake add` gives to files in this order.
+    sha256: str
+    name: str
+    uri: str
+    load: str
 
-    Raises `WarehouseError` for a folder that isn't a lake, and for missing files: their writer has another folder.
+
+@dataclass(frozen=True)
+class _Held:
+    """A content of the lake: its name and its load."""
+
+    name: str
+    load: str
+
+
+_Naming = Callable[[Sequence[Content], Mapping[str, str]], dict[str, str]]
+
+
+def publish(
+    lake: Lake,
+    loads: Sequence[Load],
+    contents: Mapping[str, Sequence[Content]],
+    *,
+    replace: bool = False,
+    by_path: bool = False,
+) -> Added:
+    """Make loads part of a lake. `contents` are those of the loads, by kind; of the same content, the first one stays.
+
+    Of what the lake has, nothing is added; with `replace`, its captures give way to those given, all at once. A name
+    that other content has is made longer; `by_path` gives names anew, as a warehouse gives them to files.
+
+    Raises `WarehouseError` for files that are missing or can't be written, and for loads that a compaction gave up.
     """
-    lake = Path(path)
-    for segment in segments:
-        if missing := [table for table in segment.rows if not segment.file(lake, table).exists()]:
-            raise WarehouseError(
-                f"{segment.file(lake, missing[0])}: missing; all processes must share the lake's folder"
-            )
-    staged = {segment.name: _StagedSegment(segment, {}) for segment in segments}
-    for each in written:
-        staged[each.segment].names[each.sha256] = each.name
-    while True:
-        state = log.read(lake)
-        with duckdb.connect(":memory:") as connection:
-            known = _known(connection, files(lake, state, "captures"))
-            chosen: dict[str, Staged] = {}
-            for each in written:
-                if each.sha256 not in known:
-                    chosen.setdefault(each.sha256, each)
-            names = _names([*chosen.values()], known)
-            staged = dict(_publishable(connection, lake, staged, chosen, names))
-        try:
-            if staged:
-                log.commit(lake, state, [each.segment for each in staged.values()])
-            return len(chosen)
-        except ConflictError:
-            continue
+    for load in loads:
+        for table, file in load.files.items():
+            if not stores.is_there(lake, table, file.path):
+                raise WarehouseError(
+                    f"{lake.uri(table, file.path)}: missing; all processes must share the lake's folder"
+                )
+    with duckdb.connect(":memory:") as connection:
+        prepare(connection, lake)
+        commits = _Commits(lake, connection, loads, contents, replace, _names if by_path else free_names)
+        commits.leave_out_known()
+        commits.commit_children()
+        for kind in KINDS[:-1]:
+            commits.commit_root(kind)
+        return commits.commit_root("capture")
 
 
-def _known(connection: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, str]:
-    """The names of the captures in these files, by SHA-256."""
+class _Commits:
+    """The commits of loads to the tables of a lake."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        connection: duckdb.DuckDBPyConnection,
+        loads: Sequence[Load],
+        contents: Mapping[str, Sequence[Content]],
+        replace: bool,
+        naming: _Naming,
+    ) -> None:
+        self.lake, self.connection, self.loads, self.contents = lake, connection, [*loads], contents
+        self.replace, self.naming = replace, naming
+        self.versions: dict[str, int] = {}
+        self.begin = lake.open("captures").version()
+
+    def leave_out_known(self) -> None:
+        """Delete the loads of which the lake has everything, or an earlier load."""
+        wanted = set()
+        for kind in KINDS:
+            if any(load.kind == kind for load in self.loads):
+                chosen = self._chosen(kind, held(self.connection, self.lake, self.lake.open(f"{kind}s"), kind))
+                wanted |= {each.load for each in chosen.values()}
+        discard(self.lake, [load for load in self.loads if load.id not in wanted])
+        self.loads = [load for load in self.loads if load.id in wanted]
+
+    def commit_children(self) -> None:
+        """Add the loads' files to all tables but the roots."""
+        files: dict[str, list[File]] = {}
+        for load in self.loads:
+            for table, file in load.files.items():
+                if table != f"{load.kind}s":
+                    files.setdefault(table, []).append(file)
+        for table, added in files.items():
+            self.versions[table] = self.lake.commit(table, added)
+
+    def commit_root(self, kind: str) -> Added:
+        """Name the contents of a kind that the lake lacks, or that are replaced. The commit of `captures` notes all tables."""
+        root = f"{kind}s"
+        while True:
+            files: list[File] = []
+            seen = self.lake.open(root)
+            known = held(self.connection, self.lake, seen, kind)
+            chosen = self._chosen(kind, known)
+            gone = chosen.keys() & known.keys()
+            added = Added(len(chosen) - len(gone), len(self.contents.get(kind, ())) - len(chosen), len(gone))
+            if not chosen and not (kind == "capture" and self.versions):
+                break
+            note = self._note(seen) if kind == "capture" else None
+            made: list[File] = []
+            files = self._files(kind, chosen, {sha256: each.name for sha256, each in known.items()}, made)
+            touched = {known[sha256].load for sha256 in gone}
+            kept = {sha256: each for sha256, each in known.items() if each.load in touched and sha256 not in gone}
+            for file in files_of(seen) if kept else ():
+                if names := {sha256: each.name for sha256, each in kept.items() if each.load == file.load}:
+                    made.append(rewrite_root(self.connection, self.lake, kind, file, names))
+                    files.append(made[-1])
+            try:
+                self.lake.commit(root, files, touched, seen=seen, note=note)
+            except ConflictError:
+                stores.delete(self.lake, [(root, each.path) for each in made])
+                continue
+            if kind != "capture":
+                # Children of what others added before may be newer than those of this writer.
+                opened = {table: self.lake.open(table).version() for table in tables_of(kind)}
+                self.versions |= {table: version for table, version in opened.items() if version}
+            break
+        named = {each.load for each in files}
+        lost = [load for load in self.loads if load.kind == kind and load.id not in named]
+        self._take_back(lost)
+        unused = [load.root for load in self.loads if load.kind == kind and load.root not in files]
+        stores.delete(self.lake, [(root, each.path) for each in unused])
+        return added
+
+    def _take_back(self, lost: Sequence[Load]) -> None:
+        """Remove loads of which another writer has added everything meanwhile, and which nobody reads."""
+        tables: dict[str, list[File]] = {}
+        for load in lost:
+            for table, file in load.files.items():
+                if table != f"{load.kind}s":
+                    tables.setdefault(table, []).append(file)
+        for table, files in tables.items():
+            self.lake.commit(table, [], [each.load for each in files])
+            stores.delete(self.lake, [(table, each.path) for each in files])
+
+    def _chosen(self, kind: str, known: Mapping[str, _Held]) -> dict[str, Content]:
+        """What is to be added, by SHA-256."""
+        chosen: dict[str, Content] = {}
+        for each in self.contents.get(kind, ()):
+            if each.sha256 not in known or (self.replace and kind == "capture"):
+                chosen.setdefault(each.sha256, each)
+        return chosen
+
+    def _files(
+        self, kind: str, chosen: Mapping[str, Content], known: Mapping[str, str], made: list[File]
+    ) -> list[File]:
+        """The files of the root table with what is chosen; those that differ from what was written are `made`."""
+        names = self.naming([*chosen.values()], known)
+        files = []
+        for load in self.loads:
+            written = {each.sha256: each.name for each in self.contents.get(kind, ()) if each.load == load.id}
+            mine = {sha256: names[sha256] for sha256, each in chosen.items() if each.load == load.id}
+            if load.kind == kind and mine == written:
+                files.append(load.root)
+            elif load.kind == kind and mine:
+                made.append(rewrite_root(self.connection, self.lake, kind, load.root, mine))
+                files.append(made[-1])
+        return files
+
+    def _note(self, captures: DeltaTable) -> Note:
+        """The note of a commit of `captures`. Raises `WarehouseError` if a compaction gave up one of the loads."""
+        if captures.version() != self.begin:
+            dropped = {load for _, note in self.lake.notes(captures, self.begin) for load in note.dropped}
+            if dropped & {load.id for load in self.loads}:
+                raise WarehouseError(f"{self.lake}: a compaction gave up what took so long to be added; add it again")
+        return self.lake.note(captures, self.versions)
+
+
+def held(connection: duckdb.DuckDBPyConnection, lake: Lake, root: DeltaTable, kind: str) -> dict[str, _Held]:
+    """What a root table has, by SHA-256."""
+    paths = [lake.uri(f"{kind}s", each.path) for each in files_of(root)]
     if not paths:
         return {}
-    return dict(connection.execute("SELECT sha256, name FROM read_parquet(?)", [paths]).fetchall())
+    query = f"SELECT sha256, name, load_id FROM {read_parquet(paths, of_loads=True)}"
+    return {sha256: _Held(name, load) for sha256, name, load in connection.execute(query).fetchall()}
 
 
-def _names(chosen: Sequence[Staged], known: Mapping[str, str]) -> dict[str, str]:
+def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[str, str]:
+    """The name of each in the lake, by SHA-256: its own, or a longer one if other content has that."""
+    owners = {name: sha256 for sha256, name in known.items()}
+    names = {}
+    for each in contents:
+        candidates = (each.name, *longer_names(each.name, each.uri, each.sha256))
+        name = next(name for name in candidates if owners.get(name, each.sha256) == each.sha256)
+        owners[name] = each.sha256
+        names[each.sha256] = name
+    return names
+
+
+def _names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[str, str]:
     """The name of each capture in the lake, by SHA-256: as if a warehouse had taken them first."""
     taken: set[str] = set()
-    contents = []
-    for key, each in enumerate(chosen):
-        uri = displayed(each.path)
+    named = []
+    for each in contents:
+        uri = displayed(each.uri)
         names = list(names_for(uri, partial(str, each.sha256)))
         name = next((name for name in names if name not in taken), names[-1])
         taken.add(name)
-        contents.append(Content(key, each.sha256, name, uri))
-    free = free_names(contents, known)
-    return {each.sha256: free[each.key] for each in contents}
-
-
-def _publishable(
-    connection: duckdb.DuckDBPyConnection,
-    lake: Path,
-    staged: Mapping[str, _StagedSegment],
-    chosen: Mapping[str, Staged],
-    names: Mapping[str, str],
-) -> Iterator[tuple[str, _StagedSegment]]:
-    """The segments, with only the chosen captures, renamed; `chosen` has the names that they have in the segments."""
-    for origin, each in staged.items():
-        segment = each.segment
-        kept = {sha256 for sha256 in each.names if sha256 in chosen and chosen[sha256].segment == origin}
-        gone = each.names.keys() - kept
-        if gone:
-            if kept:
-                segment = rewrite(connection, lake, [segment], without=gone)
-            remove(lake, each.segment)
-            if not kept:
-                continue
-        others = {sha256: names[sha256] for sha256 in kept if names[sha256] != each.names[sha256]}
-        if others:
-            rename(connection, lake, segment, others)
-        yield origin, _StagedSegment(segment, {sha256: names[sha256] for sha256 in kept})
+        named.append(Content(each.sha256, name, uri, each.load))
+    return free_names(named, known)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import duckdb
 
@@ -12,46 +11,72 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
 from etq.errors import WarehouseError, message_of
-from etq.lake import log
-from etq.lake.log import State
+from etq.lake.stores import attach
+from etq.lake.tables import Lake, State, kind_of, read
 
 
-def files(lake: Path, state: State, table: str) -> list[str]:
-    """The Parquet files that have rows of a table."""
-    return [str(segment.file(lake, table)) for segment in state.of_table(table)]
+def connect(lake: Lake, state: State | None = None, version: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection that has the lake's tables, views and macros, as the lake is now, or was at a version or `state`.
 
-
-def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables, views and macros, as the lake is now, or was at `state`.
-
-    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
+    Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
-    state = state or log.read(lake)
+    state = state or read(lake, version)
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, lake):
         schema.create(connection)
-        connection.execute("SET parquet_metadata_cache = true")
+        prepare(connection, lake, state)
         for table in catalog.tables():
-            if paths := files(lake, state, table.name):
+            if query := rows_of(state, table):
                 connection.execute(f"DROP TABLE {table.name}")
-                connection.execute(_view(table, paths))
-        _note_bytes(connection, lake, state)
+                connection.execute(f"CREATE VIEW {table.name} AS {query}")
+        _note_bytes(connection, state)
     return connection
 
 
-def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:
+def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
-    with _closed_at_errors(connection, lake):
-        connection.execute("SET parquet_metadata_cache = true")
+    with _closed_at_errors(connection, state.lake):
+        prepare(connection, state.lake, state)
         for table in catalog.tables():
-            paths = files(lake, state, table.name)
-            connection.execute(_view(table, paths) if paths else table.statement)
+            query = rows_of(state, table)
+            connection.execute(f"CREATE VIEW {table.name} AS {query}" if query else table.statement)
     return connection
+
+
+def prepare(connection: duckdb.DuckDBPyConnection, lake: Lake, state: State | None = None) -> None:
+    """Have a connection read the files of a lake."""
+    connection.execute("SET parquet_metadata_cache = true")
+    attach(connection, lake, state)
+
+
+def rows_of(state: State, table: catalog.SqlObject, columns: str = "") -> str:
+    """A query for the lake's rows of a table; empty if it has none.
+
+    Of loads that were never finished, and of captures that others replaced, rows are left out.
+    """
+    columns = columns or ", ".join(f't."{column.name}"' for column in table.columns)
+    kind = kind_of(table)
+    queries = []
+    if whole := state.paths(table.name):
+        queries.append(f"SELECT {columns} FROM {read_parquet(whole)} AS t")
+    if parts := state.paths(table.name, whole=False):
+        held = state.paths(f"{kind}s")
+        queries.append(
+            f"SELECT {columns} FROM {read_parquet(parts, of_loads=True)} AS t "
+            f"SEMI JOIN {read_parquet(held, of_loads=True)} AS k USING ({kind}_id, load_id)"
+        )
+    return " UNION ALL ".join(queries)
+
+
+def read_parquet(paths: list[str], *, of_loads: bool = False) -> str:
+    """The rows of files; with `of_loads`, with the column load_id, from their folders' names."""
+    options = ", hive_partitioning = true, hive_types_autocast = false" if of_loads else ", hive_partitioning = false"
+    return f"read_parquet([{', '.join(map(quoted, paths))}]{options})"
 
 
 @contextmanager
-def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Path) -> Iterator[None]:
+def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
@@ -62,18 +87,9 @@ def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Path) -> Iter
         raise
 
 
-def _view(table: catalog.SqlObject, paths: list[str]) -> str:
-    columns = ", ".join(f't."{column.name}"' for column in table.columns)
-    listed = ", ".join(map(quoted, paths))
-    return f"CREATE VIEW {table.name} AS SELECT {columns} FROM read_parquet([{listed}]) AS t"
-
-
-def _note_bytes(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> None:
+def _note_bytes(connection: duckdb.DuckDBPyConnection, state: State) -> None:
     """Put in place of the view of what tables take what their files do."""
     connection.execute("DROP VIEW _table_bytes")
     connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
-    sizes = [
-        (table.name, sum(Path(file).stat().st_size for file in files(lake, state, table.name)))
-        for table in catalog.tables()
-    ]
+    sizes = [(name, sum(each.bytes for each in files)) for name, files in state.files.items()]
     connection.executemany("INSERT INTO _table_bytes VALUES (?, ?)", sizes)

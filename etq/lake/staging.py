@@ -1,6 +1,6 @@
-"""Staging: reads files into segments that don't belong to a lake yet, in one or many processes that share its folder.
+"""Staging: reads files into loads that don't belong to a lake yet, in one or many processes that write to it.
 
-A process that is killed leaves files that no log names. `etq.lake.publishing` makes the segments part of the lake.
+A process that is killed leaves files that no table has. `etq.lake.publishing` makes the loads part of the lake.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import duckdb
 
 from etq.annotations.discovery import discover
 from etq.errors import EtqError
-from etq.lake import log
-from etq.lake.log import Segment
-from etq.lake.reading import files
-from etq.lake.segments import MOST_CONTENTS, parts, write
+from etq.lake.publishing import Content, held, publish
+from etq.lake.reading import prepare
+from etq.lake.tables import Lake
+from etq.lake.writing import MOST_CONTENTS, Load, parts, write
 from etq.storage.bulk import File, Links, store_many
 from etq.storage.capture import Options, in_little_memory
 from etq.storage.sources import Source
@@ -28,10 +28,10 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class StagingJob:
-    """What to do with files: the lake, the prefix of segments' names, and the options for each file."""
+    """What to do with files: the lake, and the options for each file."""
 
-    lake: str
-    prefix: str
+    lake: Lake
+    prefix: str  # of the names of loads
     options: Options
     label_from: str | None = None
     of_git: Mapping[str, str] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class StagingJob:
 
 @dataclass(frozen=True)
 class Staged:
-    """A file whose capture is in a segment now, under this name."""
+    """A file whose capture is in a load now, under this name."""
 
     path: str
     sha256: str
     name: str
-    segment: str
+    load: str
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class Rejected:
     error: str
 
 
-Result = Staged | Known | Rejected | Segment
+Result = Staged | Known | Rejected | Load
 
 
 def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
-    """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
+    """Write the captures of files, (path, content) each, aside: what became of each file, and then the loads.
 
-    Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
+    Of files that hold the same, and of what the lake has, nothing is written again. What a load may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
     """
-    lake = _Lake(Path(job.lake))
+    lake = _Known(job.lake)
     rest = iter(files_given)
     for first in rest:
         with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
@@ -83,24 +83,24 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
             yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
 
 
-class _Lake:
-    """What a lake has when this is made."""
+class _Known:
+    """The captures that a lake has when this is made."""
 
-    def __init__(self, lake: Path) -> None:
-        self.connection = duckdb.connect(":memory:")
-        self.connection.execute("SET threads = 1; CREATE TABLE known (sha256 VARCHAR)")
-        if paths := files(lake, log.read(lake), "captures"):
-            self.connection.execute("INSERT INTO known SELECT sha256 FROM read_parquet(?)", [paths])
+    def __init__(self, lake: Lake) -> None:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute("SET threads = 1")
+            prepare(connection, lake)
+            self._hashes = {*held(connection, lake, lake.open("captures"), "capture")}
 
     def has(self, sha256: str) -> bool:
         """Whether a capture is there."""
-        return bool(self.connection.execute("SELECT 1 FROM known WHERE sha256 = ?", [sha256]).fetchall())
+        return sha256 in self._hashes
 
 
 def _write(
-    job: StagingJob, warehouse: Warehouse, lake: _Lake, files_given: Iterable[tuple[str, bytes]]
+    job: StagingJob, warehouse: Warehouse, lake: _Known, files_given: Iterable[tuple[str, bytes]]
 ) -> Iterator[Result]:
-    """What becomes of the files that an empty warehouse takes, and their segments."""
+    """What becomes of the files that an empty warehouse takes, and their loads."""
     links = _links(warehouse, job)
     find = partial(discover, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
     known: list[str] = []
@@ -121,7 +121,7 @@ def _write(
 
     with in_little_memory(warehouse.connection):
         outcomes = [each for together in store_many(warehouse.connection, files_to_store(), links) for each in together]
-    segments = _segments(job, warehouse)
+    loads = _loads(job, warehouse)
     for path in known:
         yield Known(path)
     query = "SELECT capture_id, sha256, name FROM captures"
@@ -132,8 +132,8 @@ def _write(
             continue
         key, is_new = outcome
         sha256, name = captures[key]
-        yield Staged(path, sha256, name, segments[key].name) if is_new else Known(path)
-    yield from {each.name: each for each in segments.values()}.values()
+        yield Staged(path, sha256, name, loads[key].id) if is_new else Known(path)
+    yield from {each.id: each for each in loads.values()}.values()
 
 
 def _links(warehouse: Warehouse, job: StagingJob) -> Links:
@@ -145,13 +145,25 @@ def _links(warehouse: Warehouse, job: StagingJob) -> Links:
     return links
 
 
-def _segments(job: StagingJob, warehouse: Warehouse) -> dict[int, Segment]:
-    """Write all captures of a warehouse; the segment of each key."""
+def _loads(job: StagingJob, warehouse: Warehouse) -> dict[int, Load]:
+    """Write all captures of a warehouse; the load of each key."""
     connection = warehouse.connection
     rows = connection.execute("SELECT capture_id, name FROM captures ORDER BY capture_id").fetchall()
     names = dict(rows)
-    segments: dict[int, Segment] = {}
+    loads: dict[int, Load] = {}
     for part in parts(connection, "capture", [*names]):
-        segment = write(connection, Path(job.lake), "capture", {key: names[key] for key in part}, job.prefix)
-        segments |= dict.fromkeys(part, segment)
-    return segments
+        load = write(connection, job.lake, "capture", {key: names[key] for key in part}, job.prefix)
+        loads |= dict.fromkeys(part, load)
+    return loads
+
+
+def published(lake: Lake, results: Iterable[Result]) -> int:
+    """Make what was staged part of the lake; returns how many captures are new.
+
+    Of files with the same content, the first one stays. Names are those that `etq lake add` gives to files in this
+    order. Raises `WarehouseError` as `publish` does.
+    """
+    results = [*results]
+    contents = [Content(each.sha256, each.name, each.path, each.load) for each in results if isinstance(each, Staged)]
+    loads = [each for each in results if isinstance(each, Load)]
+    return publish(lake, loads, {"capture": contents}, by_path=True).new

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import duckdb
 
+from etq.database.connection import is_lake_path
 from etq.errors import EtqError, message_of
 
 # What the process itself needs besides the query, in megabytes.
@@ -41,7 +42,7 @@ def main() -> None:
     """Answer the request on standard input on standard output: rows, or an error's kind and text."""
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
     try:
-        connection = _lake(path, megabytes) if os.path.isdir(path) else _file(path, megabytes, wait)
+        connection = _lake(path, megabytes) if is_lake_path(path) else _file(path, megabytes, wait)
         # The thread is started before: there must be room for its stack.
         clock = threading.Timer(seconds, connection.interrupt)
         clock.daemon = True
@@ -79,16 +80,22 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     """A lake, of which no other files can be read than those that its log names."""
     from etq import catalog
     from etq.catalog import quoted
-    from etq.lake import log
-    from etq.lake.log import is_lake
-    from etq.lake.reading import connect, files
+    from etq.lake.reading import connect
+    from etq.lake.tables import Lake, read
 
-    lake = Path(path)
-    if not is_lake(lake):
+    lake = Lake.at(path)
+    if lake.is_remote:
+        raise EtqError(f"{path}: in an object store; a safe query reads local files only")
+    if not lake.exists():
         raise EtqError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
-    state = log.read(lake)
+    state = read(lake)
     connection = connect(lake, state)
-    named = [quoted(file) for table in catalog.tables() for file in files(lake, state, table.name)]
+    named = [
+        quoted(file)
+        for table in catalog.tables()
+        for whole in (True, False)
+        for file in state.paths(table.name, whole=whole)
+    ]
     connection.execute(f"SET allowed_paths = [{', '.join(named)}]")
     for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
         connection.execute(f"SET {setting} = {quoted(value)}")

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
 
@@ -18,12 +17,11 @@ import msgspec
 
 from etq.annotations.discovery import labels_of_git
 from etq.annotations.labels import check_labels
-from etq.errors import EtqError, WarehouseError
-from etq.lake import adding, log, staging
-from etq.lake.log import Segment
-from etq.lake.publishing import publish
-from etq.lake.segments import remove_of_prefix
-from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob
+from etq.errors import EtqError
+from etq.lake import adding, staging
+from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob, published
+from etq.lake.tables import Lake
+from etq.lake.writing import Load, discard_of_prefix
 from etq.spark.session import failures, message
 from etq.storage.capture import Options
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
@@ -37,15 +35,15 @@ if TYPE_CHECKING:
 
     from etq.choices import TimeScale
 
-# A task's files make a good segment, or a smaller one on many cores; a batch of them fits in memory.
+# A task's files make a good load, or a smaller one on many cores; a batch of them fits in memory.
 _SETTINGS: Final = {
     "spark.sql.files.maxPartitionBytes": str(1 << 30),
     "spark.sql.files.openCostInBytes": str(1 << 19),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
 }
-_ROW: Final = "path STRING, sha256 STRING, name STRING, segment STRING, error STRING"
-_COLUMNS: Final = ("path", "sha256", "name", "segment", "error")
+_ROW: Final = "path STRING, sha256 STRING, name STRING, load STRING, error STRING"
+_COLUMNS: Final = ("path", "sha256", "name", "load", "error")
 _LOCAL: Final = re.compile(r"file:(?://(?=/))?(?=/)")
 
 
@@ -73,15 +71,20 @@ def ingest(
     etrecord: str | os.PathLike[str] | bytes | None = None,
     pte: str | os.PathLike[str] | bytes | None = None,
     files_at_once: int = 100_000,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Ingested:
     """Read profiling files into a lake by the executors of a Spark session. What is there already stays as it is.
 
     files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
            as s3a://lab/*/*.etdp; up to 2 GB each
-    lake   a folder that the driver and all executors see under this path; it is created if it doesn't exist
+    lake   an address in an object store, as s3a://lab/fleet, which executors write to and the driver commits to; or a
+           folder that the driver and all executors see under this path. It is created if it doesn't exist
+    storage_options  options of the object store, as `deltalake` takes them; otherwise those of each process's
+           environment
 
     The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
-    files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
+    files' folders as such, not by an address. Executors need etq[lake,spark], and room on disk for the captures of a
+    task.
 
     A file that can't be read is listed in `errors`, and the others go on. Spark repeats a task that fails; its files
     are deleted at the end. After every `files_at_once` files, those become part of the lake: if the driver is killed,
@@ -89,14 +92,14 @@ def ingest(
 
     Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
     """
-    folder = _folder(lake)
+    place = Lake.at(_LOCAL.sub("", str(lake)), storage_options)
     check_labels(labels or {})
     moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
     of_git = {} if label_git is None else labels_of_git(label_git)
-    log.make(folder)
-    _add_linked(folder, etrecord, pte)
+    place.make()
+    _add_linked(place, etrecord, pte)
     job = StagingJob(
-        lake=str(folder),
+        lake=place,
         prefix=secrets.token_hex(8),
         options=Options(None, dict(labels or {}), moment, scale, checked_clock_bits(clock_bits)),
         label_from=label_from,
@@ -111,7 +114,7 @@ def ingest(
     except failures() as error:
         raise EtqError(f"Spark: {message(error)}") from error
     finally:
-        remove_of_prefix(folder, job.prefix)
+        discard_of_prefix(place, job.prefix)
 
 
 def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
@@ -127,21 +130,14 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
         among = places[start : start + files_at_once]
         results = _written(frame.where(place_of.between(among[0], among[-1])), job)
         written = [each for each in results if isinstance(each, Staged)]
-        taken = publish(job.lake, [each for each in results if isinstance(each, Segment)], written)
+        taken = published(job.lake, results)
         new += taken
         known += sum(isinstance(each, Known) for each in results) + len(written) - taken
         refused += [(each.path, each.error) for each in results if isinstance(each, Rejected)]
     return Ingested(new, known, spark.createDataFrame(refused, "path STRING, error STRING"))
 
 
-def _folder(lake: str | os.PathLike[str]) -> Path:
-    text = _LOCAL.sub("", str(lake))
-    if "://" in text:
-        raise WarehouseError(f"{text}: an address; name a folder that all of Spark's processes see")
-    return Path(text).absolute()
-
-
-def _add_linked(lake: Path, etrecord: Any, pte: Any) -> None:
+def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
     """Add the record and program that captures are linked to, which executors write nothing of."""
 
     def read(warehouse: Warehouse) -> None:
@@ -183,10 +179,10 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
 
 
 def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
-    """What became of files, in the order of their paths, and the segments that were written."""
+    """What became of files, in the order of their paths, and the loads that were written."""
     written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
-    return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
+    return sorted(results, key=lambda each: "" if isinstance(each, Load) else each.path)
 
 
 def _path(place: str) -> str:
@@ -201,7 +197,7 @@ def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     results = staging.stage(job, _files(batches))
     schema = pa.schema([(name, pa.string()) for name in _COLUMNS])
     for each in results:
-        row = {"segment": msgspec.json.encode(each).decode()} if isinstance(each, Segment) else asdict(each)
+        row = {"load": msgspec.json.encode(each).decode()} if isinstance(each, Load) else asdict(each)
         yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
@@ -213,9 +209,9 @@ def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
 
 def _result(row: Any) -> Result:
     """The result that a row of `_work` holds."""
-    path, sha256, name, segment, error = row
+    path, sha256, name, load, error = row
     if path is None:
-        return msgspec.json.decode(segment, type=Segment)
+        return msgspec.json.decode(load, type=Load)
     if error is not None:
         return Rejected(path, error)
-    return Known(path) if segment is None else Staged(path, sha256, name, segment)
+    return Known(path) if load is None else Staged(path, sha256, name, load)

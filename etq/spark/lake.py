@@ -1,4 +1,4 @@
-"""Where a lake keeps a table, and how Spark reads it."""
+"""How Spark reads the tables of a lake: the files that the Delta logs list."""
 
 from __future__ import annotations
 
@@ -10,35 +10,47 @@ from sqlglot import exp
 
 from etq.catalog import SqlObject
 from etq.errors import WarehouseError
-from etq.lake import log, reading
+from etq.lake.tables import State, kind_of
 from etq.spark.dialect import EtqDuckDB, EtqSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def read_table(spark: SparkSession, lake: str, table: SqlObject) -> DataFrame:
-    """A base table of a lake: the files that its log names, as the lake is now.
+def read_table(spark: SparkSession, state: State, table: SqlObject) -> DataFrame:
+    """A base table of a lake, as it was when its logs were read.
 
-    Of a folder without a log, as one on an object store, all Parquet files below `LAKE/TABLE` are read, without the
-    columns of their folders' names: copy what no writer changes meanwhile, and `etq lake compact` it before.
+    Of loads that were never finished, and of captures that others replaced, rows are left out.
 
-    Raises WarehouseError for a damaged log, for missing files, and for files that lack a column of the table.
+    Raises WarehouseError for missing files, and for files that lack a column of the table.
     """
     from pyspark.errors import AnalysisException
 
-    place = f"{lake.rstrip('/')}/{table.name}"
-    paths = [place]
-    if log.is_lake(lake):
-        root = Path(lake).absolute()
-        paths = [Path(path).as_uri() for path in reading.files(root, log.read(root), table.name)]
+    columns = [f"`{column.name}`" for column in table.columns]
     try:
-        if not paths:
-            return spark.sql(_empty(table))
-        files = spark.read.parquet(*paths)
-        return files.select(*(f"`{column.name}`" for column in table.columns))
+        if whole := state.paths(table.name):
+            frame = spark.read.parquet(*map(_address, whole)).select(*columns)
+        else:
+            frame = spark.sql(_empty(table))
+        if parts := state.paths(table.name, whole=False):
+            keys = [f"{kind_of(table)}_id", "load_id"]
+            held = _of_loads(spark, state, f"{kind_of(table)}s", state.paths(f"{kind_of(table)}s")).select(*keys)
+            frame = frame.unionByName(
+                _of_loads(spark, state, table.name, parts).join(held, keys, "left_semi").select(*columns)
+            )
+        return frame
     except AnalysisException as error:
+        place = state.lake.uri(table.name)
         raise WarehouseError(f"{place}: not a table {table.name} of a lake: {str(error).splitlines()[0]}") from None
+
+
+def _of_loads(spark: SparkSession, state: State, table: str, paths: list[str]) -> DataFrame:
+    """Rows of files, with the column load_id, from their folders' names."""
+    return spark.read.option("basePath", _address(state.lake.uri(table))).parquet(*map(_address, paths))
+
+
+def _address(path: str) -> str:
+    return path if "://" in path else Path(path).as_uri().replace("%3D", "=")
 
 
 def _empty(table: SqlObject) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +13,7 @@ from sqlglot import exp
 
 from etq import catalog
 from etq.errors import QueryError
+from etq.lake.tables import Lake, read
 from etq.spark.lake import read_table
 from etq.spark.transpiling import engines, portable, to_text
 
@@ -20,13 +23,26 @@ if TYPE_CHECKING:
 _QUERIES: Final = count(1)  # makes the names of what a query puts into the session unique
 
 
-def register(spark: SparkSession, lake: str) -> None:
+def register(
+    spark: SparkSession,
+    lake: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
     """Make the base tables of a lake, and the views that take no parameters, temporary views of a session.
 
-    Raises WarehouseError for a folder that isn't a lake.
+    They are those of the lake as it is now, or was at a version: register it again to see what was added since.
+
+    lake             a folder that all of Spark's processes see, or an address that Spark and `deltalake` know, as
+                     s3a://lab/fleet
+    storage_options  options of the object store, as `deltalake` takes them; Spark has its own settings
+
+    Raises WarehouseError for what isn't a lake.
     """
+    state = read(Lake.at(lake, storage_options), version)
     for table in catalog.tables():
-        read_table(spark, lake, table).createOrReplaceTempView(table.name)
+        read_table(spark, state, table).createOrReplaceTempView(table.name)
     for view in catalog.public_objects():
         if view.kind == "view" and "spark" in engines(view.name):
             sql(spark, f"FROM {view.name}").createOrReplaceTempView(view.name)

@@ -13,7 +13,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -21,7 +20,7 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import connect, explained
+from etq.database.connection import connect, explained, is_lake_path
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
@@ -42,13 +41,20 @@ __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 
 
 def open(
-    path: str | os.PathLike[str] | None = None, *, read_only: bool = False, wait: float | None = None
+    path: str | os.PathLike[str] | None = None,
+    *,
+    read_only: bool = False,
+    wait: float | None = None,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist; without a path, one in memory; or a lake.
 
     read_only  whether to open an existing file for reading, as other processes may at the same time; otherwise no other
                process can have it open. A lake is always read-only, and stays as it is when it is opened
     wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
+    version    of a lake: the version of its table `captures` to read, instead of the latest
+    storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
     that can't be opened, or that another process holds.
@@ -60,8 +66,10 @@ def open(
     path = os.fspath(path)
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
-    if os.path.isdir(path):
-        return _open_lake(path)
+    if is_lake_path(path):
+        return _open_lake(path, version, storage_options)
+    if version is not None or storage_options is not None:
+        raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
     with WriteLock(path):
         connection = connect(path, read_only, wait)
         try:
@@ -78,13 +86,15 @@ def open(
         return Warehouse(Database(connection, path, read_only=read_only))
 
 
-def _open_lake(path: str) -> Warehouse:
-    from etq.lake.log import is_lake
+def _open_lake(path: str, version: int | None, storage_options: Mapping[str, str] | None) -> Warehouse:
     from etq.lake.reading import connect
+    from etq.lake.tables import Lake
 
-    if not is_lake(path):
-        raise WarehouseError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
-    return Warehouse(Database(connect(Path(path)), path, read_only=True))
+    lake = Lake.at(path, storage_options)
+    if not lake.exists():
+        what = "an address" if lake.is_remote else "a folder"
+        raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes")
+    return Warehouse(Database(connect(lake, version=version), path, read_only=True))
 
 
 class Warehouse(Views):

@@ -96,6 +96,7 @@ def test_every_view_is_known(complete: object) -> None:
 
 def test_a_lake_is_asked_as_a_warehouse(complete: object, lab: Path, tmp_path: Path) -> None:
     assert callable(complete)
+    pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
     etq.lake.export(tmp_path / "fleet", lab / "etq.duckdb")
     assert complete(f"etq ops --db {tmp_path / 'fleet'} s") == ["second"]
 

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import etq
 from etq.errors import EtqError, WarehouseError
-from etq.lake import check, log
-from etq.lake.log import Segment
-from etq.lake.publishing import publish
-from etq.lake.segments import remove_of_prefix
-from etq.lake.staging import Known, Rejected, Staged, StagingJob, stage
+from etq.lake import check
+from etq.lake.staging import Known, Rejected, Result, StagingJob, published, stage
+from etq.lake.tables import Lake, read
+from etq.lake.writing import Load, discard_of_prefix
 from etq.storage.capture import Options
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
 
-Parts = tuple[list[Segment], list[Staged]]
+pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
-def laid(lake: Path, files: Sequence[Path], **labels: str) -> Parts:
-    """Write files aside; the segments and captures."""
-    log.make(lake)
-    job = StagingJob(str(lake), "a1", Options(None, labels, None, None, None))
+def laid(folder: Path, files: Sequence[Path], **labels: str) -> list[Result]:
+    """Write files aside; the captures and loads."""
+    lake = Lake.at(folder)
+    lake.make()
+    job = StagingJob(lake, "a1", Options(None, labels, None, None, None))
     results = [*stage(job, [(str(path), path.read_bytes()) for path in files])]
     assert not [each for each in results if isinstance(each, Rejected)]
-    return [each for each in results if isinstance(each, Segment)], [
-        each for each in results if isinstance(each, Staged)
-    ]
+    return results
 
 
-def together(*parts: Parts) -> Parts:
-    return [each for part in parts for each in part[0]], [each for part in parts for each in part[1]]
+def publish(folder: Path, results: Sequence[Result]) -> int:
+    return published(Lake.at(folder), results)
 
 
 def names(lake: Path) -> list[str]:
@@ -42,11 +41,11 @@ def names(lake: Path) -> list[str]:
         return [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY name")[1]]
 
 
-def test_segments_of_several_are_one_lake(tmp_path: Path) -> None:
+def test_loads_of_several_are_one_lake(tmp_path: Path) -> None:
     both, added = tmp_path / "both", tmp_path / "added"
-    parts = together(laid(both, FLEET[:3], build="1"), laid(both, FLEET[3:5], build="1"))
-    assert log.read(both).segments == {} and len(parts[0]) == 2
-    assert publish(both, *parts) == 5
+    results = laid(both, FLEET[:3], build="1") + laid(both, FLEET[3:5], build="1")
+    assert contents(both) == [] and len([each for each in results if isinstance(each, Load)]) == 2
+    assert publish(both, results) == 5
     one_of(FLEET[:5], added, build="1")
     assert contents(both) == contents(added) != [] and names(both) == names(added)
     assert check(both) == []
@@ -54,9 +53,9 @@ def test_segments_of_several_are_one_lake(tmp_path: Path) -> None:
 
 def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    parts = together(laid(lake, FLEET[:3]), laid(lake, FLEET[1:4]), laid(lake, FLEET[:2]))
-    assert publish(lake, *parts) == 4
-    assert len(contents(lake)) == 4 and len(log.read(lake).segments) == 2
+    results = laid(lake, FLEET[:3]) + laid(lake, FLEET[1:4]) + laid(lake, FLEET[:2])
+    assert publish(lake, results) == 4
+    assert len(contents(lake)) == 4 and sorted(read(Lake.at(lake)).loads["capture"].values()) == [False, True]
     assert check(lake) == []
 
 
@@ -64,12 +63,12 @@ def test_what_is_there_is_neither_read_nor_taken_again(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     early = laid(lake, FLEET[:2])
     one_of(FLEET[:1], lake, build="1")
-    assert publish(lake, *early) == 1
+    assert publish(lake, early) == 1
     assert len(contents(lake)) == 2 and contents(lake)[0][1:2] != contents(lake)[1][1:2]
-    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None))
+    job = StagingJob(Lake.at(lake), "a1", Options(None, {}, None, None, None))
     again = [*stage(job, [(str(path), path.read_bytes()) for path in FLEET[:2]])]
     assert again == [Known(str(path)) for path in FLEET[:2]]
-    assert publish(lake, [], []) == 0 and check(lake) == []
+    assert publish(lake, []) == 0 and check(lake) == []
 
 
 def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
@@ -79,8 +78,8 @@ def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
         files[-1].parent.mkdir(parents=True)
         files[-1].write_bytes(path.read_bytes())
     lake, added = tmp_path / "lake", tmp_path / "added"
-    parts = together(laid(lake, files[2:]), laid(lake, files[:2]))
-    publish(lake, parts[0], sorted(parts[1], key=lambda each: each.path))
+    results = laid(lake, files[2:]) + laid(lake, files[:2])
+    publish(lake, sorted(results, key=lambda each: "" if isinstance(each, Load) else each.path))
     one_of(files, added)
     assert names(lake) == names(added) and len({*names(lake)}) == 4
     assert check(lake) == []
@@ -92,28 +91,29 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     other = tmp_path / "other" / FLEET[0].name
     other.parent.mkdir()
     other.write_bytes(FLEET[5].read_bytes())
-    parts = laid(lake, FLEET[:3])
-    commit, tries = log.commit, 0
+    results = laid(lake, FLEET[:3])
+    commit, tries = Lake.commit, 0
 
-    def late(*arguments: object) -> object:
+    def late(self: Lake, table: str, *arguments: Any, **options: Any) -> int:
         nonlocal tries
-        tries += 1
-        if tries == 1:
+        tries += table == "captures"
+        if table == "captures" and tries == 1:
             with monkeypatch.context() as undone:
-                undone.setattr(log, "commit", commit)
+                undone.setattr(Lake, "commit", commit)
                 one_of([other, FLEET[1]], lake)
-        return commit(*arguments)  # type: ignore[arg-type]
+        return commit(self, table, *arguments, **options)
 
-    monkeypatch.setattr(log, "commit", late)
-    assert publish(lake, *parts) == 2
+    monkeypatch.setattr(Lake, "commit", late)
+    assert publish(lake, results) == 2
     assert tries == 2 and len(contents(lake)) == 4 and len({*names(lake)}) == 4
-    assert check(lake) == []
+    assert sum(events for _, _, events, _ in contents(lake)) == 4 * contents(lake)[0][2]
+    assert [fault for fault in check(lake) if not fault.is_left_over] == []
 
 
 def test_a_file_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    log.make(lake)
-    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None), label_from="{model}/{run}0.etdp")
+    Lake.at(lake).make()
+    job = StagingJob(Lake.at(lake), "a1", Options(None, {}, None, None, None), label_from="{model}/{run}0.etdp")
     given = [
         ("x/bad0.etdp", b"no dump"),
         (str(FLEET[0]), FLEET[0].read_bytes()),
@@ -137,13 +137,9 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
     etq.lake.add(added, read)
     etq.lake.add(lake, lambda warehouse: warehouse.ingest_record(record))
-    job = StagingJob(str(lake), "a1", Options(None, {}, None, None, None), record=record.read_bytes())
+    job = StagingJob(Lake.at(lake), "a1", Options(None, {}, None, None, None), record=record.read_bytes())
     results = [*stage(job, [(str(path), path.read_bytes()) for path in files])]
-    publish(
-        lake,
-        [each for each in results if isinstance(each, Segment)],
-        [each for each in results if isinstance(each, Staged)],
-    )
+    publish(lake, results)
     query = "SELECT m.* FROM module_times AS m ORDER BY ALL"
     with etq.open(lake) as one, etq.open(added) as other:
         assert one.rows(query) == other.rows(query) and len(one.rows(query)[1]) > 3
@@ -151,17 +147,17 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
 def test_what_was_left_is_deleted_but_not_what_is_of_the_lake(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    publish(lake, *laid(lake, FLEET[:1]))
+    publish(lake, laid(lake, FLEET[:1]))
     laid(lake, FLEET[1:3])
     assert {fault.is_left_over for fault in check(lake)} == {True}
-    remove_of_prefix(lake, "a1")
+    discard_of_prefix(Lake.at(lake), "a1")
     assert check(lake) == [] and len(contents(lake)) == 1
 
 
 def test_processes_of_other_folders_are_told(tmp_path: Path) -> None:
-    parts = laid(tmp_path / "there", FLEET[:1])
-    log.make(tmp_path / "here")
+    results = laid(tmp_path / "there", FLEET[:1])
+    Lake.at(tmp_path / "here").make()
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):
-        publish(tmp_path / "here", *parts)
-    with pytest.raises(EtqError, match="not a lake"):
-        publish(tmp_path / "none", [], [])
+        publish(tmp_path / "here", results)
+    with pytest.raises(EtqError, match="none: "):
+        publish(tmp_path / "none", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,15 @@ from typing import Any
 import duckdb
 import pytest
 
+import etq
+import etq.lake
 import etq.spark
 from etq import catalog
 from etq.errors import QueryError, WarehouseError, message_of
+from etq.lake.tables import Lake, read
 from etq.spark.lake import read_table
 from etq.spark.session import rows
+from tests.conftest import CAPTURES
 from tests.spark.answers import differences
 from tests.spark.questions import ALL_KINDS, asked, calls
 
@@ -90,14 +95,25 @@ def test_a_statement_stands_alone(duck_on_lake: duckdb.DuckDBPyConnection, spark
     assert differences(duck_on_lake.execute("FROM memory_totals('memory')").fetchall(), found) == [] and found
 
 
-def test_folders_of_partitions_are_no_columns(lake: Path, tmp_path: Path, spark: Any) -> None:
-    part = tmp_path / "labels" / "bucket=1"
-    part.mkdir(parents=True)
-    (part / "a.parquet").write_bytes(min((lake / "labels").iterdir()).read_bytes())
-    frame = read_table(spark, str(tmp_path), catalog.objects()["labels"])
-    assert frame.columns == ["capture_id", "key", "value"] and frame.count() > 0
-    with pytest.raises(WarehouseError, match="not a table metrics of a lake"):
-        read_table(spark, str(tmp_path), catalog.objects()["metrics"])
+def test_what_was_replaced_or_left_behind_is_not_read(tmp_path: Path, spark: Any) -> None:
+    """Also in a folder whose name has the form key=value, which must not become a column."""
+    lake, files = tmp_path / "bucket=1", sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:3]
+    for build, chosen in (("1", files), ("2", files[:1])):
+        with etq.open() as warehouse:
+            warehouse.ingest_many(chosen, labels={"build": build})
+            etq.lake.export(lake, warehouse, replace=True)
+    state = read(Lake.at(lake))
+    assert [*state.loads["capture"].values()].count(False) == 1
+    frame = read_table(spark, state, catalog.objects()["labels"])
+    assert frame.columns == ["capture_id", "key", "value"]
+    assert sorted(row.value for row in frame.collect()) == ["1", "1", "2"]
+    ticks = read_table(spark, state, catalog.objects()["event_ticks"])
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(ticks.count(),)]
+    shutil.rmtree(lake / "labels")
+    (lake / "labels").mkdir()
+    with pytest.raises(WarehouseError, match="not a table labels of a lake"):
+        read_table(spark, state, catalog.objects()["labels"])
 
 
 def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:

@@ -14,8 +14,9 @@ import etq.lake
 import etq.spark
 from etq import catalog
 from etq.errors import EtqError, WarehouseError
-from etq.lake import check, log, publishing, reading
-from etq.lake.log import Segment
+from etq.lake import check, staging
+from etq.lake.reading import prepare, rows_of
+from etq.lake.tables import Lake, read
 from etq.spark import ingestion
 from tests.benchmarks.make_captures import make_captures
 from tests.conftest import CAPTURES
@@ -68,19 +69,24 @@ def of_spark(spark: Any, files: str | Sequence[str], lake: Path, **options: Any)
     return etq.spark.ingest(spark, files, lake, labels={"lab": "1"}, label_from="device={device}/{}.etdp", **options)
 
 
-def differing(one: Path, other: Path) -> list[str]:
+def differing(one: Path | str, other: Path | str, **options: str) -> list[str]:
     """The tables in which two lakes differ, each row and value told apart, and how many rows do."""
     found = []
+    states = [
+        read(Lake.at(lake, options or None)) if "://" in str(lake) else read(Lake.at(lake)) for lake in (one, other)
+    ]
     with duckdb.connect() as connection:
+        for state in states:
+            prepare(connection, state.lake)
         for table in catalog.tables():
             columns = ", ".join(column.name for column in table.columns if column.name not in _OWN)
-            sides = [reading.files(lake, log.read(lake), table.name) for lake in (one, other)]
+            sides = [rows_of(state, table) for state in states]
             if not all(sides):
                 found += [f"{table.name}: in one alone"] if any(sides) else []
                 continue
             for first, second in (sides, sides[::-1]):
-                query = f"SELECT count(*) FROM (SELECT {columns} FROM read_parquet(?) EXCEPT ALL SELECT {columns} FROM read_parquet(?))"
-                [(rows,)] = connection.execute(query, [first, second]).fetchall()
+                query = f"SELECT count(*) FROM (SELECT {columns} FROM ({first}) EXCEPT ALL SELECT {columns} FROM ({second}))"
+                [(rows,)] = connection.execute(query).fetchall()
                 found += [f"{table.name}: {rows} rows"] if rows else []
     return found
 
@@ -120,17 +126,17 @@ def test_processes_that_are_killed_lose_and_double_nothing(
 def test_a_driver_that_dies_goes_on_where_it_was(
     spark: Any, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies with segments written that the log doesn't name."""
-    lake, files, publish = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), publishing.publish
+    """It dies with files written that no table has."""
+    lake, files, published = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), staging.published
 
-    def dies(path: str, segments: Sequence[Segment], to_text: Sequence[Any]) -> int:
-        if log.read(lake).segments:
+    def dies(place: Lake, results: Iterable[staging.Result]) -> int:
+        if read(place).loads["capture"]:
             raise KeyboardInterrupt
-        return publish(path, segments, to_text)
+        return published(place, results)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ingestion, "publish", dies)
-        patched.setattr(ingestion, "remove_of_prefix", lambda *_: None)
+        patched.setattr(ingestion, "published", dies)
+        patched.setattr(ingestion, "discard_of_prefix", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             of_spark(spark, str(many / "device=2"), lake, files_at_once=100)
     assert captures(lake) == 100 and {fault.is_left_over for fault in check(lake)} == {True}
@@ -190,8 +196,9 @@ def test_records_sidecars_and_what_was_added_by_others(spark: Any, tmp_path: Pat
 
 
 def test_what_cannot_be_ingested(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(WarehouseError, match="an address; name a folder"):
-        etq.spark.ingest(spark, str(CAPTURES / "mlp"), "s3a://lab/lake")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(WarehouseError, match="a file; a lake is a folder"):
+        etq.spark.ingest(spark, str(CAPTURES / "mlp"), tmp_path / "file")
     with pytest.raises(EtqError, match="PATH_NOT_FOUND"):
         etq.spark.ingest(spark, str(tmp_path / "*.etdp"), tmp_path / "lake")
     with pytest.raises(WarehouseError, match="invalid key; it must not be empty"):

@@ -1,0 +1,183 @@
+"""Writing loads: rows of a warehouse's tables as Parquet, under the keys that they have in every lake."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import duckdb
+import msgspec
+
+from etq import catalog
+from etq.catalog import quoted
+from etq.errors import WarehouseError, message_of
+from etq.lake import stores
+from etq.lake.reading import read_parquet
+from etq.lake.tables import KINDS, File, Lake, State, files_of, tables_of
+
+# The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
+# rewrite one.
+MOST_CONTENTS: Final = 2_000
+MOST_EVENTS: Final = 20_000_000
+EVENTS: Final = ("event_ticks", "trace_events")
+# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
+KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Some captures, or records, or programs: a file for each table with rows, of the lake once they are committed."""
+
+    id: str
+    kind: str
+    files: dict[str, File]
+
+    @property
+    def root(self) -> File:
+        """The file that names the contents."""
+        return self.files[f"{self.kind}s"]
+
+
+def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int]) -> Iterator[list[int]]:
+    """Keys of captures, records or programs in the warehouse, as many at a time as a load holds, in their order."""
+    counts: dict[int, int] = {}
+    if kind == "capture":
+        counted = " UNION ALL ".join(f"SELECT capture_id FROM {table}" for table in EVENTS)
+        counts = dict(connection.execute(f"SELECT capture_id, count(*) FROM ({counted}) GROUP BY 1").fetchall())
+    part: list[int] = []
+    events = 0
+    for key in keys:
+        if part and (len(part) == MOST_CONTENTS or events + counts.get(key, 0) > MOST_EVENTS):
+            yield part
+            part, events = [], 0
+        part.append(key)
+        events += counts.get(key, 0)
+    if part:
+        yield part
+
+
+def write(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, names: Mapping[int, str], prefix: str = ""
+) -> Load:
+    """Write what these keys of the warehouse mean, under these names, as a load whose name begins with `prefix`."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE _chosen (key INTEGER, name VARCHAR)")
+    connection.execute("INSERT INTO _chosen SELECT unnest(?::INTEGER[]), unnest(?)", [[*names], [*names.values()]])
+    replaced, joined = [f"{KEY.format('k')} AS {kind}_id"], ""
+    references = []
+    for other in ("program", "record"):
+        references.append(f"{KEY.format(other)} AS {other}_id")
+        joined += f" LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id"
+
+    def query(table: str) -> str:
+        named = ["c.name AS name"] if table == f"{kind}s" else []
+        is_capture = table == "captures"
+        return f"""
+            SELECT t.* REPLACE ({", ".join([*replaced, *named, *(references if is_capture else [])])})
+            FROM {table} AS t
+            JOIN _chosen AS c ON c.key = t.{kind}_id
+            JOIN {kind}s AS k ON k.{kind}_id = t.{kind}_id
+            {joined if is_capture else ""}
+            ORDER BY {KEY.format("k")}, t.rowid
+        """
+
+    try:
+        return _load(connection, lake, kind, len(names), query, prefix)
+    finally:
+        connection.execute("DROP TABLE _chosen")
+
+
+def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
+    """Write what these loads hold of the lake as one load, sorted by key."""
+    roots = [each for each in state.files[f"{kind}s"] if each.load in loads]
+    root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
+
+    def query(table: str) -> str:
+        paths = [state.lake.uri(table, each.path) for each in state.files.get(table, []) if each.load in loads]
+        columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
+        source = read_parquet(paths, of_loads=True).removesuffix(")") + ", filename = true, file_row_number = true)"
+        return (
+            f"SELECT {columns} FROM {source} AS t SEMI JOIN {root} AS k USING ({kind}_id, load_id) "
+            f"ORDER BY t.{kind}_id, t.filename, t.file_row_number"
+            if paths
+            else ""
+        )
+
+    return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
+
+
+def rewrite_root(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, root: File, names: Mapping[str, str]
+) -> File:
+    """Write the contents of a root's file again: those with these SHA-256 alone, under these names."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE _names (sha256 VARCHAR, name VARCHAR)")
+    connection.execute("INSERT INTO _names SELECT unnest(?), unnest(?)", [[*names], [*names.values()]])
+    source = read_parquet([lake.uri(f"{kind}s", root.path)])
+    query = (
+        f"SELECT t.* REPLACE (n.name AS name) FROM {source} AS t JOIN _names AS n USING (sha256) ORDER BY t.{kind}_id"
+    )
+    try:
+        written = _write(connection, lake, f"{kind}s", root.load, query)
+    finally:
+        connection.execute("DROP TABLE _names")
+    if written is None:
+        raise WarehouseError(f"{lake.uri(f'{kind}s', root.path)}: lacks contents that its writer listed")
+    return written
+
+
+def discard(lake: Lake, loads: Sequence[Load]) -> None:
+    """Delete the files of loads that were not committed to any table."""
+    stores.delete(lake, [(table, file.path) for load in loads for table, file in load.files.items()])
+
+
+def discard_of_prefix(lake: Lake, prefix: str) -> None:
+    """Delete the files of loads whose names begin so, except those that the tables have."""
+    for kind in KINDS:
+        for table in tables_of(kind):
+            left = [path for path in stores.listed(lake, table) if path.startswith(f"load_id={prefix}")]
+            if left:
+                kept = {each.path for each in files_of(lake.open(table))}
+                stores.delete(lake, [(table, path) for path in left if path not in kept])
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    kind: str,
+    count: int,
+    query: Callable[[str], str],
+    prefix: str = "",
+) -> Load:
+    """Write the rows that `query` selects from each table of a kind."""
+    load = Load(f"{prefix}{secrets.token_hex(8)}-{count}", kind, {})
+    try:
+        for table in tables_of(kind):
+            if (selection := query(table)) and (file := _write(connection, lake, table, load.id, selection)):
+                load.files[table] = file
+    except BaseException:
+        discard(lake, [load])
+        raise
+    return load
+
+
+def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> File | None:
+    """Write rows to a file, unless there are none."""
+    path = f"load_id={load}/{secrets.token_hex(8)}.parquet"
+    key = catalog.objects()[table].columns[0].name
+    written: list[File] = []
+
+    def make(target: str) -> bool:
+        copy = f"COPY ({query}) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd, RETURN_STATS)"
+        [(_, rows, size, _, statistics, *_)] = connection.execute(copy).fetchall()
+        if rows:
+            of_key = statistics[f'"{key}"']
+            written.append(File(path, load, rows, size, int(of_key["min"]), int(of_key["max"])))
+            with open(target, "rb") as file:
+                os.fsync(file.fileno())
+        return bool(rows)
+
+    try:
+        stores.write(lake, table, path, make)
+    except (duckdb.IOException, OSError) as error:
+        raise WarehouseError(f"{lake.uri(table, path)}: can't be written: {message_of(error)}") from error
+    return written[0] if written else None

@@ -1,0 +1,180 @@
+"""A lake in an object store: S3 as moto's server speaks it on the loopback."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import etq
+from etq import catalog
+from etq.cli import main
+from etq.errors import EtqError, WarehouseError
+from etq.lake import Added, check, compact, export, is_lake
+from etq.lake.reading import connect
+from etq.lake.stores import file_system
+from etq.lake.tables import Lake, read
+from tests.conftest import CAPTURES
+from tests.lake.test_lake import FLEET
+
+pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+BUCKETS = count(1)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """The address of a store that is empty at first, by a process of its own."""
+    with serving() as address:
+        yield address
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Start and stop moto's server."""
+    pytest.importorskip("moto.server", reason="S3 needs moto: pip install --group lake-test")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            for _ in range(600):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def store(endpoint: str) -> tuple[str, dict[str, str]]:
+    """The address of a lake in a bucket of its own, and the store's options."""
+    import boto3
+
+    bucket = f"lab{next(BUCKETS)}"
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+    client.create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/fleet", {
+        **{name.upper(): value for name, value in keys.items()},
+        "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", "AWS_CONDITIONAL_PUT": "etag",
+    }  # fmt: skip
+
+
+def add(url: str, files: list[Path], options: dict[str, str], **labels: str) -> Added:
+    return etq.lake.add(url, lambda warehouse: warehouse.ingest_many(files, labels=labels), storage_options=options)
+
+
+def test_a_lake_in_a_store_is_as_one_in_a_folder(store: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    url, options = store
+    with pytest.raises(WarehouseError, match="fleet: an address; a warehouse is a file, or a lake"):
+        etq.open(url, storage_options=options)
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        warehouse.ingest_many([CAPTURES / "mlp/mlp.etdp", *FLEET[:2]], link_to=[record], labels={"build": "1"})
+        for place, given in ((url, options), (tmp_path / "fleet", None)):
+            assert export(place, warehouse, storage_options=given) == Added(3, 0, 0)
+    assert (
+        add(url, FLEET[1:4], options, build="2")
+        == add(str(tmp_path / "fleet"), FLEET[1:4], {}, build="2")
+        == Added(2, 1, 0)
+    )
+    with etq.open(url, storage_options=options) as one, etq.open(tmp_path / "fleet") as other:
+        for table in catalog.tables():
+            if table.name != "warehouse":
+                columns = ", ".join(column.name for column in table.columns if column.name != "ingested_at")
+                query = f"SELECT {columns} FROM {table.name} ORDER BY ALL"
+                assert one.rows(query) == other.rows(query), table.name
+        for query in ("FROM op_totals('mlp')", "FROM compare_ops('build=1', 'build=2')"):
+            assert one.rows(query) == other.rows(query) and one.rows(query)[1]
+        with pytest.raises(WarehouseError, match="a lake is read-only"):
+            one.label("mlp", a="b")
+    assert check(url, storage_options=options) == []
+    version = read(Lake.at(url, options)).version
+    assert compact(url, storage_options=options) == (3, 2)
+    with etq.open(url, storage_options=options) as now, etq.open(url, version=version, storage_options=options) as then:
+        query = "SELECT name, events FROM capture_summary ORDER BY name"
+        assert now.rows(query) == then.rows(query) and len(now.rows(query)[1]) == 5
+    compact(url, leave_seconds=-1, storage_options=options)
+    assert check(url, storage_options=options) == []
+
+
+def _add_some(url: str, files: list[Path], options: dict[str, str]) -> None:
+    for path in files:
+        add(url, [path], options)
+
+
+def test_several_writers_of_a_store_lose_nothing(store: tuple[str, dict[str, str]]) -> None:
+    url, options = store
+    context = multiprocessing.get_context("spawn")
+    writers = [
+        context.Process(target=_add_some, args=(url, [*FLEET[2 + part : 6 : 2], *FLEET[:2]], options))
+        for part in range(2)
+    ]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    assert [each.exitcode for each in writers] == [0, 0]
+    with etq.open(url, storage_options=options) as warehouse:
+        assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(6, 6)]
+    assert [fault for fault in check(url, storage_options=options) if not fault.is_left_over] == []
+
+
+def test_one_captures_question_fetches_no_more_of_a_larger_lake(
+    store: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the logs. Files are fetched in parts that the question needs."""
+    url, options = store
+    fetched = []
+    for begin, end in ((0, 2), (2, 12)):
+        add(url, FLEET[begin:end], options)
+        compact(url, leave_seconds=-1, storage_options=options)
+        lake = Lake.at(url, options)
+        state = read(lake)
+        with connect(lake, state) as connection:
+            files = file_system(lake, state)
+            connection.unregister_filesystem(files.protocol)
+            connection.register_filesystem(files)
+            rows = connection.execute("FROM op_totals('00')").fetchall()
+            fetched.append((files.requests, files.fetched, len(rows)))
+    small, large = fetched
+    assert small[2] == large[2] > 0
+    assert large[0] <= small[0] and large[1] < 4 * small[1], fetched
+
+
+def test_by_commands(store: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With what the environment tells of the store."""
+    url, options = store
+    for name, value in options.items():
+        monkeypatch.setenv(name, value)
+    shutil.copy(FLEET[0], tmp_path / "run.etdp")
+    runner = CliRunner()
+    assert runner.invoke(main, ["lake", "add", url, str(tmp_path / "run.etdp")]).exit_code == 0
+    assert is_lake(url)
+    asked = runner.invoke(main, ["ops", "run", "--db", url])
+    assert asked.exit_code == 0 and "add" in asked.output
+    for command in ("check", "compact"):
+        assert runner.invoke(main, ["lake", command, url]).exit_code == 0, command
+    said = runner.invoke(main, ["sql", "--safe", "SELECT 1", "--db", url])
+    assert (
+        isinstance(said.exception, EtqError | SystemExit) and "in an object store" in str(said.exception) + said.output
+    )
+
+
+def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "x",
+               "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "x", "max_retries": "0", "timeout": "1s"}  # fmt: skip
+    with pytest.raises(WarehouseError, match="s3://none/lake: "):
+        etq.open("s3://none/lake", storage_options=options)
