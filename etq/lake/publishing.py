@@ -124,7 +124,7 @@ class _Commits:
             self.versions[table] = self.lake.commit(table, added)
 
     def commit_root(self, kind: str) -> Added:
-        """Name the contents of a kind that the lake lacks, or that are replaced. The commit of `captures` notes all tables."""
+        """Name the contents of a kind that the lake lacks, or that are replaced."""
         root = f"{kind}s"
         while True:
             files: list[File] = []

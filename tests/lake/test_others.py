@@ -1,0 +1,75 @@
+"""Other engines open a lake's tables without etq, and count and add up the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import etq
+from etq.lake import export
+from tests.lake.test_lake import FLEET, one_of
+
+deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of which some captures were replaced, so that rows of theirs are left in the tables."""
+    folder = tmp_path_factory.mktemp("others") / "lake"
+    one_of(FLEET[:4], folder, build="1")
+    with etq.open() as warehouse:
+        warehouse.ingest_many(FLEET[1:3], labels={"build": "2"})
+        export(folder, warehouse, replace=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(lake: Path) -> Any:
+    """The captures, and the events and ticks of all."""
+    with etq.open(lake) as warehouse:
+        query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
+        return warehouse.rows(query)[1][0]
+
+
+def test_polars(lake: Path, expected: Any) -> None:
+    polars = pytest.importorskip("polars", reason="polars isn't installed: pip install --group lake-test")
+    captures = polars.scan_delta(str(lake / "captures"))
+    ticks = polars.scan_delta(str(lake / "event_ticks")).join(captures, on=["capture_id", "load_id"], how="semi")
+    found = ticks.select(
+        polars.col("capture_id").n_unique(), polars.len().alias("events"), polars.col("elapsed_ticks").sum()
+    ).collect()
+    assert found.row(0) == expected
+
+
+def test_duckdb_on_the_listed_files(lake: Path, expected: Any) -> None:
+    files = {name: deltalake.DeltaTable(str(lake / name)).file_uris() for name in ("captures", "event_ticks")}
+    query = """
+        SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT
+        FROM read_parquet($event_ticks, hive_partitioning = true) AS t
+        SEMI JOIN read_parquet($captures, hive_partitioning = true) AS c USING (capture_id, load_id)
+    """
+    assert duckdb.execute(query, files).fetchall() == [expected]
+
+
+def test_the_library_alone(lake: Path, expected: Any) -> None:
+    captures, ticks = (
+        deltalake.DeltaTable(str(lake / name)).to_pyarrow_table() for name in ("captures", "event_ticks")
+    )
+    keys = set(zip(captures["capture_id"].to_pylist(), captures["load_id"].to_pylist(), strict=True))
+    rows = zip(*(ticks[name].to_pylist() for name in ("capture_id", "load_id", "elapsed_ticks")), strict=True)
+    kept = [(key, elapsed) for key, load, elapsed in rows if (key, load) in keys]
+    assert (len({key for key, _ in kept}), len(kept), sum(elapsed for _, elapsed in kept)) == expected
+    assert len(kept) < len(ticks), "rows of captures that were replaced are left"
+
+
+def test_others_may_optimize_a_table(lake: Path, expected: Any) -> None:
+    for name in ("captures", "event_ticks"):
+        deltalake.DeltaTable(str(lake / name)).optimize.compact()
+        deltalake.DeltaTable(str(lake / name)).optimize.z_order(["capture_id"])
+    with etq.open(lake) as warehouse:
+        query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
+        assert warehouse.rows(query)[1] == [expected]
+    assert one_of(FLEET[4:5], lake).new == 1
