@@ -20,8 +20,16 @@ Result = TypeVar("Result")
 class Database:
     """An open connection to the file at `path`; None: to a database in memory."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: str | None,
+        *,
+        read_only: bool = False,
+        is_older: bool = False,
+    ) -> None:
         self.path = path
+        self.is_older = is_older  # whether it is a version of a lake before the last
         self.read_only = read_only
         # A connection holds one answer at a time: hold this from a query until its rows are fetched.
         self.lock = RLock()

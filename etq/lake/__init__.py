@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from etq.lake.adding import add, export
+from etq.lake.changes import Change, changes
 from etq.lake.checking import Fault, check
 from etq.lake.compacting import compact
 from etq.lake.publishing import Added
@@ -21,4 +22,4 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
     return Lake.at(path).exists()
 
 
-__all__ = ["Added", "Fault", "add", "check", "compact", "export", "is_lake"]
+__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake"]

@@ -133,6 +133,8 @@ class _Commits:
             chosen = self._chosen(kind, known)
             gone = chosen.keys() & known.keys()
             added = Added(len(chosen) - len(gone), len(self.contents.get(kind, ())) - len(chosen), len(gone))
+            if kind == "capture":
+                self._note_others(seen)
             if not chosen and not (kind == "capture" and self.versions):
                 break
             note = self._note(seen) if kind == "capture" else None
@@ -149,10 +151,6 @@ class _Commits:
             except ConflictError:
                 stores.delete(self.lake, [(root, each.path) for each in made])
                 continue
-            if kind != "capture":
-                # Children of what others added before may be newer than those of this writer.
-                opened = {table: self.lake.open(table).version() for table in tables_of(kind)}
-                self.versions |= {table: version for table, version in opened.items() if version}
             break
         named = {each.load for each in files}
         lost = [load for load in self.loads if load.kind == kind and load.id not in named]
@@ -160,6 +158,15 @@ class _Commits:
         unused = [load.root for load in self.loads if load.kind == kind and load.root not in files]
         stores.delete(self.lake, [(root, each.path) for each in unused])
         return added
+
+    def _note_others(self, captures: DeltaTable) -> None:
+        """Have the next note include programs and records of this writer, and of others that were killed since."""
+        noted = self.lake.note(captures, {}).tables
+        for kind in KINDS[:-1]:
+            if self.lake.open(f"{kind}s").version() != noted.get(f"{kind}s", 0):
+                # The root is seen before its children, which may be newer.
+                opened = {table: self.lake.open(table).version() for table in reversed(tables_of(kind))}
+                self.versions |= {table: version for table, version in opened.items() if version}
 
     def _take_back(self, lost: Sequence[Load]) -> None:
         """Remove loads of which another writer has added everything meanwhile, and which nobody reads."""

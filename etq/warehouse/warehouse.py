@@ -94,7 +94,7 @@ def _open_lake(path: str, version: int | None, storage_options: Mapping[str, str
     if not lake.exists():
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes")
-    return Warehouse(Database(connect(lake, version=version), path, read_only=True))
+    return Warehouse(Database(connect(lake, version=version), path, read_only=True, is_older=version is not None))
 
 
 class Warehouse(Views):
@@ -206,6 +206,8 @@ class Warehouse(Views):
         if self.path is None or not self.read_only:
             what = "it is in memory" if self.path is None else "open it with read_only=True"
             raise WarehouseError(f"{self.path or 'memory'}: another process can't read it: {what}")
+        if self._database.is_older:
+            raise WarehouseError(f"{self.path}: an older version; safe queries read the latest")
         return ask(self.path, query, _values(parameters), seconds, megabytes)
 
     def capture(self, selector: str) -> Capture:

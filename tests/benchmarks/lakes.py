@@ -85,7 +85,7 @@ def ask(lake: Path) -> dict[str, tuple[float, float]]:
 
 
 def parquet(lake: Path) -> list[Path]:
-    return list(lake.glob("*/*.parquet"))
+    return list(lake.glob("*/load_id=*/*.parquet"))
 
 
 def grow(lake: Path, files: Sequence[Path], sizes: Sequence[int]) -> list[Measured]:
@@ -120,10 +120,8 @@ def plan(measured: Sequence[Measured], dumps: int) -> None:
     of_capture, rate = last.bytes / last.captures, last.added / last.seconds
     print(f"computed for 1,000,000 captures of {RUNS} runs, from the lake of {last.captures:,}:")
     print(f"{'':4}storage: {of_capture * 1e6 / 1e9:.1f} GB (bytes a capture), of {dumps / 1e9 * 1e6:.0f} GB of dumps")
-    segments = -(-1_000_000 // 2_000)
-    print(
-        f"{'':4}files: {segments * last.files // max(1, -(-last.captures // 2_000)):,} in {segments} segments of 2,000"
-    )
+    loads = -(-1_000_000 // 2_000)
+    print(f"{'':4}files: {loads * last.files // max(1, -(-last.captures // 2_000)):,} in {loads} loads of 2,000")
     print(f"{'':4}adding: {1e6 / rate / 3600:.1f} hours by one process (captures a second)")
     if len(measured) > 1:
         first = measured[-2]

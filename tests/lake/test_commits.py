@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
-from etq.lake import Added, check, compact, export, stores, tables
+from etq.lake import Added, changes, check, compact, export, stores, tables
 from etq.lake.reading import connect_tables
 from etq.lake.tables import Lake
 from etq.warehouse.warehouse import Warehouse
@@ -166,6 +166,13 @@ def test_versions(tmp_path: Path) -> None:
         None
     )
     assert {events for _, _, events in at(first)} <= {events for _, _, events in at(None)} and at(0) == []
+    assert [(each.name, each.what) for each in changes(lake, first)] == [
+        ("00", "replaced"), ("01", "replaced"), ("02", "added"),
+    ]  # fmt: skip
+    assert [each.what for each in changes(lake, first + 1, version=first)] == ["removed"]
+    assert changes(lake, first + 2) == [], "compacting changes no capture"
+    with etq.open(lake, version=first) as older, pytest.raises(WarehouseError, match="an older version"):
+        older.safe_sql("SELECT 1")
     with pytest.raises(WarehouseError, match="lake: "):
         etq.open(lake, version=999)
     with pytest.raises(WarehouseError, match="only a lake has versions"):

@@ -1,0 +1,53 @@
+"""What changed in a lake between two of its versions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import duckdb
+
+from etq.lake.reading import prepare, read_parquet
+from etq.lake.tables import Lake, read
+
+
+@dataclass(frozen=True)
+class Change:
+    """A capture that was added, removed or replaced: its name now, or the last one that it had."""
+
+    name: str
+    sha256: str
+    what: Literal["added", "removed", "replaced"]
+
+
+def changes(
+    path: str | os.PathLike[str],
+    since: int,
+    *,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[Change]:
+    """The captures that changed from version `since` to now, or to `version`, by name. Compacting changes none.
+
+    Raises `WarehouseError` for what isn't a lake, and for versions that it doesn't have.
+    """
+    lake = Lake.at(path, storage_options)
+    before, after = _captures(lake, since), _captures(lake, version)
+    found = [Change(after[each][0], each, "added") for each in after.keys() - before.keys()]
+    found += [Change(before[each][0], each, "removed") for each in before.keys() - after.keys()]
+    both = before.keys() & after.keys()
+    found += [Change(after[each][0], each, "replaced") for each in both if before[each][1:] != after[each][1:]]
+    return sorted(found, key=lambda each: (each.name, each.sha256))
+
+
+def _captures(lake: Lake, version: int | None) -> dict[str, tuple[Any, ...]]:
+    """The name of each capture at a version, and what differs if it was replaced, by SHA-256."""
+    state = read(lake, version)
+    if not (paths := state.paths("captures")):
+        return {}
+    with duckdb.connect(":memory:") as connection:
+        prepare(connection, lake, state)
+        query = f"SELECT sha256, name, ingested_at, record_id, program_id FROM {read_parquet(paths)}"
+        return {sha256: tuple(rest) for sha256, *rest in connection.execute(query).fetchall()}
