@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -25,6 +20,7 @@ from etq.lake.reading import connect
 from etq.lake.stores import file_system
 from etq.lake.tables import Lake, read
 from tests.conftest import CAPTURES
+from tests.lake.moto_server import made, serving
 from tests.lake.test_lake import FLEET
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -38,38 +34,11 @@ def endpoint() -> Iterator[str]:
         yield address
 
 
-@contextmanager
-def serving() -> Iterator[str]:
-    """Start and stop moto's server."""
-    pytest.importorskip("moto.server", reason="S3 needs moto: pip install --group lake-test")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            for _ in range(600):
-                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                    break
-                time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.kill()
-
-
 @pytest.fixture
 def store(endpoint: str) -> tuple[str, dict[str, str]]:
     """The address of a lake in a bucket of its own, and the store's options."""
-    import boto3
-
     bucket = f"lab{next(BUCKETS)}"
-    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-    client.create_bucket(Bucket=bucket)
-    return f"s3://{bucket}/fleet", {
-        **{name.upper(): value for name, value in keys.items()},
-        "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", "AWS_CONDITIONAL_PUT": "etag",
-    }  # fmt: skip
+    return f"s3://{bucket}/fleet", made(endpoint, bucket)
 
 
 def add(url: str, files: list[Path], options: dict[str, str], **labels: str) -> Added:
