@@ -31,7 +31,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
     lake = Lake.at(path, storage_options)
-    state = read(lake)
+    state = read(lake, every=True)
     with duckdb.connect(":memory:") as connection:
         prepare(connection, lake)
         faults = [

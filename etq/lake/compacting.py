@@ -102,7 +102,7 @@ def _drop(lake: Lake, merged: set[str], leave_seconds: float) -> State:
     """Take the rows of loads that aren't the lake's out of its tables; of those of late, only the `merged`."""
     before = time.time() - leave_seconds
     while True:
-        state = read(lake)
+        state = read(lake, every=True)
         dead = {
             table: loads
             for table, files in state.dead().items()
@@ -119,7 +119,7 @@ def _drop(lake: Lake, merged: set[str], leave_seconds: float) -> State:
             continue
         for table, loads in dead.items():
             lake.commit(table, [], loads)
-        return read(lake)
+        return read(lake, every=True)
 
 
 def _delete(state: State, leave_seconds: float) -> None:

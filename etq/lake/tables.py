@@ -204,20 +204,20 @@ class Lake:
             return version if seen is not None else max(self.open(table).version(), version)
         raise AssertionError
 
-    def notes(self, captures: DeltaTable, since: int = 0) -> list[tuple[int, Note]]:
+    def notes(self, captures: DeltaTable, since: int | None = None) -> list[tuple[int, Note]]:
         """The notes in the commits of `captures` after a version, latest first; by default, the latest note."""
-        limit = captures.version() - since if since else 1
+        limit = 1 if since is None else captures.version() - since
         while True:
             try:
                 history = captures.history(limit) if limit else []
                 found = [
                     (entry["version"], msgspec.json.decode(entry[_METADATA], type=Note))
                     for entry in history
-                    if _METADATA in entry and entry["version"] <= captures.version()
+                    if _METADATA in entry and (since or -1) < entry["version"] <= captures.version()
                 ]
             except (deltalake().exceptions.DeltaError, msgspec.DecodeError, OSError) as error:
                 raise WarehouseError(f"{self.uri('captures')}: its log is damaged: {error}") from error
-            if since or found or len(history) < limit:
+            if since is not None or found or len(history) < limit:
                 return found
             limit *= 8  # Others may have optimized the table meanwhile.
 
@@ -301,8 +301,11 @@ class State:
         return found
 
 
-def read(lake: Lake, version: int | None = None) -> State:
-    """What a lake holds now, or held at a version. Raises `WarehouseError` for what isn't a lake, or a damaged one."""
+def read(lake: Lake, version: int | None = None, *, every: bool = False) -> State:
+    """What a lake holds now, or held at a version; with `every`, also the tables in which it has no rows.
+
+    Raises `WarehouseError` for what isn't a lake, and for a damaged one.
+    """
     deltalake()
     if not lake.exists():
         raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
@@ -322,10 +325,13 @@ def read(lake: Lake, version: int | None = None) -> State:
         opened = {"captures": captures}
         # The roots first: rows of children are there before their root.
         for is_root in (True, False):
-            names = [name for name in note.tables if name not in opened and is_root == (name in ROOTS)]
+            listed = [name for kind in KINDS for name in tables_of(kind)] if every else note.tables
+            names = [name for name in listed if name not in opened and is_root == (name in ROOTS)]
             opened.update(zip(names, lake.each(open_, names), strict=True))
-        # Rows leave a table only after `captures` has let them go: if that is as it was, the tables fit.
-        if version is not None or lake.open("captures").version() == captures.version():
+        # Rows leave a table only after a commit of `captures` that gives them up.
+        latest = captures if version is not None else lake.open("captures")
+        since = [] if latest.version() == captures.version() else lake.notes(latest, captures.version())
+        if not any(note.dropped for _, note in since):
             return State(lake, opened, note)
 
 
