@@ -45,13 +45,13 @@ print(json.dumps([result.new, result.known, result.errors.count()]))
 def started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A daemon of Spark with all that it starts."""
     pyspark = pytest.importorskip("pyspark", reason="a cluster needs pyspark")
-    jars = f"{Path(pyspark.__file__).parent}/jars/*"
+    home = Path(pyspark.__file__).parent
     environment = {
-        **os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        **os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }  # fmt: skip
     with subprocess.Popen(
-        ["java", "-Xmx256m", "-cp", jars, *command],
+        ["java", "-Xmx256m", "-cp", f"{home}/jars/*", *command],
         env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as daemon:  # fmt: skip
         try:
@@ -84,6 +84,10 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
         started(*worker, str(tmp_path / "one"), master) as one,
         started(*worker, str(tmp_path / "two"), master),
     ):
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
         lake = Lake("s3://lab/fleet", made(endpoint, "lab"))
         lake.make()
         arguments = [master, str(tmp_path / "files" / "*.etdp"), lake.url, json.dumps(lake.options)]
@@ -96,7 +100,7 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
                 time.sleep(0.1)
             os.killpg(one.pid, signal.SIGKILL)
             output, errors = driver.communicate(timeout=600)
-        assert driver.returncode == 0, errors.decode()[-2000:]
+        assert driver.returncode == 0, errors.decode()[:3000]
         assert json.loads(output.splitlines()[-1]) == [len(files), 0, 0]
         with etq.open(lake.url, storage_options=lake.options) as warehouse:
             query = "SELECT count(*), count(DISTINCT sha256), count(DISTINCT name) FROM captures"
