@@ -72,7 +72,7 @@ def publish(
     """
     for load in loads:
         for table, file in load.files.items():
-            if not stores.is_there(lake, table, file.path):
+            if not lake.is_remote and not stores.is_there(lake, table, file.path):
                 raise WarehouseError(
                     f"{lake.uri(table, file.path)}: missing; all processes must share the lake's folder"
                 )

@@ -10,10 +10,11 @@ load are the lake's once its root table (`captures`, `records`, `programs`), whi
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -38,6 +39,7 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
 _METADATA: Final = "etq"
+_PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
 
 
 class ConflictError(Exception):
@@ -94,7 +96,7 @@ class Lake:
     """A folder or the address of one in an object store, with the options of the store, as `deltalake` takes them."""
 
     url: str
-    options: Mapping[str, str] | None = None
+    options: Mapping[str, str] | None = field(default=None, repr=False)  # may have secrets
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
@@ -357,7 +359,7 @@ def schema(table: str) -> Any:
 
 
 def files_of(table: DeltaTable) -> list[File]:
-    """The files that a table's log lists."""
+    """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
     listed = table.get_add_actions(flatten=True)
     [key] = {field.name for field in table.schema().fields[:1]}
     count = listed.num_rows
@@ -369,6 +371,9 @@ def files_of(table: DeltaTable) -> list[File]:
         values(name) for name in ("path", "partition.load_id", "num_records", "size_bytes", f"min.{key}", f"max.{key}")
     ]
     written = [each / 1e3 for each in values("modification_time")]
+    for path in columns[0]:
+        if not _PATH.fullmatch(path):
+            raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
     return [File(*row) for row in zip(*columns, written, strict=True)]
 
 

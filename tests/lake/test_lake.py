@@ -331,6 +331,8 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
         (b"{", "lake: "),
         (whole.replace(b'{\\"schema\\":', b'{\\"schema\\":9'), "made by another version of etq"),
         (whole.replace(b'{\\"schema\\":', b'{\\"schemas\\":'), "damaged"),
+        (whole.replace(b'"path":"load_id=', b'"path":"../load_id='), "damaged: a file is called"),
+        (whole.replace(b'"path":"load_id=', b'"path":"/etc/load_id='), "damaged: a file is called"),
     ):
         assert content != whole
         second.write_bytes(content)

@@ -113,7 +113,7 @@ def test_thousands_are_as_duckdb_reads_them_and_twice_changes_nothing(
 def test_processes_that_are_killed_lose_and_double_nothing(
     spark: Any, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the tasks die among their files, the others once their segments are written, before they say so."""
+    """Half of the tasks die among their files, the others once their files are written, before they say so."""
     lake, files = tmp_path / "lake", sorted(many.glob("device=[01]/*.etdp"))
     monkeypatch.setattr(ingestion, "_work", dying.work)
     told = of_spark(spark, str(many / "device=[01]" / "*.etdp"), lake)
