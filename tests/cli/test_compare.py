@@ -296,6 +296,7 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
     assert error.exit_code == 1 and "\x1b" not in error.stderr and error.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_record_of_another_program_is_told_of(folders: Path) -> None:
     files = (str(folders / "base"), str(folders / "build=new"))
     wrong = str(CAPTURES / "convnet/convnet.etrecord")

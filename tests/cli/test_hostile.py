@@ -127,6 +127,7 @@ def harmful(said: bytes) -> list[str]:
     return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
 
 
+@pytest.mark.long
 def test_no_command_lets_hostile_names_reach_a_terminal(tmp_path: Path) -> None:
     paths = {kind: path.name for kind, path in hostile.written(tmp_path).items()}
     commands = []

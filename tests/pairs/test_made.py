@@ -53,13 +53,13 @@ def check(asked: Asked, *kinds: str) -> None:
     assert not found, "\n".join(found)
 
 
-@FEW
+@settings(PATIENT, max_examples=1)
 @given(making.captures())
 def test_captures(made: Made) -> None:
     check_capture(made)
 
 
-@FEW
+@settings(PATIENT, max_examples=1)
 @given(making.traces())
 def test_traces(data: bytes) -> None:
     check_trace(data)

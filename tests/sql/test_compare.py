@@ -40,6 +40,7 @@ def total_of(warehouse: Warehouse, **given: Any) -> dict[str, Any]:
     return dict(total)
 
 
+@pytest.mark.long
 def test_nothing_planted_nothing_found(lab: Lab) -> None:
     warehouse = lab("mlp")
     assert judged(rows_of(warehouse, "compare_ops")) == judged(rows_of(warehouse, "compare_modules")) == []

@@ -17,6 +17,7 @@ from etq.errors import QueryError, WarehouseError
 from etq.maintenance import compaction, retention
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.unit.test_warehouse import MLP, ONE, TWO, contents
 
 FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
@@ -187,7 +188,7 @@ with etq.open(sys.argv[1]) as warehouse:
 """
 
 
-@pytest.mark.parametrize("at", ["written", "placed", "20", "60", "150"])
+@pytest.mark.parametrize("at", thinned(["written", "placed", "20", "60", "150"], ["placed"]))
 def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> None:
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:

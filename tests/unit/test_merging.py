@@ -107,6 +107,7 @@ def test_links_and_phases_that_only_the_second_has_are_taken(tmp_path: Path) -> 
         assert contents(made) == contents(expected)
 
 
+@pytest.mark.long
 def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
     for name in ("a", "b", "all"):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
