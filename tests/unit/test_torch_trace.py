@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
+from etq.ingest.trace import inputs
 from etq.ingest.trace import nesting as trace_order
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
@@ -300,3 +301,20 @@ def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> No
     other = warehouse.attach_second(paths[1])
     assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
     assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]
+
+
+def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    rows_of = inputs._rows
+    monkeypatch.setattr(inputs, "_rows", lambda *arguments: reads.append(1) or rows_of(*arguments))
+    paths = [tmp_path / f"{name}.pt.trace.json" for name in ("small", "large")]
+    for path, dims in zip(paths, ([[2]], [[4, 4]]), strict=True):
+        path.write_bytes(trace(slice_of("aten::relu", 1, 9, args={"External id": 4, "Input Dims": dims})))
+    warehouse, small = open_ephemeral(paths[0], ["key_averages"])
+    large = warehouse.attach_second(paths[1])
+    [(name,)] = warehouse.rows("SELECT name FROM key_averages($capture)", capture=small)[1]
+    assert (name, reads) == ("aten::relu", [])
+    shapes = "SELECT shapes FROM key_averages($capture, \"by\" := 'shape')"
+    assert warehouse.rows(shapes, capture=small)[1] == [("[[2]]",)]
+    assert warehouse.rows(shapes, capture=large)[1] == [("[[4, 4]]",)]
+    assert len(reads) == 2
