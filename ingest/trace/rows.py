@@ -39,10 +39,11 @@ class Slices:
             columns.find("impossible times", f"{negative} events end before they start: they have no duration")
         kept: Any = slice(None) if is_kept.all() else is_kept
         start, duration = start[kept], duration[kept]
-        self.kinds = [*columns.kinds]
-        self.at, self.kind, self.thread = (
-            np.array(each, np.int64)[kept] for each in (columns.at, columns.kind, columns.thread)
-        )
+        keys = columns.keys
+        self.kinds = [*keys.kinds]
+        key = np.array(columns.key)[kept]
+        self.at = np.array(columns.at, np.int64)[kept]
+        self.kind, self.thread = np.array(keys.kind)[key], np.array(keys.thread)[key]
         self.start, self.elapsed = nanoseconds(start), nanoseconds(np.nan_to_num(duration))
         self.external, old_external, self.correlation, self.sequence, self.forward = (
             np.array(each, np.int64)[kept]
