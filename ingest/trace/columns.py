@@ -159,6 +159,11 @@ class TraceColumns:
         begin.ph, begin.dur = SLICE, end.ts - begin.ts
         self._add_slices(np.array([at], np.int32), [begin], self._keys_of([begin]))
 
+    @property
+    def times(self) -> tuple[array[float], array[float]]:
+        """Starts and durations."""
+        return self.start, self.duration
+
     def finish(self) -> None:
         """Report what was left out."""
         self._join_threads()

@@ -52,9 +52,11 @@ def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
 def _inputs(entries: Entries, at: Whole) -> Iterator[tuple[bytes, ...] | None]:
     """The shapes, types, strides and values of the entries at these positions; None without shapes."""
     for event in entries.decoded(at, _events, _event.decode):
-        args = event.args
-        shapes = None if args is None else args.old_shapes if args.shapes is UNWRITTEN else args.shapes
-        if args is None or shapes is UNWRITTEN:
+        if (args := event.args) is None:
+            yield None
+            continue
+        shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
+        if shapes is UNWRITTEN:
             yield None
         else:
             yield bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values)

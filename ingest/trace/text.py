@@ -16,12 +16,12 @@ LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
 # So much of a gzip file is unpacked before it is checked for being a bomb.
 PACKED: Final = 2**19
-# The size of a part: a whole number of pages. Threads wait for each other after each part, so a few megabytes.
+# The size of a part. Threads wait for each other after each part, so a few megabytes.
 _PART: Final = 2**22
 
 
 class Text:
-    """A file's text. What is unpacked is kept; what is mapped is not, as the file still has it."""
+    """A file's text, of which what is unpacked is kept."""
 
     def __init__(self, data: Any, path: str) -> None:
         self._data = data
@@ -29,10 +29,10 @@ class Text:
         self._is_packed = bytes(data[:2]) == GZIP
         self._unpacked: list[bytes] | None = None
 
-    def parts(self) -> Iterator[bytes]:
-        """The parts of the text. Raises `FormatError` for a gzip that is damaged or a bomb."""
+    def parts(self) -> Iterator[bytes | mmap.mmap]:
+        """The parts of the text: one, or many of a gzip. Raises `FormatError` for one that is damaged or a bomb."""
         if not self._is_packed:
-            yield from _slices(self._data)
+            yield self._data
         elif self._unpacked is not None:
             yield from self._unpacked
         else:
@@ -45,13 +45,6 @@ class Text:
     def whole(self) -> memoryview:
         """The text in one piece."""
         return memoryview(b"".join(self.parts()) if self._is_packed else self._data)
-
-
-def _slices(data: Any) -> Iterator[bytes]:
-    for start in range(0, len(data), _PART):
-        yield data[start : start + _PART]
-        if isinstance(data, mmap.mmap):
-            data.madvise(mmap.MADV_DONTNEED, start, _PART)
 
 
 def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ reader finds the entries one by one instead.
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
@@ -28,6 +29,8 @@ _END: Final = re.compile(rb"\}\s*\]")
 _BLOCK: Final = 2**17
 # As many bytes as are parted into blocks at once.
 _CHUNK: Final = 2**22
+# As many bytes of a mapped file stay in memory.
+_RELEASED: Final = 2**24
 # Where the list of entries is looked for: so far from the text's begin and end.
 _AROUND: Final = 2**20
 
@@ -103,7 +106,7 @@ class Entries:
         begin = _BEGIN.search(text, 0, _AROUND)
         if begin is None:
             return
-        before, start = text[: begin.end()], begin.end()
+        before, start = bytes(text[: begin.end()]), begin.end()
         while is_more:
             start = yield from _lists(text, start, len(text) - _AROUND, is_all=False)
             text, is_more = _joined(parts, text[start:], max(_CHUNK, len(text) - start))
@@ -115,18 +118,19 @@ class Entries:
             self.around = _around(before, text[last:])
 
 
-def _joined(parts: Iterator[bytes], text: bytes, size: int) -> tuple[bytes, bool]:
+def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple[bytes | mmap.mmap, bool]:
     """The text with at least so many bytes more, and whether there may be more yet."""
-    joined, added = [text], 0
+    joined: list[bytes | mmap.mmap] = [text] if text else []
+    added = 0
     for part in parts:
         joined.append(part)
         added += len(part)
         if added >= size:
-            return b"".join(joined), True
+            return joined[0] if len(joined) == 1 else b"".join(joined), True
     return b"".join(joined), False
 
 
-def _lists(text: bytes, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
+def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
     """Lists of the entries between these places, and where the next one begins; the last one only with `is_all`."""
     content = memoryview(text)
     while start < last:
@@ -135,6 +139,9 @@ def _lists(text: bytes, start: int, last: int, *, is_all: bool) -> Generator[byt
             break
         end = last if between is None else between.start() + 1
         yield b"".join((b"[", content[start:end], b"]"))
+        if isinstance(text, mmap.mmap) and start // _RELEASED < end // _RELEASED:
+            # What was read need not stay in memory: the file still has it.
+            text.madvise(mmap.MADV_DONTNEED)
         start = last if between is None else between.end(1)
     return start
 

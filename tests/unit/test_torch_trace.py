@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from etq import FormatError
 from etq.ingest.trace import inputs
 from etq.ingest.trace import nesting as trace_order
+from etq.ingest.trace import text as trace_text
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
 from etq.warehouse.ephemeral import open_ephemeral
@@ -220,6 +221,23 @@ def test_a_trace_read_in_blocks_is_the_same(
     assert in_blocks["signatures"] == one_by_one["signatures"]
 
 
+@pytest.mark.parametrize("part", [1, 7, 64, 2**22])
+@pytest.mark.parametrize("packed", [1, 50, 2**19])
+def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int, packed: int) -> None:
+    """Parts end anywhere: before, within and after what a reader looks for."""
+    kernels = [slice_of(f"k{at}", at, 1, cat="kernel", args={"device": at % 3, "Input Dims": [at]}) for at in range(60)]
+    content = json.dumps({"schemaVersion": 1, "traceEvents": kernels, "distributedInfo": {"rank": 2}}).encode()
+    as_it_is = tables_of(content)
+    for name, size in (("_BLOCK", 100), ("_CHUNK", 200), ("_AROUND", 80)):
+        monkeypatch.setattr(trace_entries, name, size)
+    monkeypatch.setattr(trace_text, "_PART", part)
+    monkeypatch.setattr(trace_text, "PACKED", packed)
+    entries = trace_entries.Entries(gzip.compress(content), "a.json.gz")
+    assert sum(block.count(b"kernel") for block in entries.blocks()) == 60
+    assert entries.around is not None
+    assert tables_of(gzip.compress(content)) == as_it_is
+
+
 @pytest.mark.parametrize("steps", [0, 8])
 def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """A tower of calls, then many beside its foot; climbing together and one by one."""
@@ -306,7 +324,12 @@ def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> No
 def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
     rows_of = inputs._rows
-    monkeypatch.setattr(inputs, "_rows", lambda *arguments: reads.append(1) or rows_of(*arguments))
+
+    def counted(*arguments: Any) -> Any:
+        reads.append(1)
+        return rows_of(*arguments)
+
+    monkeypatch.setattr(inputs, "_rows", counted)
     paths = [tmp_path / f"{name}.pt.trace.json" for name in ("small", "large")]
     for path, dims in zip(paths, ([[2]], [[4, 4]]), strict=True):
         path.write_bytes(trace(slice_of("aten::relu", 1, 9, args={"External id": 4, "Input Dims": dims})))
