@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.locking import lock_timeout, on_wait
 from etq.errors import EtqError, message_of, printable
 from etq.render.terminal import colours_of_environment
@@ -49,7 +50,7 @@ COMPLETING = "_ETQ_COMPLETE"
 class _Group(click.Group):
     """Imports the module of a command when it is needed; turns expected failures into one line on stderr.
 
-    The status is 1 then; with --debug a traceback is shown instead.
+    The status is 1 then; with --debug a traceback is shown instead. An interrupt ends the command with status 130.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -73,27 +74,32 @@ class _Group(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except EtqError as error:
-            _fail(str(error), context)
-        except BrokenPipeError:
-            # The reader of a pipe has seen enough; Python must not complain at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-        except MemoryError:
-            _fail("not enough memory", context)
-        except OSError as error:
-            _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", context)
-        except Exception as error:
-            if type(error).__module__ not in ("duckdb", "_duckdb"):
+        except (Exception, KeyboardInterrupt) as error:
+            if is_interrupt(error):
+                click.echo(err=True)
+                sys.exit(STATUS)
+            if isinstance(error, BrokenPipeError):
+                # The reader of a pipe has seen enough; Python must not complain at exit either.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                sys.exit(1)
+            message = _message(error)
+            if message is None or context.params.get("debug"):
                 raise
-            _fail(message_of(error), context)
+            click.echo(f"Error: {printable(message)}", err=True)
+            sys.exit(1)
 
 
-def _fail(message: str, context: click.Context) -> NoReturn:
-    if context.params.get("debug"):
-        raise  # noqa: PLE0704 - called while an exception is handled
-    click.echo(f"Error: {printable(message)}", err=True)
-    sys.exit(1)
+def _message(error: BaseException) -> str | None:
+    """An expected failure in one line; None for any other."""
+    if isinstance(error, EtqError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}"
+    if isinstance(error, Exception) and type(error).__module__ in ("duckdb", "_duckdb"):
+        return message_of(error)
+    return None
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:
@@ -151,6 +157,7 @@ def run() -> NoReturn:
     Taking the libraries apart at a regular exit takes 30 ms, an eighth of what a small file takes in all.
     """
     status: Any = 0
+    install()
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
     # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -166,6 +173,8 @@ def run() -> NoReturn:
         main(prog_name="etq")
     except SystemExit as end:
         status = end.code
+    except KeyboardInterrupt:
+        status = STATUS
     try:
         sys.stdout.flush()
         sys.stderr.flush()

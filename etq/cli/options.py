@@ -247,9 +247,14 @@ def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_opt
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
     """Print the findings about a capture; that its record is another program's, as a warning."""
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
-    for rule, detail in warehouse.connection.execute(query, [capture_id]).fetchall():
+    for rule, detail in findings_of(warehouse, capture_id):
         _report(rule, detail)
+
+
+def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
+    """The rule and detail of each finding about a capture."""
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
+    return warehouse.connection.execute(query, [capture_id]).fetchall()
 
 
 def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
