@@ -11,7 +11,7 @@ import click
 
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.locking import lock_timeout, on_wait
-from etq.errors import EtqError, message_of, printable
+from etq.errors import EtqError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
 # The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
@@ -85,7 +85,7 @@ class _Group(click.Group):
             message = _message(error)
             if message is None or context.params.get("debug"):
                 raise
-            click.echo(f"Error: {printable(message)}", err=True)
+            click.echo(f"Error: {printable(shortened(message))}", err=True)
             sys.exit(1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -132,15 +132,16 @@ def compare(
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
+        worse, unclear = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else ([], [])
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = _whole(comparison, form, limit, output is not None)
+            text = _whole(comparison, form, limit, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
             _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            worse, unclear = report_worse(comparison, "slower" in fail_on, metrics)
+            report_worse(worse, unclear)
             if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
@@ -191,8 +192,8 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON."""
+def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str]) -> str:
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse."""
     if form == "json":
         import json
 
@@ -201,14 +202,16 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.writers import markdown
+    from etq.render.markdown import inline, markdown
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [headline(comparison, form, style)]
+    if worse and form == "markdown":
+        parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
-        mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
-        texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
+        mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
+        texts = (mark.format(safe(rule), safe(detail)) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
@@ -226,11 +229,15 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails if these differ, a line each."""
+    if form == "markdown":
+        from etq.render.markdown import inline
+
+        return "".join(f"**{inline(line)}**\n\n" for line, _ in comparison.total_lines())
     texts = []
     for line, verdict in comparison.total_lines():
         colour = VERDICT_STYLES.get(verdict or "")
         texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
-    return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
+    return "".join(f"{text}\n" for text in texts)
 
 
 def _print_findings(comparison: Comparison) -> None:
@@ -238,8 +245,8 @@ def _print_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Print what is worse, and what is unclear: of metrics, or else of the total and of ops."""
+def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """What is worse, and what is unclear: of metrics, or else of the total and of ops."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -256,8 +263,12 @@ def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...])
             results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in results if verdict in WORSE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
+    return worse, unclear
+
+
+def report_worse(worse: Sequence[str], unclear: Sequence[str]) -> None:
+    """Print what is worse, and what is unclear."""
     for what in worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
         click.secho(printable(f"Unclear: {text}"), err=True)
-    return worse, unclear

@@ -12,8 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, QueryError, message_of, printable, printable_lines
+from etq.errors import EtqError, QueryError, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
+from etq.render.markdown import markdown_parts
 from etq.render.table import Rows, shown, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, width_of
 
@@ -161,7 +162,7 @@ def _write_parts(
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
     writers = {"table": lambda: table_parts(columns, parts, style), "json": lambda: _json_parts(columns, parts)}
-    for text in writers.get(format, lambda: _markdown_parts(columns, parts))():
+    for text in writers.get(format, lambda: markdown_parts(columns, parts))():
         stream.write(text)
 
 
@@ -244,20 +245,6 @@ def _unique(columns: Sequence[str]) -> list[str]:
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]
-
-
-def markdown(columns: Sequence[str], rows: Rows) -> str:
-    """A table in Markdown."""
-    return "".join(_markdown_parts(columns, [rows]))
-
-
-def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
-
-    yield line(map(printable, columns)) + "|" + " --- |" * len(columns) + "\n"
-    for rows in parts:
-        yield "".join(line(map(shown, row)) for row in rows)
 
 
 def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
