@@ -96,7 +96,8 @@ def _message(error: BaseException) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
-        return f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}"
+        what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+        return f"{error.filename or 'output'}: {what}"
     if isinstance(error, Exception) and type(error).__module__ in ("duckdb", "_duckdb"):
         return message_of(error)
     return None
@@ -151,6 +152,18 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 
+def _open_standard_streams() -> None:
+    """Open the standard streams that the caller has closed: else a warehouse would get the number of one, and what is
+    written to that."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w"))
+
+
 def run() -> NoReturn:
     """The command's entry: ends the process as soon as all is written and closed.
 
@@ -161,9 +174,8 @@ def run() -> NoReturn:
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
     # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _open_standard_streams()
     # A name with letters that the terminal's encoding lacks must not make a command fail.
-    if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if COMPLETING in os.environ:
         from etq.cli import completion

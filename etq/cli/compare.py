@@ -18,6 +18,7 @@ from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
 from etq.errors import EtqError, printable
+from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
 from etq.render.writers import format_of, write_rows, write_text
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 REGRESSION: Final = 3
+# The number of modules and of ops in tables, unless --limit names another.
+MOST: Final = 10
 # The columns that people read; machines get all.
 CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
     round(high_percent, 2) AS high_percent, base, new, difference, unit"""
@@ -84,9 +87,6 @@ def judging_options(command: Command) -> Command:
     type=click.Choice([*VIEWS, "all"]),
     help="Part to print.  [default: all; ops for CSV and other data formats]",
 )
-@click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Number of modules and of ops in tables."
-)
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
 @click.option(
@@ -105,7 +105,6 @@ def compare(
     base: str,
     new: str,
     what: str | None,
-    limit: int,
     quantile: str | None,
     fail_on: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -119,7 +118,8 @@ def compare(
     """Compare NEW with BASE: is it slower, where, and is the difference noise?
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result.
+    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
+    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -128,13 +128,15 @@ def compare(
     """
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+    if selection.get().sort_by is not None and what in (None, "all"):
+        raise click.UsageError("--sort-by goes with --what, as the parts have other columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
         worse, unclear = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else ([], [])
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = _whole(comparison, form, limit, output is not None, worse)
+            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what

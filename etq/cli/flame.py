@@ -11,9 +11,9 @@ from etq.cli import main
 from etq.cli.options import (
     check_runs,
     file_options,
+    file_output_options,
     note_excluded_runs,
     open_target,
-    output_options,
     percentage,
     pop_file_options,
     run_options,
@@ -100,7 +100,7 @@ _ROWS: Final = """
 @run_options("typical")
 @warehouse_option
 @file_options
-@output_options
+@file_output_options
 def flame(
     capture: str,
     by: str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,6 +16,7 @@ from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.choices import PHASES, RUNS, UNITS
 from etq.errors import EtqError, printable
 from etq.render.delimited import escaping_formulas
+from etq.render.selection import Selection, selection
 from etq.render.writers import FORMATS, TO_READ, format_of, write
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
 
 
 def output_options(command: Command) -> Command:
+    """Options of commands that print a table."""
+    return row_options(file_output_options(command))
+
+
+def file_output_options(command: Command) -> Command:
+    """The format and file of what a command prints."""
     text = "In CSV and TSV: put an apostrophe before texts that begin like formulas."
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
@@ -62,6 +69,37 @@ def output_options(command: Command) -> Command:
     command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
     text = "Format of the output.  [default: by the ending of -o, else table]"
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
+
+
+def row_options(command: Command) -> Command:
+    """Which rows of a table are printed, and in which order."""
+    text = "Sort by that column: numbers from the largest, texts from A to Z."
+    command = click.option("--sort-by", metavar="COLUMN", expose_value=False, callback=_sort_by, help=text)(command)
+    return limit_option(command)
+
+
+def limit_option(command: Command) -> Command:
+    """The number of rows of a table, for a command that sorts itself."""
+    text = "Show only the first N."
+    return click.option("--limit", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit, help=text)(
+        command
+    )
+
+
+def _limit(context: click.Context, _: click.Parameter, limit: int | None) -> None:
+    if limit is not None:
+        _select(context, replace(selection.get(), limit=limit))
+
+
+def _sort_by(context: click.Context, _: click.Parameter, column: str | None) -> None:
+    if column is not None:
+        _select(context, replace(selection.get(), sort_by=column))
+
+
+def _select(context: click.Context, chosen: Selection) -> None:
+    """Select rows of what this command prints."""
+    token = selection.set(chosen)
+    context.call_on_close(lambda: selection.reset(token))
 
 
 def unit_option(default: str | None) -> Callable[[Command], Command]:
