@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -71,6 +72,15 @@ class _Group(click.Group):
                     [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
                 )
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, args)
+        except click.exceptions.NoSuchCommand as error:
+            # Those that are not imported are not known to click.
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None
+
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
@@ -92,7 +102,7 @@ class _Group(click.Group):
 def _message(error: BaseException) -> str | None:
     """An expected failure in one line; None for any other."""
     if isinstance(error, EtqError):
-        return str(error)
+        return _about_file(str(error))
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
@@ -101,6 +111,21 @@ def _message(error: BaseException) -> str | None:
     if isinstance(error, Exception) and type(error).__module__ in ("duckdb", "_duckdb"):
         return message_of(error)
     return None
+
+
+# What a name that no capture has looks like if a file is meant.
+_NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
+_FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
+
+
+def _about_file(message: str) -> str:
+    """An error that nothing has a name, in words about files where the name is that of one."""
+    match = _NAMED.fullmatch(message)
+    if match is None or "=" in match[2] or not (os.sep in match[2] or match[2].endswith(_FILE_ENDINGS)):
+        return message
+    if os.path.exists(match[2]):
+        return f"{match[2]}: a file, and here goes the name of a {match[1]} of the warehouse; ingest it first"
+    return f"{match[2]}: no such file, and no {match[1]} of that name{match[3] or ''}"
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

@@ -18,6 +18,7 @@ from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import (
     file_options,
     findings_of,
+    note_no_rows,
     open_existing,
     open_file,
     output_options,
@@ -91,7 +92,7 @@ def inspect(
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
-    views = ["inspector_events", *(["event_ops"] if joined else [])]
+    views = ["inspector_events", "_is_recorded", *(["event_ops"] if joined else [])]
     warehouse, capture = open_file(file, views, read_options)
     with warehouse:
         query = f"""
@@ -104,7 +105,8 @@ def inspect(
         ORDER BY i.block_index, i.slot, i.occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        write(warehouse, query, format, output, force=force, **parameters)
+        if not write(warehouse, query, format, output, force=force, **parameters):
+            note_no_rows(warehouse, "inspector_events", file, capture.sha256, schedule)
 
 
 @main.command()

@@ -152,7 +152,8 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
     _, rows_found = warehouse.rows(query, **parameters)
     if not rows_found:
         if parameters["module"] is None:
-            raise EtqError("no time to draw: no selected run has an execute")
+            left = parameters.get("steps")
+            raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings follow each other, from their parent's begin.

@@ -14,6 +14,7 @@ from etq.cli.options import (
     file_output_options,
     limit_option,
     note_excluded_runs,
+    note_no_rows,
     open_target,
     output_options,
     pop_file_options,
@@ -99,7 +100,8 @@ def ops(
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, view, query)
-        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+            note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)
 
 

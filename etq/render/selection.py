@@ -48,7 +48,10 @@ class Selection:
 
     def _check(self, columns: Sequence[str]) -> None:
         if self.sort_by not in columns:
-            raise EtqError(f"no column {self.sort_by!r} to sort by; known are {', '.join(columns)}")
+            from etq.warehouse.nearest import nearest_words
+
+            near = nearest_words(str(self.sort_by), columns)
+            raise EtqError(f"no column {self.sort_by!r} to sort by{near}; known are {', '.join(columns)}")
 
 
 selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is frozen

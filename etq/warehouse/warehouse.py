@@ -27,6 +27,7 @@ from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
+from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.views import Views
 from etq.warehouse.zones import Answer
 
@@ -146,7 +147,7 @@ class Warehouse(Views):
             with self._database.lock:
                 return self.connection.sql(query, params=_values(parameters))
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
@@ -158,7 +159,7 @@ class Warehouse(Views):
                 answer = Answer(self.connection, query, _values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     @contextmanager
     def rows_in_parts(
@@ -173,7 +174,7 @@ class Warehouse(Views):
                 answer = Answer(self.connection, query, _values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
@@ -209,7 +210,7 @@ class Warehouse(Views):
         try:
             return self._capture_of(query, [selector])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""
@@ -223,7 +224,7 @@ class Warehouse(Views):
         try:
             return Record(*self._database.fetch(query, [selector])[0])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def ingest(
         self,
@@ -629,6 +630,11 @@ class Warehouse(Views):
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return self.connection.from_arrow(decoded_metadata(self, found, decoder))
+
+    def _query_error(self, error: duckdb.Error) -> QueryError:
+        """What a query raises for DuckDB's error."""
+        with self._database.lock:
+            return QueryError(explained_selector(self.connection, message_of(error)))
 
     def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
         """The capture that a query finds."""
