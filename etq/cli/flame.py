@@ -11,9 +11,9 @@ from etq.cli import main
 from etq.cli.options import (
     check_runs,
     file_options,
+    file_output_options,
     note_excluded_runs,
     open_target,
-    output_options,
     percentage,
     pop_file_options,
     run_options,
@@ -100,7 +100,7 @@ _ROWS: Final = """
 @run_options("typical")
 @warehouse_option
 @file_options
-@output_options
+@file_output_options
 def flame(
     capture: str,
     by: str | None,
@@ -152,7 +152,8 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
     _, rows_found = warehouse.rows(query, **parameters)
     if not rows_found:
         if parameters["module"] is None:
-            raise EtqError("no time to draw: no selected run has an execute")
+            left = parameters.get("steps")
+            raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings follow each other, from their parent's begin.

@@ -9,7 +9,7 @@ import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import REGRESSION, headline, judging_options, report_worse, sides
+from etq.cli.compare import REGRESSION, find_worse, headline, judging_options, report_worse, sides
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
@@ -50,7 +50,8 @@ def gate(
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments)
             click.echo(headline(comparison, "table"), nl=False)
-            worse, unclear = report_worse(comparison, not total, metrics)
+            worse, unclear = find_worse(comparison, not total, metrics)
+            report_worse(worse, unclear)
     except EtqError as error:
         if not bisect:
             raise

@@ -12,6 +12,7 @@ from etq.cli import main
 from etq.cli.options import Command, open_existing, output_options, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.writers import write, write_rows
+from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -132,8 +133,9 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
     keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
         known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
+        near = nearest_words(key, [*keys, *columns])
         raise EtqError(
-            f"no capture has a label {key!r}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
+            f"no capture has a label {key!r}{near}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
         )
 
 

@@ -68,6 +68,10 @@ def add(folder: str, **options: Any) -> None:
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)
+        except KeyboardInterrupt:
+            Path(options["db"]).unlink(missing_ok=True)
+            click.echo(f"{printable(folder)}: nothing was added", err=True)
+            raise
         finally:
             if Path(options["db"]).exists():
                 _print_added(folder, export(folder, options["db"]))

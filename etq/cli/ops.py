@@ -11,7 +11,10 @@ from etq.cli import main
 from etq.cli.options import (
     check_runs,
     file_options,
+    file_output_options,
+    limit_option,
     note_excluded_runs,
+    note_no_rows,
     open_target,
     output_options,
     pop_file_options,
@@ -54,17 +57,16 @@ TORCH_TABLE: Final = {
 @click.argument("capture")
 @click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping: what one op is.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N.")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
 @file_options
-@output_options
+@limit_option
+@file_output_options
 def ops(
     capture: str,
     by: str | None,
     sort_by: str | None,
-    limit: int | None,
     unit: str | None,
     db: str,
     format: str | None,
@@ -98,9 +100,8 @@ def ops(
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, view, query)
-        if limit is not None:
-            query += f" LIMIT {limit:d}"
-        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+            note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)
 
 

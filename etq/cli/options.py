@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,8 +14,9 @@ import click
 
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.choices import PHASES, RUNS, UNITS
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, QueryError, printable
 from etq.render.delimited import escaping_formulas
+from etq.render.selection import Selection, selection
 from etq.render.writers import FORMATS, TO_READ, format_of, write
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
 
 
 def output_options(command: Command) -> Command:
+    """Options of commands that print a table."""
+    return row_options(file_output_options(command))
+
+
+def file_output_options(command: Command) -> Command:
+    """The format and file of what a command prints."""
     text = "In CSV and TSV: put an apostrophe before texts that begin like formulas."
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
@@ -62,6 +69,37 @@ def output_options(command: Command) -> Command:
     command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
     text = "Format of the output.  [default: by the ending of -o, else table]"
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
+
+
+def row_options(command: Command) -> Command:
+    """Which rows of a table are printed, and in which order."""
+    text = "Sort by that column: numbers from the largest, texts from A to Z."
+    command = click.option("--sort-by", metavar="COLUMN", expose_value=False, callback=_sort_by, help=text)(command)
+    return limit_option(command)
+
+
+def limit_option(command: Command) -> Command:
+    """The number of rows of a table, for a command that sorts itself."""
+    text = "Show only the first N."
+    return click.option("--limit", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit, help=text)(
+        command
+    )
+
+
+def _limit(context: click.Context, _: click.Parameter, limit: int | None) -> None:
+    if limit is not None:
+        _select(context, replace(selection.get(), limit=limit))
+
+
+def _sort_by(context: click.Context, _: click.Parameter, column: str | None) -> None:
+    if column is not None:
+        _select(context, replace(selection.get(), sort_by=column))
+
+
+def _select(context: click.Context, chosen: Selection) -> None:
+    """Select rows of what this command prints."""
+    token = selection.set(chosen)
+    context.call_on_close(lambda: selection.reset(token))
 
 
 def unit_option(default: str | None) -> Callable[[Command], Command]:
@@ -247,9 +285,14 @@ def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_opt
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
     """Print the findings about a capture; that its record is another program's, as a warning."""
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
-    for rule, detail in warehouse.connection.execute(query, [capture_id]).fetchall():
+    for rule, detail in findings_of(warehouse, capture_id):
         _report(rule, detail)
+
+
+def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
+    """The rule and detail of each finding about a capture."""
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
+    return warehouse.connection.execute(query, [capture_id]).fetchall()
 
 
 def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
@@ -303,8 +346,10 @@ def show_view(
         )
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
-        if not write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters):
-            _note_no_rows(warehouse, view, capture, selector)
+        with _other_view(warehouse, view, selector):
+            has_rows = write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters)
+        if not has_rows:
+            note_no_rows(warehouse, view, capture, selector, options)
         note_excluded_runs(warehouse, selector, view, options)
 
 
@@ -312,7 +357,8 @@ def views_for(view: str) -> list[str]:
     """A view, with those that `note_excluded_runs` and `without_method` query."""
     parameters = _defaults(view)
     about_method = [] if "method" not in parameters else ["runs", "signatures"]
-    return [view, *about_method, *(["typical_runs"] if _takes_typical(view) else [])]
+    about_steps = ["_is_recorded"] if "steps" in parameters else []
+    return [view, *about_method, *about_steps, *(["typical_runs"] if _takes_typical(view) else [])]
 
 
 def _defaults(view: str) -> dict[str, str | None]:
@@ -341,11 +387,52 @@ def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -
     return f"SELECT * EXCLUDE (method) FROM ({query})"
 
 
-def _note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str) -> None:
+# The command for the same question about the other kind of captures.
+_OF_TRACES: Final = {
+    "memory_totals": 'etq sql "FROM memory_timeline(CAPTURE)"',
+    "execute_breakdown": "etq steps",
+    "framework_tax": 'etq sql "FROM operator_table(CAPTURE)"',
+    "delegate_totals": "etq kernels",
+    "module_totals": 'etq sql "FROM module_tree(CAPTURE)"',
+    "source_totals": "etq ops --by stack",
+    "advice": 'etq sql "FROM trace_recommendations(CAPTURE)"',
+    "roofline": 'etq sql "FROM gpu_utilization(CAPTURE)"',
+}
+_OF_ETDUMPS: Final = {"step_breakdown": "etq breakdown", "kernel_table": "etq ops"}
+
+
+@contextmanager
+def _other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
+    """Add to an error that a PyTorch trace has no record, which is for ETDumps, what applies to the trace."""
+    try:
+        yield
+    except QueryError as error:
+        query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
+        if " has no record, " not in str(error) or view not in _OF_TRACES:
+            raise
+        if warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
+            raise
+        raise EtqError(
+            f"{view} is for ETDumps, and this is a PyTorch trace; for that there is {_OF_TRACES[view]}"
+        ) from None
+
+
+def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
-    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-    [(format,)] = warehouse.rows(query, capture=selector)[1]
-    if view == "slow_runs" and format != "torch_trace":
+    query = """
+        SELECT c.format, (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id)
+        FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)
+    """
+    [(format, runs)] = warehouse.rows(query, capture=selector)[1]
+    steps = options.get("steps")
+    has_left = "SELECT count(*) FROM runs AS r WHERE r.capture_id = _any_capture_id($capture)"
+    has_left += " AND _is_recorded(r.iteration, r.phase, $steps, NULL)"
+    others = (_OF_TRACES if format == "torch_trace" else _OF_ETDUMPS).get(view)
+    if others is not None:
+        text = f"{view} has no rows for {capture}, which is of format {format}; for that there is {others}"
+    elif steps is not None and warehouse.rows(has_left, capture=selector, steps=steps)[1] == [(0,)]:
+        text = f"no run of {capture} is left: {steps} leaves out all {runs}"
+    elif view == "slow_runs" and format != "torch_trace":
         text = f"no run of {capture} took longer than typical runs"
     else:
         text = f"{view} has no rows for {capture}, which is of format {format}"

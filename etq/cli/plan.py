@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.options import Command, output_options, report_findings, warehouse_option
 from etq.errors import EtqError, printable
@@ -149,8 +150,9 @@ def _plan(name: str | None, **options: Any) -> Plan:
 
 def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
     """Take the captures of a plan, and print each; if a command fails, print its output."""
-    from etq.analysis.ab_plan import CommandError, run
+    from etq.analysis.ab_plan import GRACE, CommandError, run
 
+    allow(GRACE + 1)
     taken: list[str] = []
 
     def report(warehouse: Warehouse, measured: Measured) -> None:

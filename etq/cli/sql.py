@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
-from etq.render.writers import write, write_rows
+from etq.errors import EtqError
+from etq.render.writers import write_each, write_rows
 
 
 @main.command()
-@click.argument("query")
+@click.argument("query", required=False)
+@click.option("-f", "--file", metavar="FILE", help="Read the statements from a file; - is stdin.")
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "spark"]),
@@ -24,7 +29,8 @@ from etq.render.writers import write, write_rows
 @warehouse_option
 @output_options
 def sql(
-    query: str,
+    query: str | None,
+    file: str | None,
     engine: str,
     lake: str | None,
     safe: bool,
@@ -37,9 +43,12 @@ def sql(
 ) -> None:
     """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
 
+    Without QUERY, statements are read from stdin. The result of each is printed.
+
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
+    etq sql -f questions.sql --db lab.duckdb
     etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
@@ -47,6 +56,7 @@ def sql(
         raise click.UsageError("--engine spark and --lake DIR go together")
     if not safe and (seconds is not None or megabytes is not None):
         raise click.UsageError("--seconds and --megabytes go with --safe")
+    query = _query(query, file)
     if lake is not None:
         if safe:
             raise click.UsageError("--safe needs DuckDB; it can't be used with --engine spark")
@@ -63,7 +73,23 @@ def sql(
     from etq.warehouse.warehouse import open
 
     with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force)
+        write_each(warehouse, query, format, output, force=force)
+
+
+def _query(query: str | None, file: str | None) -> str:
+    """The statements: of the command line, a file, or stdin."""
+    if query is not None and file is not None:
+        raise click.UsageError("QUERY and --file don't go together")
+    if query is not None and query != "-":
+        return query
+    if file in (None, "-"):
+        if sys.stdin.isatty() and query is None and file is None:
+            raise click.MissingParameter(ctx=(context := click.get_current_context()), param=context.command.params[0])
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise EtqError(f"{file}: not UTF-8 text") from error
 
 
 @main.command()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 # Whether texts that a spreadsheet would take for formulas get an apostrophe.
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets take full-width signs for formulas, too.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
 _NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # else -nan for some
 # What writes cells of a type, of which DuckDB's own text is another.

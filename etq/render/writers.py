@@ -12,8 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, QueryError, message_of, printable, printable_lines
+from etq.errors import EtqError, QueryError, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
+from etq.render.markdown import markdown_parts
+from etq.render.selection import selection
 from etq.render.table import Rows, shown, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, width_of
 
@@ -28,6 +30,7 @@ TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
 }  # fmt: skip
+_TABLE_SUFFIXES: Final = ("", ".txt")
 # Binary formats; Feather is also an Arrow IPC file.
 BINARY: Final = frozenset({"parquet", "arrow"})
 
@@ -47,11 +50,13 @@ def write(
     format  one of `FORMATS`; by default that of the file's suffix, or a table
     long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
 
-    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, and for a binary
-    format on a terminal; `QueryError` for a query that fails, of which no file is left.
+    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an ending
+    that no format has, and for a binary format on a terminal; `QueryError` for a query that fails, of which no file is
+    left.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
+    query = selection.get().query(warehouse, query, parameters)
     if format in BINARY:
         _write_binary(warehouse.sql(query, **parameters), format, path)
         return True
@@ -69,6 +74,31 @@ def write(
     return bool(first)
 
 
+def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
+    """Write the result of each statement, as `write` does; between two there is an empty line.
+
+    Raises `EtqError` for several statements in a format of which a file holds one result.
+    """
+    import duckdb
+
+    try:
+        statements = [each.query.strip() for each in duckdb.extract_statements(script)]
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+    if len(statements) <= 1:
+        write(warehouse, script, format, path, force=force)
+        return
+    refuse_existing(path, force)
+    format = _checked_format(format, path)
+    if format in BINARY:
+        raise EtqError(f"{format} holds the result of one statement, and there are {len(statements)}; take them apart")
+    with _text_output(path, is_printable=format == "table") as stream:
+        for at, statement in enumerate(statements):
+            stream.write("\n" if at else "")
+            with warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts):
+                _write_parts(columns, parts, format, path, (), stream)
+
+
 def write_rows(
     columns: Sequence[str],
     rows: Rows,
@@ -81,6 +111,7 @@ def write_rows(
     """Write rows of texts as `write` does a result."""
     refuse_existing(path, force)
     format = _checked_format(format, path)
+    rows = selection.get().rows(columns, rows)
     if format not in BINARY:
         with _text_output(path, is_printable=format == "table") as stream:
             _write_parts(columns, [rows], format, path, long, stream)
@@ -115,7 +146,12 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
+    """The format of a file by the ending of its name; a table if it has none. Raises `EtqError` for an unknown one."""
+    ending = "" if path is None else Path(path).suffix.lower()
+    if ending not in SUFFIXES and ending not in _TABLE_SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise EtqError(f"{path}: no format has the ending {ending}; use {known} or .txt, or name one with --format")
+    return SUFFIXES.get(ending, "table")
 
 
 def refuse_existing(path: str | None, force: bool) -> None:
@@ -161,7 +197,7 @@ def _write_parts(
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
     writers = {"table": lambda: table_parts(columns, parts, style), "json": lambda: _json_parts(columns, parts)}
-    for text in writers.get(format, lambda: _markdown_parts(columns, parts))():
+    for text in writers.get(format, lambda: markdown_parts(columns, parts))():
         stream.write(text)
 
 
@@ -244,20 +280,6 @@ def _unique(columns: Sequence[str]) -> list[str]:
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]
-
-
-def markdown(columns: Sequence[str], rows: Rows) -> str:
-    """A table in Markdown."""
-    return "".join(_markdown_parts(columns, [rows]))
-
-
-def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
-
-    yield line(map(printable, columns)) + "|" + " --- |" * len(columns) + "\n"
-    for rows in parts:
-        yield "".join(line(map(shown, row)) for row in rows)
 
 
 def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:

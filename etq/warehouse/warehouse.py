@@ -27,7 +27,9 @@ from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
+from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.views import Views
+from etq.warehouse.zones import Answer
 
 if TYPE_CHECKING:
     from etq.storage.bulk import Outcome
@@ -145,7 +147,7 @@ class Warehouse(Views):
             with self._database.lock:
                 return self.connection.sql(query, params=_values(parameters))
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
@@ -154,11 +156,10 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                result = self.connection.execute(query, _values(parameters))
-                # An empty query has no result at all.
-                return ([column[0] for column in result.description or ()], result.fetchall()) if result else ([], [])
+                answer = Answer(self.connection, query, _values(parameters))
+                return answer.columns, answer.all()
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     @contextmanager
     def rows_in_parts(
@@ -170,11 +171,10 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                result = self.connection.execute(query, _values(parameters))
-                columns = [column[0] for column in result.description or ()] if result else []
-                yield columns, iter(lambda: result.fetchmany(_ROWS_AT_ONCE) if columns else [], [])
+                answer = Answer(self.connection, query, _values(parameters))
+                yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
@@ -210,7 +210,7 @@ class Warehouse(Views):
         try:
             return self._capture_of(query, [selector])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""
@@ -224,7 +224,7 @@ class Warehouse(Views):
         try:
             return Record(*self._database.fetch(query, [selector])[0])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def ingest(
         self,
@@ -241,6 +241,8 @@ class Warehouse(Views):
         label_git: str | os.PathLike[str] | None = None,
         sidecar: bool = True,
         metrics: Sequence[str | os.PathLike[str] | bytes] = (),
+        etrecord: str | os.PathLike[str] | bytes | None = None,
+        pte: str | os.PathLike[str] | bytes | None = None,
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
@@ -259,16 +261,22 @@ class Warehouse(Views):
         label_git     folder whose repository's commit, commit_time, branch and dirty become labels
         sidecar       whether to read labels and metrics from run.etdp.json or run.etdp.toml next to the file
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
+        etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
+        pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. Of the labels that a known capture has, only `labels` replace any.
 
-        Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
-        and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
+        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `WarehouseError` for
+        a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a
+        folder without git.
         """
         # Queries need none of the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
+        from etq.storage.linking import link
+        from etq.storage.programs import store_program
+        from etq.storage.records import store_record
         from etq.storage.sources import source_of
 
         bits = checked_clock_bits(clock_bits)
@@ -281,7 +289,17 @@ class Warehouse(Views):
         metric_files = tuple(source_of(each) for each in metrics)
         moment = checked_moment(captured_at)
         options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, metric_files)
-        capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
+        program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
+
+        def stored(file: Source) -> tuple[int, bool]:
+            capture_id, is_new = store(self.connection, file, options)
+            if program is not None:
+                link(self.connection, capture_id, "program_id", store_program(self.connection, program, None)[0])
+            if record is not None:
+                link(self.connection, capture_id, "record_id", store_record(self.connection, record, None)[0])
+            return capture_id, is_new
+
+        capture_id, is_new = self._stored(source, stored)
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return self._capture_of(query, [is_new, capture_id])
 
@@ -539,6 +557,7 @@ class Warehouse(Views):
         keep_last: int,
         by: Sequence[str] = (),
         *,
+        over: str | None = None,
         selectors: Sequence[str] | None = None,
         keep_rollups: bool = False,
         dry_run: bool = False,
@@ -546,6 +565,8 @@ class Warehouse(Views):
         """Remove all captures but the latest ones, and return those removed.
 
         keep_last     number of captures of each group that stay: the latest by captured_at, then by ingest
+        over          key of a label, such as build, by which the latest are found instead, as in `trend`, or
+                      captured_at; captures without it stay, and are not counted
         by            keys of labels: captures of a group have the same values of these; by default all are one group
         selectors     selectors of the captures to consider; by default all
         keep_rollups  whether captures keep their labels, metrics and what comparisons need: only their events are
@@ -557,7 +578,7 @@ class Warehouse(Views):
         """
         from etq.maintenance.retention import outdated_captures, prune_events, remove_captures
 
-        found = outdated_captures(self._database, keep_last, by, selectors, keep_rollups=keep_rollups)
+        found = outdated_captures(self._database, keep_last, by, selectors, over=over, keep_rollups=keep_rollups)
         keys = [each.capture_id for each in found]
         if keys and not dry_run:
             work = prune_events if keep_rollups else remove_captures
@@ -609,6 +630,11 @@ class Warehouse(Views):
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return self.connection.from_arrow(decoded_metadata(self, found, decoder))
+
+    def _query_error(self, error: duckdb.Error) -> QueryError:
+        """What a query raises for DuckDB's error."""
+        with self._database.lock:
+            return QueryError(explained_selector(self.connection, message_of(error)))
 
     def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
         """The capture that a query finds."""

@@ -101,13 +101,36 @@ CREATE MACRO _is_selected_run(
     runs  -- typical or all
 ) AS (
     _is_recorded(iteration, run_phase, steps, phase)
-    AND (method IS NULL OR coalesce(run_scope = method, false))
+    AND run_scope IS NOT DISTINCT FROM coalesce(method, run_scope)
     AND CASE
         WHEN runs = 'typical' THEN is_typical
         WHEN runs = 'all' THEN true
         ELSE error(
             'runs is ''typical'' or ''all'', not '
             || coalesce('''' || runs || '''', 'NULL')
+        )
+    END
+);
+
+-- A method of a capture's runs, or NULL for all; an error for any other value.
+CREATE MACRO _known_method(
+    capture_key,  -- key of the capture
+    method  -- a scope; NULL: all
+) AS (
+    CASE
+        WHEN method IS NOT NULL THEN (
+            SELECT CASE
+                -- Views that ask about one of two kinds of captures have no key here.
+                WHEN bool_or(_run.scope = method) OR count(*) = 0 THEN method
+                ELSE error(
+                    'no run is of method ''' || method || '''; the methods are '
+                    || coalesce(
+                        string_agg(DISTINCT _run.scope, ', ' ORDER BY _run.scope), 'none'
+                    )
+                )
+            END
+            FROM runs AS _run
+            WHERE _run.capture_id = capture_key
         )
     END
 );

@@ -40,7 +40,8 @@ selected AS (
     JOIN target AS a ON a.capture_id = r.capture_id
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, runs
+        steps, phase,
+        _known_method((SELECT a.capture_id FROM target AS a), method), runs
     )
 ),
 timed AS (

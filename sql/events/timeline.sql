@@ -15,7 +15,7 @@ JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
     AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, 'all'
+        steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
     );
 
 -- One event of one run with its place in time, as for a flame chart. Delegates'

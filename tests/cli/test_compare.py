@@ -103,6 +103,16 @@ def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
     assert again.exit_code == 1 and "report.md" in again.stderr
 
 
+def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) -> None:
+    comment = tmp_path / "comment.md"
+    result = compare(labs["op"], "--fail-on", "slower", "-o", str(comment))
+    printed = [line.removeprefix("Regression: ") for line in result.stderr.splitlines() if "Regression: " in line]
+    assert result.exit_code == 3 and any("permute_copy" in what for what in printed), printed
+    section = comment.read_text().split("### Regressions\n\n")[1].split("\n\n")[0]
+    assert [line.removeprefix("- ").strip("`") for line in section.splitlines()] == printed
+    assert "### Regressions" not in compare(labs["same"], "--format", "markdown", "--fail-on", "slower").stdout
+
+
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
     assert tuple(answer) == ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")

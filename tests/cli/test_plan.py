@@ -365,12 +365,8 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     watch.cancel()
-    assert process.returncode == 1
-    assert said.splitlines()[-3:] == [
-        "Ingested: 1. The same command with --resume --plan p takes the rest",
-        "",
-        "Aborted!",
-    ]
+    assert process.returncode == 130, said
+    assert said.splitlines()[-2:] == ["Ingested: 1. The same command with --resume --plan p takes the rest", ""]
     with pytest.raises(ProcessLookupError):
         os.kill(int(Path("pid").read_text()), 0)
     assert [path.name for path in Path("plan-p").iterdir()] == ["p-01-A.etdp"]

@@ -25,8 +25,10 @@ globalThis.etq = {
 
   // A text with what would be obeyed and not shown (controls, changes of direction) written out.
   printable(text) {
-    return String(text).replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (letter) => {
-      const code = letter.charCodeAt(0).toString(16);
+    const obeyed = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+    return String(text).replace(obeyed, (letter) => {
+      const code = letter.codePointAt(0).toString(16);
+      if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
       return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
     });
   },
