@@ -104,7 +104,7 @@ results AS (
     FROM _advice_coarse_clock((SELECT c.rows FROM all_clocks AS c))
     UNION ALL
     SELECT r.rule, 'medium', r.finding, r.evidence, NULL, NULL, r.remedy
-    FROM trace_recommendations(capture) AS r
+    FROM _trace_recommendations((SELECT a.capture_id FROM target AS a), 'all') AS r
 )
 SELECT
     t.rule,

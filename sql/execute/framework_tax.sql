@@ -1,59 +1,3 @@
--- The executes of one recorded run, and the work in them: one row per run with a
--- Method::execute (or Method::step). All times are NULL if those of one of its
--- executes are impossible.
--- Columns:
---   run_index: the run
---   execute_ticks: total time of its executes, in ticks
---   kernel_ticks: self time of kernels, in ticks
---   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
---   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
-CREATE MACRO _executes(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
-WITH
-added AS (
-    SELECT
-        t.run_index,
-        bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
-        try_cast(sum(
-            CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
-        ) AS BIGINT) AS execute_ticks,
-        try_cast(sum(
-            CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
-        ) AS BIGINT) AS kernel_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
-            END
-        ) AS BIGINT) AS delegate_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS operator_ticks
-    FROM _self_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY t.run_index
-)
-SELECT
-    d.run_index,
-    CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
-FROM added AS d;
-
 -- The rows of `framework_tax`, without their order, of a capture by its key.
 -- Columns:
 --   run_index: the run
@@ -79,14 +23,7 @@ CREATE MACRO _framework_taxes(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id,
-        u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor,
-        c.profiling_level = 'method_only' AS is_untraced
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    SELECT capture_key AS capture_id, unit AS unit
 ),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
@@ -146,35 +83,29 @@ one_baseline AS (
 work_times AS (
     SELECT
         x.run_index,
-        r.scope,
-        x.execute_ticks * a.multiplier / a.divisor AS execute,
-        x.kernel_ticks * a.multiplier / a.divisor AS kernels,
-        x.delegate_ticks * a.multiplier / a.divisor AS delegates,
-        x.operator_ticks * a.multiplier / a.divisor AS operators,
-        (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
-        * a.multiplier / a.divisor AS work,
-        (
-            x.execute_ticks
-            - x.kernel_ticks
-            - x.delegate_ticks
-            - x.operator_ticks
-        ) * a.multiplier / a.divisor AS traced_tax,
+        x.scope,
+        x.execute,
+        x.kernels,
+        x.delegates,
+        x.operators,
+        x.work,
+        x.tax AS traced_tax,
+        x.note,
+        x.is_untraced,
+        x.unit,
         coalesce(
             b.execute,
             -- Two known methods are different.
-            CASE WHEN r.method IS NULL OR o.method IS NULL THEN o.execute END
+            CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
-        r.method <> o.method AS is_of_another,
-        a.is_untraced,
-        a.unit
-    FROM _executes(
+        x.method <> o.method AS is_of_another
+    FROM _run_taxes(
         (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
         steps, phase, method, runs
     ) AS x
-    CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
-    LEFT JOIN baseline_executes AS b ON b.scope = r.scope
+    LEFT JOIN baseline_executes AS b ON b.scope = x.scope
 )
 SELECT
     w.run_index,
@@ -192,13 +123,13 @@ SELECT
     END AS tax,
     100 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
     CASE
-        WHEN w.is_untraced THEN 'no operators traced'
+        WHEN w.is_untraced THEN w.note
         WHEN w.work > w.untraced THEN 'work is slower when traced'
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
         WHEN w.is_of_another THEN 'the baseline is of another method'
         WHEN baseline IS NOT NULL THEN 'the baseline does not distinguish methods'
-        ELSE 'includes tracing'
+        ELSE w.note
     END AS note,
     w.unit
 FROM work_times AS w;

@@ -33,9 +33,7 @@ run_taxes AS (
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical,
         t.unit
-    FROM _framework_taxes(
-        capture_key, NULL, NULL, unit, steps, phase, method, runs
-    ) AS t
+    FROM _run_taxes(capture_key, unit, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
