@@ -107,7 +107,10 @@ def _read_ahead(
     if len(readable) < 2:
         return {}
     known = _known(connection, readable)
-    new = {each.source.sha256: each for each in readable if each.source.sha256 not in known}
+    new: dict[str, File] = {}
+    for each in readable:
+        if each.source.sha256 not in known:
+            new.setdefault(each.source.sha256, each)  # An error names the first of files that are alike.
     return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
 
 
