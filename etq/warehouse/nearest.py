@@ -10,6 +10,7 @@ from typing import Final
 import duckdb
 
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?=.*?)(?:; the nearest are [^;]*)?")
+_PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
 
 
@@ -20,7 +21,11 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """An error that no capture has some labels, with the key or value that none has; other messages as they are."""
+    """An error that no capture has some labels, with the key or value that none has; one that the events of a hash were
+    pruned, with the capture's name; other messages as they are."""
+    if (pruned := _PRUNED.match(message)) is not None:
+        names = connection.execute("SELECT c.name FROM captures AS c WHERE c.sha256 = ?", [pruned[1]]).fetchall()
+        return message.replace(pruned[1], names[0][0] if names else pruned[1])
     match = _UNKNOWN.fullmatch(message)
     if match is None:
         return message
