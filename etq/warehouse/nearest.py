@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
 
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?=.*?)(?:; the nearest are [^;]*)?")
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
@@ -16,6 +16,8 @@ _PART: Final = re.compile(r'([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
     """The words that are nearest to another, as the end of an error; nothing if there are none."""
+    import difflib
+
     near = difflib.get_close_matches(word, list(known))
     return f"; the nearest are {', '.join(near)}" if near else ""
 
@@ -29,6 +31,8 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     match = _UNKNOWN.fullmatch(message)
     if match is None:
         return message
+    import duckdb
+
     try:
         rows = connection.execute("SELECT l.key, list(DISTINCT l.value ORDER BY l.value) FROM labels AS l GROUP BY ALL")
         labels = dict(rows.fetchall())
