@@ -434,6 +434,37 @@ def test_the_histogram_opens_on_the_execute(browser: WebDriver, tmp_path: Path) 
     assert browser.find_elements(By.CSS_SELECTOR, "table[data-name='events'] tr.chosen td")[0].text == "Method::execute"
 
 
+def test_rows_of_spans_that_overlap(page: WebDriver) -> None:
+    """Each in the first row from its depth on that is free, found in less than a time that grows with the rows."""
+    script = """
+        let state = 7;
+        const random = (most) => (state = (state * 48271) % 2147483647) % most;
+        const simple = (count, start, end, depth) => {
+          const rows = [];
+          for (let id = 0; id < count; id += 1) {
+            let at = depth(id);
+            while (rows[at] && rows[at].last > start(id) + 1e-9) at += 1;
+            while (rows.length <= at) rows.push({ ids: [], last: -Infinity });
+            rows[at].ids.push(id);
+            rows[at].last = end(id);
+          }
+          return rows.map((row) => row.ids);
+        };
+        for (let turn = 0; turn < 300; turn += 1) {
+          const count = random(40);
+          const starts = Array.from({ length: count }, () => random(50)).sort((one, other) => one - other);
+          const [lengths, depths] = [starts.map(() => random(20)), starts.map(() => random(4))];
+          const spans = [count, (id) => starts[id], (id) => starts[id] + lengths[id], (id) => depths[id]];
+          const made = etq.spanRows(...spans).map((row) => [...row.ids]);
+          if (JSON.stringify(made) !== JSON.stringify(simple(...spans))) return [turn, starts, lengths, depths];
+        }
+        const begin = performance.now();
+        const rows = etq.spanRows(100000, (id) => id, () => 1e9, () => 0);
+        return [rows.length, performance.now() - begin < 5000];
+    """
+    assert page.execute_script(script) == [100_000, True]
+
+
 def test_on_a_phone_tables_scroll(page: WebDriver) -> None:
     page.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}

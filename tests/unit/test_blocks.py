@@ -268,10 +268,10 @@ def test_a_dump_of_deep_nesting_is_read_in_a_blink() -> None:
 
 def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """20,000 of them took 7 s: what follows from the places of events alone is computed once."""
-    from etq.ingest.events import blocks
+    from etq.ingest.events import blocks, nesting
 
     calls = 0
-    find = blocks.find_parents
+    find = nesting.find_parents
 
     def counted(*arguments: Any) -> Any:
         nonlocal calls
