@@ -113,7 +113,7 @@ def _message(error: BaseException) -> str | None:
     return None
 
 
-# What a name that no capture has looks like if a file is meant.
+# An error about a name that nothing has; the endings of names that are files'.
 _NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
 _FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 

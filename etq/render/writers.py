@@ -137,8 +137,7 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 
 
 def _checked_format(format: str | None, path: str | None) -> str:
-    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
-        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
+    _refuse_compressed(path)
     format = format or format_of(path)
     if escaping_formulas.get() and format not in ("csv", "tsv"):
         raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
@@ -147,11 +146,17 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 def format_of(path: str | None) -> str:
     """The format of a file by the ending of its name; a table if it has none. Raises `EtqError` for an unknown one."""
+    _refuse_compressed(path)
     ending = "" if path is None else Path(path).suffix.lower()
     if ending not in SUFFIXES and ending not in _TABLE_SUFFIXES:
         known = ", ".join(SUFFIXES)
         raise EtqError(f"{path}: no format has the ending {ending}; use {known} or .txt, or name one with --format")
     return SUFFIXES.get(ending, "table")
+
+
+def _refuse_compressed(path: str | None) -> None:
+    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
+        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
 
 
 def refuse_existing(path: str | None, force: bool) -> None:

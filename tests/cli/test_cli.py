@@ -363,7 +363,10 @@ def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...],
 
 def test_a_view_that_has_nothing_says_so(lab: str) -> None:
     told = etq_says("steps", "run", "--db", lab)
-    assert told.stderr == "Note: step_breakdown has no rows for run, which is of format etdump\n"
+    assert (
+        told.stderr
+        == "Note: step_breakdown has no rows for run, which is of format etdump; for that there is etq breakdown\n"
+    )
     assert etq_says("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
 
 

@@ -265,7 +265,7 @@ def test_files_that_are_none(folders: Path, monkeypatch: pytest.MonkeyPatch, bas
 
 def test_selectors_that_are_none(labs: dict[str, str]) -> None:
     for sides, message in (
-        (("side=base", "side=old"), "no capture matches side=old; the nearest are mlp0"),
+        (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
         (("side=base", "model=mlp"), "is on both sides, side=base and model=mlp"),
         (("[", "side=new"), "no capture matches [; the nearest are "),
     ):

@@ -118,7 +118,7 @@ def test_other_formats(delegated: str) -> None:
 def test_runs_phases_and_nothing_to_draw(delegated: str, tmp_path: Path) -> None:
     nothing = invoke("flame", delegated, "--skip-first", "1")
     assert nothing.exit_code == 1
-    assert nothing.stderr.endswith("Error: no time to draw: no selected run has an execute\n")
+    assert nothing.stderr.endswith("Error: no time to draw: no selected run has an execute (skip_first=1)\n")
     assert invoke("flame", delegated, "--phase", "decode").exit_code == 1
     target = tmp_path / "flame.txt"
     assert invoke("flame", delegated, "-o", str(target)).exit_code == 0

@@ -33,7 +33,7 @@ etq.axis = (label, values, more = {}) => ({
 });
 
 // Steps of an axis of what is counted.
-etq.counts = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
 // A series of points alone.
 etq.points = (label, colour, size, value) => ({
