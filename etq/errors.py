@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-# What would move the cursor, colour, beep or turn the line around, ends a line, or is half a character.
+# Characters that move the cursor, colour text, beep, reverse the line or end it; and halves of characters.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -16,7 +16,7 @@ def displayed(path: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text with what a terminal would obey, and what can't be encoded, written out: an escape character as \\x1b."""
+    """A text with control characters and characters that can't be encoded written out: an escape character as \\x1b."""
     return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 

@@ -144,7 +144,7 @@ def ingest(
     """Read profiling files into a warehouse. A known file adds nothing but the options.
 
     A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
-    files in it and below are read: the traces of several ranks and workers, each a label.
+    files in it and below are read; the traces of several ranks and workers get a label each.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
@@ -230,7 +230,7 @@ def _print_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_ag
 
 @contextmanager
 def _progress_bar(length: int) -> Iterator[Callable[[int], None]]:
-    """What advances a progress bar; there is none but on a terminal."""
+    """A function that advances a progress bar, which is shown only on a terminal."""
     if not sys.stderr.isatty():
         yield lambda steps: None
         return
@@ -239,7 +239,7 @@ def _progress_bar(length: int) -> Iterator[Callable[[int], None]]:
 
 
 def files_of(argument: str) -> list[str]:
-    """A file; of a folder the profiling files in it and below, by name."""
+    """A file; or the profiling files in and below a folder, by name."""
     if not Path(argument).is_dir():
         return [argument]
     from etq.ingest.registry import FORMATS

@@ -23,7 +23,7 @@ EVENT_TABLES: Final = (
 def outdated_captures(
     database: Database, keep_last: int, by: Sequence[str], selectors: Sequence[str] | None, *, keep_rollups: bool
 ) -> list[Capture]:
-    """The captures that pruning takes, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
+    """The captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
 
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """

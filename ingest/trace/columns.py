@@ -27,7 +27,7 @@ class Numbered(defaultdict[Any, int]):
 
 
 class TraceColumns:
-    """Columns of a trace's slices, and rows of what only some of its events have.
+    """Columns of a trace's slices, and rows of properties that only some of its events have.
 
     at            [n] position in `traceEvents`
     kind          [n] number of (category, name) in `kinds`

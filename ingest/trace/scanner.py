@@ -25,10 +25,10 @@ LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
 LAUNCH_CATEGORY: Final = "Runtime"
 STEP: Final = "ProfilerStep#"
 
-# What stands for an id and for a time that aren't there.
+# Values for a missing id and a missing time.
 NONE: Final = -1
 NAN: Final = math.nan
-# What stands for a part of the JSON that isn't there.
+# Value for a missing part of the JSON.
 UNWRITTEN: Final = msgspec.Raw(b"")
 
 Written = str | int | float | None
@@ -44,11 +44,11 @@ class Arguments(msgspec.Struct, gc=False):
     external_id: Id = msgspec.field(default=NONE, name="External id")
     sequence_number: Id = msgspec.field(default=NONE, name="Sequence number")
     forward_thread: Id = msgspec.field(default=NONE, name="Fwd thread id")
-    # Of the older layout.
+    # In the older layout.
     old_external_id: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    # Of metadata.
+    # In metadata.
     name: str | None = None
 
 
