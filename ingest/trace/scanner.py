@@ -79,8 +79,8 @@ class MemoryArguments(msgspec.Struct, gc=False):
     address: int | None = msgspec.field(default=None, name="Addr")
 
 
-class TraceEvent(msgspec.Struct, gc=False):
-    """An entry of `traceEvents`; times in microseconds."""
+class _Entry(msgspec.Struct, gc=False):
+    """An entry of `traceEvents` without its arguments; times in microseconds."""
 
     ph: str = ""
     name: str = ""
@@ -89,19 +89,17 @@ class TraceEvent(msgspec.Struct, gc=False):
     tid: Written = None
     ts: float = NAN
     dur: float = NAN
+
+
+class TraceEvent(_Entry, gc=False):
+    """An entry with Kineto's arguments."""
+
     args: Arguments | None = None
 
 
-class PlainEvent(msgspec.Struct, gc=False):
+class PlainEvent(_Entry, gc=False):
     """An entry whose arguments are of another tool's kind."""
 
-    ph: str = ""
-    name: str = ""
-    cat: str = ""
-    pid: Written = None
-    tid: Written = None
-    ts: float = NAN
-    dur: float = NAN
     args: ClassVar[None] = None
 
 
