@@ -6,8 +6,7 @@ import os
 import re
 from typing import Final
 
-# What would move the cursor, colour, beep or turn the line around, ends a line, is not shown at all (tags), or is half
-# a character.
+# Characters that move the cursor, colour text, beep, reverse the line, end it or aren't shown; and halves of characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -25,7 +24,7 @@ def displayed(path: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text with what a terminal would obey, and what can't be encoded, written out: an escape character as \\x1b."""
+    """A text with control characters and characters that can't be encoded written out: an escape character as \\x1b."""
     return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 

@@ -19,7 +19,7 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that are made of rows of `_comparison`: the macro that does it, and what it takes of them and of the options.
+# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it takes.
 _MADE: Final = {
     "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
     "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
@@ -27,7 +27,7 @@ _MADE: Final = {
     "sides": ("_compared_sides", ("samples",), ("unit",)),
     "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
 }
-# What the others take of the options.
+# Options of the other parts.
 _TAKEN: Final = {
     "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),

@@ -1,4 +1,4 @@
-"""Which runs of a capture views put together: their methods, and whether they are typical."""
+"""The runs of a capture that views aggregate: their methods, and whether they are typical."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
-    """Raise `EtqError` for a method that no run of a capture ran, with the names of its methods."""
+    """Raise `EtqError`, with the names of a capture's methods, for a method that none of its runs ran."""
     if method is None:
         return
     query = """
@@ -29,7 +29,7 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
 
 
 def has_one_method(warehouse: Warehouse, selector: str) -> bool:
-    """Whether all executes of a capture are of one method, so that a column of it need not be shown."""
+    """Whether all executes of a capture are of one method: then the column of the method need not be shown."""
     query = """
         SELECT count(DISTINCT r.scope) <= 1
         FROM runs AS r

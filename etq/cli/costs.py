@@ -1,4 +1,4 @@
-"""Commands about what ops cost and what the device could do: flops, roofline."""
+"""Commands about the costs of ops and the limits of the device: flops, roofline."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def roofline(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show how far each op is from what the device could do; needs a linked record.
+    """Show how far each op is from the device's peak; needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
     them, and without the capture's metrics peak_flops and peak_bandwidth, rates and intensity are shown alone. What
@@ -188,7 +188,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
             yield warehouse, target.sha256
         return
     if is_file(argument, db):
-        raise EtqError(f"{argument}: shapes are in the ETRecord of its program: name that")
+        raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
     if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")
     with open(db, read_only=True) as warehouse:

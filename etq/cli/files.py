@@ -154,7 +154,7 @@ def ingest(
     """Read profiling files into a warehouse. A known file adds nothing but the options.
 
     A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
-    files in it and below are read: the traces of several ranks and workers, each a label. A pattern may be quoted.
+    files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be quoted.
     Of more than 20 files, a line at the end has their number.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these

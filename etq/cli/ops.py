@@ -30,9 +30,9 @@ from etq.render.writers import TO_READ, format_of, write
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# What is one op: of an ETDump, and of a trace.
+# Groupings of ops: in an ETDump, and in a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
-# The columns of torch's own table; what a trace doesn't have is left out of them.
+# The columns of torch's own table, without those that a trace doesn't have.
 TORCH_TABLE: Final = {
     "name": True,
     "shapes": "by_shape",
@@ -55,7 +55,7 @@ TORCH_TABLE: Final = {
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping: what one op is.")
+@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping of ops.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
 @unit_option(None)
 @run_options("typical")

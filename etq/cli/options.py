@@ -1,4 +1,4 @@
-"""Options that commands share, and how those that print a view go about it."""
+"""Options that commands share, and functions for commands that print a view."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: 
     takes_typical = options.get("runs") != "all" and _takes_typical(view)
     others = left_out(warehouse, selector, options) if takes_typical else None
     if others is not None:
-        slow = "; etq slow shows what slow runs do differently" if others.slower else ""
+        slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
         click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
 
 

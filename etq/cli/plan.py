@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Options for running the command, without effect if only the order is printed.
 _OF_RUNNING: Final = (
-    click.option("--resume", is_flag=True, help="Continue that --plan with the same command: take what is missing."),
+    click.option("--resume", is_flag=True, help="Take the missing captures of that --plan, with the same command."),
     click.option(
         "--warm-up",
         metavar="N",

@@ -96,7 +96,7 @@ def _query(query: str | None, file: str | None) -> str:
 @click.argument("name", required=False)
 @output_options
 def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
-    """List all tables, views and macros, or document one: its columns and parameters, with units, and when it is NULL.
+    """List all tables, views and macros, or document one: columns and parameters, with units and the meaning of NULL.
 
     Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
 

@@ -104,7 +104,7 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
 @click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
 @warehouse_option
 def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
-    """Run an ETRecord's program on its representative inputs, and store what each op gives, to compare with.
+    """Run an ETRecord's program on its representative inputs, and store the values of each op for comparisons.
 
     The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
 

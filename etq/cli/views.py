@@ -42,7 +42,7 @@ def _view_command(
 ) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    The example names a file; None if the view needs what no file has.
+    The example names a file; None if the view needs more than a file.
     """
 
     def command(
@@ -86,7 +86,7 @@ _view_command(
 _view_command(
     "breakdown",
     "execute_breakdown",
-    "Show what the time of the executes is made of.",
+    "Show the parts of the time of the executes.",
     people_query="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
     choosing=run_options("typical"),
 )
@@ -148,7 +148,7 @@ _view_command(
 _view_command(
     "slow",
     "slow_runs",
-    "Show what the runs that took longer than typical ones do differently, op by op.",
+    "Show the ops that take longer in slow runs than in typical ones.",
     """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit,
         s.typical_runs, s.slow_runs
     FROM {view} AS s""",

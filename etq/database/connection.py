@@ -49,7 +49,7 @@ def connect(
 
 
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if there is nothing to read."""
+    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if the file doesn't exist."""
     while True:
         file = identity(path)
         if file is None and read_only:
@@ -72,7 +72,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
 
 
 def open_unchanged(path: str, open_database: Callable[[], Result], close: Callable[[Result], object]) -> Result:
-    """The result of what opens a database, opened again if the file changed in between.
+    """The result of a function that opens a database, called again if the file changed in between.
 
     DuckDB 2.0 reads a file's headers before it locks the file. If another process commits between the two, DuckDB goes
     on from the state before that commit, and its own next commit replaces it. Raises as `open_database` does.
@@ -90,7 +90,7 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """What changes with each commit to a file: its inode, size and time of change; None without a file."""
+    """The inode, size and time of change of a file, which change with each commit; None without a file."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -120,10 +120,10 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def explained(path: str, error: duckdb.Error) -> str:
-    """DuckDB's message about a warehouse's file in etq's words, and what to do about it."""
+    """DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {
-        _FULL: f"{message}; out of space: free some and repeat; nothing of what failed is stored",
+        _FULL: f"{message}; out of space: free some and repeat; nothing was stored",
         ("has been invalidated",): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
         (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",
@@ -134,7 +134,7 @@ def explained(path: str, error: duckdb.Error) -> str:
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
-    """Whether the creator of a file was killed before it was a database; with `remove`, deletes such a file."""
+    """Whether a file is not a database because its creator was killed; with `remove`, deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
         return False
     import fcntl

@@ -43,7 +43,7 @@ class Database:
         return self._connection is not None
 
     def close(self) -> None:
-        """Close the connection; a closed one stays closed."""
+        """Close the connection; does nothing if it is closed."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,4 +1,4 @@
-"""Waiting for a file that others have: DuckDB lets one process write it or many read it, and threads write in turn."""
+"""Waiting for a file that others use: one process may write it or many may read it, and threads write in turn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | None = None) -> Result:
-    """The result of what opens a database, tried again while other processes hold the file.
+    """The result of a function that opens a database, called again while other processes hold the file.
 
     Raises `WarehouseError` if they hold it for longer than `seconds_to_wait`, `duckdb.Error` where all else fails.
     """

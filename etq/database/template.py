@@ -30,9 +30,9 @@ _NAME: Final = "_etq_template"
 def attached(
     connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
 ) -> Iterator[str | None]:
-    """Attach the template to a connection, for reading; gives its name there, or None where it can't be used.
+    """Attach the template to a connection, for reading. Returns its name there, or None if it can't be used.
 
-    `create` fills the template where it has to be made. It can't be used where the cache can't be written or read.
+    `create` fills the template if it doesn't exist. It can't be used if the cache can't be written or read.
     """
     try:
         path = _template(create)
@@ -54,7 +54,7 @@ def attached(
 
 
 def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
-    """The template's path; makes the file. Raises `OSError` or `duckdb.Error` where it can't be made."""
+    """Make the template's file, and return its path. Raises `OSError` or `duckdb.Error` if that fails."""
     folder = _cache_folder()
     path = folder / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
     if path.exists():
@@ -87,7 +87,7 @@ def _cache_folder() -> Path:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove templates of other versions that were not used for long, and what processes left that were killed.
+    """Remove templates of other versions that were not used for long, and files that killed processes left.
 
     A process that has one open keeps it.
     """

@@ -1,4 +1,4 @@
-"""Captures in the formats of other tools: each a module with one function, which gives a file's text part by part."""
+"""Captures in the formats of other tools: each is a module with a function that yields a file's text in parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEDULE: Final = ("steps", "phase")
 class Format:
     """A format: its function is of the name of its module in this package, with _ for -."""
 
-    text: str  # what it is, in a line
+    text: str  # description, in a line
     needs: tuple[str, ...]  # the objects of the SQL that it asks
     options: tuple[str, ...] = ()  # options besides those that select runs
 
@@ -76,21 +76,21 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
 
 
 def _writer(to: str, format: str) -> Writer:
-    """The function of a format; PyTorch traces have their own, which writes what was read."""
+    """The function of a format; PyTorch traces have their own, which writes the events as they were read."""
     name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
     writer: Writer = getattr(import_module(f"etq.export.{name}"), name)
     return writer
 
 
 def to_file(text: Iterator[str], path: str | None) -> None:
-    """Write text to a file, which is there once it is whole, or to standard output."""
+    """Write text to standard output, or to a file, which appears when it is complete."""
     if path is None:
         for part in text:
             sys.stdout.write(part)
         return
     import secrets
 
-    # A pipe, or /dev/null, must stay what it is; so must a link.
+    # A pipe, /dev/null or a link must not be replaced.
     is_device = os.path.exists(path) and not Path(path).is_file()
     target = Path(path) if is_device else Path(os.path.realpath(path))
     fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")

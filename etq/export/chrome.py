@@ -47,7 +47,7 @@ def chrome(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Ite
 
 
 class _Trace:
-    """The events of a trace, made of rows that come run by run."""
+    """The events of a trace, from rows in the order of runs."""
 
     def __init__(self, warehouse: Answers, capture: Capture, spans: dict[int, tuple[int, int]]) -> None:
         self._capture = capture
@@ -141,7 +141,7 @@ def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, A
 
 
 def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str]]:
-    """Of each run its dump, its name and what is known of it as JSON."""
+    """The dump, the name and the properties as JSON of each run."""
     query = """
         SELECT r.run_index, r.dump_index, r.name, r.method, r.phase, r.iteration, r.bundled_input_index
         FROM runs AS r WHERE r.capture_id = $id
@@ -154,7 +154,7 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str
 
 
 def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
-    """Of each signature its name and category, and what is known of it, as JSON without braces."""
+    """The name, category and properties of each signature, as JSON without braces."""
     query = """
         SELECT s.signature_index, s.label, s.kind, s.name, s.family, s.chain_index, s.instruction_id,
             s.delegate_debug_id, s.delegate_debug_str,

@@ -1,4 +1,4 @@
-"""What the formats share: rows in blocks, JSON, times as text, lanes for what does not nest."""
+"""Shared by the formats: rows in blocks, JSON, times as text, lanes for events that do not nest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Rows at a time: what of a capture is held in Python at once.
+# Rows at a time: the part of a capture that Python holds at once.
 AT_ONCE: Final = 65536
 # The longest time in nanoseconds: some 290 years.
 LONGEST: Final = 9.2e18
@@ -21,7 +21,7 @@ LANES: Final = 8
 
 
 def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A query's rows, some at a time and in order. They stream: run no other query until the last is read."""
+    """A query's rows in blocks, in order. They are streamed: run no other query until the last is read."""
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
@@ -31,7 +31,7 @@ def arguments(options: Mapping[str, Any]) -> str:
 
 
 def encoded(value: Any) -> str:
-    """A value as JSON in ASCII alone: whatever a name holds, no reader stumbles over it.
+    """A value as JSON in ASCII alone, which every reader takes, whatever characters a name has.
 
     NaN and infinities have no JSON; null is what other tools write.
     """
@@ -50,7 +50,7 @@ def _finite(value: Any) -> Any:
 
 
 def stated(pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known: without NULLs and empty lists."""
+    """The values other than NULLs and empty lists."""
     return {name: value for name, value in pairs.items() if value is not None and value != []}
 
 
@@ -90,7 +90,7 @@ def unit_of(warehouse: Answers, capture: Capture) -> str:
 
 
 class Lanes:
-    """Bars of each track, by start, so that those of one lane are nested or don't overlap."""
+    """Bars of each track, by start, in lanes: bars of one lane are nested or don't overlap."""
 
     def __init__(self) -> None:
         self._ends: dict[int, list[list[int]]] = {}

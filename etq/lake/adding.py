@@ -19,7 +19,7 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class Added:
-    """How many captures were new to a lake, were there already, and took the place of those that were there."""
+    """The numbers of captures that were new to a lake, were known, and replaced known ones."""
 
     new: int
     known: int
@@ -56,7 +56,7 @@ def export(
 
 
 def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
-    """Write aside what the lake lacks, and note it, again and again until no other writer comes between."""
+    """Write the content that the lake lacks and append it to the log, again until no other writer was faster."""
     while True:
         state = log.read(lake)
         with connect(lake, state) as held:
@@ -83,7 +83,7 @@ def _write_lacking(
     replace: bool,
     written: list[Segment],
 ) -> tuple[list[str], Added]:
-    """Write what the lake lacks, and append it to `written`; the names of the replaced segments, and the counts."""
+    """Write the content that the lake lacks, and append it to `written`: the replaced segments, and the counts."""
     removed: list[str] = []
     result = Added(0, 0, 0)
     for kind in KINDS:
@@ -118,7 +118,7 @@ def _write_others(
 
 
 def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[int, str]:
-    """The name of each in the lake: its own, or a longer one if other content has that."""
+    """The names of contents in the lake: their own, or longer ones if other content has these."""
     owners = {name: sha256 for sha256, name in known.items()}
     names = {}
     for each in contents:

@@ -20,7 +20,7 @@ from etq.lake.segments import KEY, KINDS
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a file or its content. Files that are left over are harmless."""
+    """A problem of a file or its content. Files that are left over are harmless."""
 
     file: str
     what: str
@@ -42,7 +42,7 @@ def check(path: str | os.PathLike[str]) -> list[Fault]:
 
 
 def _faults(connection: duckdb.DuckDBPyConnection, lake: Path, segment: Segment) -> Iterator[Fault]:
-    """What is wrong with the files of a segment."""
+    """The problems of a segment's files."""
     for table, rows in segment.rows.items():
         file = segment.file(lake, table)
         if not file.exists():

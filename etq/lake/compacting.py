@@ -22,7 +22,7 @@ _LEFT_SECONDS: Final = 24 * 3600
 def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECONDS) -> tuple[int, int]:
     """Put small segments together, as large as one may be. Returns the numbers of segments before and after.
 
-    Readers go on with what they have: files that no segment names any more are deleted a day (or `leave_seconds`)
+    Readers keep their files: files that no segment names any more are deleted a day (or `leave_seconds`)
     after they were written or taken out.
 
     Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
@@ -75,7 +75,7 @@ def left_files(lake: Path, state: State) -> Iterator[Path]:
 
 
 def _delete_left(lake: Path, state: State, leave_seconds: float) -> None:
-    # What is named by an entry that has come since is younger than that.
+    # Files named by a later entry are younger than that.
     for path in left_files(lake, state):
         with suppress(FileNotFoundError):  # Another one deletes them, too.
             if path.stat().st_mtime < time.time() - leave_seconds:

@@ -45,7 +45,7 @@ class Entry(msgspec.Struct):
 
 @dataclass(frozen=True)
 class State:
-    """What a lake holds after an entry of its log; of an empty log, entry 0."""
+    """The content of a lake after an entry of its log; entry 0 if the log is empty."""
 
     number: int
     segments: dict[str, Segment]
@@ -56,7 +56,7 @@ class State:
 
 
 class ConflictError(Exception):
-    """Another writer was first: what was to be written must be looked at again."""
+    """Another writer was faster: the change must be made again from the new state."""
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:
@@ -65,7 +65,7 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
 
 
 def make(lake: Path) -> None:
-    """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and for a folder of other things."""
+    """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and for a folder with other files."""
     if lake.exists() and not lake.is_dir():
         raise WarehouseError(f"{lake}: a file; a lake is a folder")
     if lake.is_dir() and not is_lake(lake) and any(lake.iterdir()):
@@ -74,7 +74,7 @@ def make(lake: Path) -> None:
 
 
 def read(lake: Path) -> State:
-    """What a lake holds. Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log."""
+    """The content of a lake. Raises `WarehouseError` for a folder that isn't a lake, and for a damaged log."""
     if not is_lake(lake):
         raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
     numbers = sorted(int(each.stem) for each in (lake / LOG).glob("[0-9]*.json") if each.stem.isdigit())
@@ -94,7 +94,7 @@ def read(lake: Path) -> State:
 
 
 def commit(lake: Path, state: State, added: Iterable[Segment], removed: Iterable[str] = ()) -> State:
-    """Make a change to what a lake was like; the files of new segments are written.
+    """Make a change to a lake's content; the files of new segments are written.
 
     Raises `TakenError` if another writer has changed it since.
     """

@@ -1,4 +1,4 @@
-"""Making segments that several processes wrote aside a part of a lake: all of them at once, and nothing twice."""
+"""Publishing segments that several processes staged: all become part of a lake at once, and no content twice."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _view(table: catalog.SqlObject, paths: list[str]) -> str:
 
 
 def _note_bytes(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> None:
-    """Put in place of the view of what tables take what their files do."""
+    """Replace the view of the tables' sizes by the sizes of their files."""
     connection.execute("DROP VIEW _table_bytes")
     connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
     sizes = [

@@ -1,4 +1,4 @@
-"""Writing segments of a lake: rows of a warehouse's tables as Parquet, under the keys that they have in every lake."""
+"""Writing segments of a lake: rows of a warehouse's tables as Parquet, with keys that are the same in every lake."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int])
 def write(
     connection: duckdb.DuckDBPyConnection, lake: Path, kind: str, names: Mapping[int, str], prefix: str = ""
 ) -> Segment:
-    """Write what these keys of the warehouse mean, under these names.
+    """Write the captures, records or programs with these keys of the warehouse, under these names.
 
     The files are of the lake once its log names their segment, whose name begins with `prefix`.
     """

@@ -28,7 +28,7 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class StagingJob:
-    """What to do with files: the lake, the prefix of segments' names, and the options for each file."""
+    """How to add files: the lake, the prefix of segments' names, and the options for each file."""
 
     lake: str
     prefix: str
@@ -42,7 +42,7 @@ class StagingJob:
 
 @dataclass(frozen=True)
 class Staged:
-    """A file whose capture is in a segment now, under this name."""
+    """A file whose capture was written to a segment, and the capture's name."""
 
     path: str
     sha256: str
@@ -52,7 +52,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Known:
-    """A file of which nothing was written, as the same is there already."""
+    """A file that was not written, as its content is known."""
 
     path: str
 
@@ -69,7 +69,7 @@ Result = Staged | Known | Rejected | Segment
 
 
 def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
-    """Write the captures of files, (path, content) each, aside: what became of each file, and then the segments.
+    """Stage the captures of files, (path, content) each. Yields the result for each file, and then the segments.
 
     Of files that hold the same, and of what the lake has, nothing is written again. What a segment may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
@@ -84,7 +84,7 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
 
 
 class _Lake:
-    """What a lake has when this is made."""
+    """The content of a lake when the object is made."""
 
     def __init__(self, lake: Path) -> None:
         self.connection = duckdb.connect(":memory:")
@@ -100,7 +100,7 @@ class _Lake:
 def _write(
     job: StagingJob, warehouse: Warehouse, lake: _Lake, files_given: Iterable[tuple[str, bytes]]
 ) -> Iterator[Result]:
-    """What becomes of the files that an empty warehouse takes, and their segments."""
+    """The results for the files that an empty warehouse takes, and their segments."""
     links = _links(warehouse, job)
     find = partial(discover, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
     known: list[str] = []

@@ -26,7 +26,7 @@ def compact(database: Database) -> tuple[int, int]:
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
-            left.unlink()  # Of a process that was killed.
+            left.unlink()  # A process that was killed left it.
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
             before = _write_anew(connection, path, fresh)
@@ -45,7 +45,7 @@ def compact(database: Database) -> tuple[int, int]:
 
 
 def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) -> os.stat_result:
-    """Copy the whole database to a new file, and close it. Returns what the old file was then."""
+    """Copy the whole database to a new file, and close it. Returns the identity of the old file."""
     [(name,)] = connection.execute("SELECT current_database()").fetchall()
     storage = (
         f"BLOCK_SIZE {STORAGE['default_block_size']}, STORAGE_VERSION '{STORAGE['storage_compatibility_version']}'"
@@ -56,7 +56,7 @@ def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) 
     try:
         connection.execute(f'COPY FROM DATABASE "{name.replace(chr(34), chr(34) * 2)}" TO _fresh')
     finally:
-        # What is written is in the file once it is detached.
+        # Detaching the file completes the writing.
         connection.execute("DETACH _fresh")
     connection.close()
     return before

@@ -29,7 +29,7 @@ KINDS: Final = ("program", "record", "capture")
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge made: numbers of captures, and of those that a warehouse before had already.
+    """The result of a merge: the numbers of captures, and of those that an earlier warehouse had.
 
     `conflicts` has a line for each difference between warehouses about one capture, where the first one's value stayed.
     """
@@ -117,7 +117,7 @@ def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
 
 
 def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """Make the table of the source's keys of a kind, and what they are here: of known content those that it has."""
+    """Make the table of the source's keys of a kind, with their keys here: known content keeps the key that it has."""
     connection.execute(
         f"""
         CREATE TEMP TABLE _{kind}_keys AS

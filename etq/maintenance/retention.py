@@ -29,7 +29,7 @@ def outdated_captures(
     over: str | None = None,
     keep_rollups: bool,
 ) -> list[Capture]:
-    """The captures that pruning takes, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
+    """The captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
 
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """

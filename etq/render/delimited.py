@@ -21,7 +21,7 @@ escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", def
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
 _NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # else -nan for some
-# What writes cells of a type, of which DuckDB's own text is another.
+# Writers of cells, by type, where DuckDB's own text differs.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
     "DOUBLE": _NUMBER,

@@ -136,7 +136,7 @@ def _texts(rows: Rows) -> list[list[str]]:
 
 
 def _column_texts(values: Sequence[Any]) -> list[str]:
-    """What `shown` gives of each value; columns of whole numbers and of plain texts are faster as a whole."""
+    """The text of each value, as by `shown`; columns of integers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
         return ["" if value is None else str(value) for value in values]
@@ -168,7 +168,7 @@ def _is_number(values: Sequence[Any]) -> bool:
 
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
-    """How each cell of a row looks: verdicts in colours, and what belongs to no op dim."""
+    """The style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
     styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
     if row and row[0] in _REST:
         styles[0] = "dim"

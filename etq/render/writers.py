@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
-# Of these, formats for people.
+# The formats among these that people read.
 TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
@@ -223,7 +223,7 @@ class _PrintableLines:
 
 @contextmanager
 def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[Any]:
-    """A stream to standard output, or to a file that is there when all of it is written."""
+    """A stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         # Files and pipes get names as they are; a terminal would obey them.
         yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
@@ -281,7 +281,7 @@ def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Names of which none comes twice: an object holds one value of a name."""
+    """Distinct names, as an object has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]

@@ -34,7 +34,7 @@ def page_of(
 ) -> str:
     """A report as the text of an HTML page.
 
-    captures  what it is of: one, by name, hash prefix or selector; or two sides to compare, base and new, each of
+    captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
               which may be a selector that means many
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
     names     of two sides: what to call them, if not as they are selected
@@ -83,7 +83,7 @@ def write(
     unit: str | None = None,
     **options: Any,
 ) -> None:
-    """Write a report to a file, in place of what is there; arguments and errors are those of `page_of`."""
+    """Write a report to a file, which is replaced; arguments and errors are those of `page_of`."""
     _put(page_of(warehouse, captures, unit=unit, **options), path)
 
 

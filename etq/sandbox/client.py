@@ -1,4 +1,4 @@
-"""Runs SQL that isn't trusted: each query in a process of its own, which can only read the warehouse."""
+"""Runs untrusted SQL: each query in a process of its own, which can only read the warehouse."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from etq.errors import QueryError, WarehouseError
 
 SECONDS: Final = 10.0
 MEGABYTES: Final = 512
-# What a process needs of the environment to start at all; the rest is none of the query's business.
+# Environment variables without which a process doesn't start; a query gets no others.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT")
-# All that values of a database are made of: what comes back is not trusted either.
+# Types that results may contain: the result of the other process isn't trusted either.
 _TYPES: Final = {
     ("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")
 } | {("decimal", "Decimal"), ("uuid", "UUID")}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The process that answers one query that isn't trusted: it locks itself in first.
+"""The process that answers one untrusted query: it first gives up all other access.
 
 The database is opened for reading, without any other file, extension or setting, and that can't be changed any more.
 The system's limits hold where the database's don't: for single large values, for what can't be interrupted, for files.
@@ -20,7 +20,7 @@ import duckdb
 
 from etq.errors import EtqError, message_of
 
-# What the process itself needs besides the query, in megabytes.
+# Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
@@ -76,7 +76,7 @@ def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
 
 
 def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
-    """A lake, of which no other files can be read than those that its log names."""
+    """A lake, with access only to the files that its log names."""
     from etq import catalog
     from etq.catalog import quoted
     from etq.lake import log
@@ -96,7 +96,7 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def _limit(seconds: float, megabytes: int) -> None:
-    """What the system sees to: the process writes to no file, and ends when its time is over."""
+    """Limits that the system enforces: the process writes to no file, and ends when its time is over."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + (megabytes + HEADROOM) * 2**20

@@ -41,7 +41,7 @@ Tables: TypeAlias = "list[tuple[str, Rows]]"
 
 @dataclass(frozen=True)
 class File:
-    """A file to store, with its options and what was found about it."""
+    """A file to store, with its options and the annotations found for it."""
 
     source: Source
     options: Options
@@ -68,7 +68,7 @@ class Decoded:
 def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[File | EtqError]:
-    """Each file with the options, and what is found about its path; or why it can't be read."""
+    """Each file with its options and the annotations found for its path; or the reason why it can't be read."""
     for each in sources:
         try:
             discovered = find(None if isinstance(each, bytes) else os.fspath(each))
@@ -164,7 +164,7 @@ def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A capture of the warehouse, with what storing its file again may change."""
+    """A capture of the warehouse, with the properties that storing its file again may change."""
 
     capture_id: int
     clock_bits: int | None

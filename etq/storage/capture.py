@@ -37,7 +37,7 @@ RARE_TABLES: Final = ("device_events", "trace_memory")
 
 @dataclass(frozen=True)
 class Options:
-    """What the user sets for a file, and what was found about it; None for what is not set."""
+    """The options that a user sets for a file, and the annotations found for it; None where not set."""
 
     name: str | None
     labels: Mapping[str, str]
@@ -83,7 +83,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
 
 
 def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
-    """Make captures from this key on later than those before, even if the clock was set back."""
+    """Make the ingest times of captures from this key on later than earlier ones, even if the clock was set back."""
     query = """
         SELECT
             max(c.ingested_at) FILTER (WHERE c.capture_id < $first),

@@ -1,4 +1,4 @@
-"""The files that are read: their bytes, paths and hashes, and checks of the options about them."""
+"""Files to read: their bytes, paths and hashes, and checks of their options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Source:
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Compute the hash on another thread; once."""
+        """Start to compute the hash on another thread, unless that was done."""
         if self._hashing is None:
             self._hashing = Thread(target=self._hash)
             self._hashing.start()
@@ -69,12 +69,12 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    """What distinguishes a file from another one, and from itself after a change."""
+    """The identity of a file, which also differs after a change."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
-    """A file's bytes and path, and of a large one, which is mapped rather than read, its identity.
+    """The bytes and path of a file; with the identity of a large file, which is mapped rather than read.
 
     Raises `FormatError` if it can't be read.
     """

@@ -603,7 +603,7 @@ class Warehouse(Views):
         A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
         runs     list of run_index: only these runs (chrome, speedscope)
-        by       what one op is, as in `op_totals`; adds the times of ops (hud)
+        by       the grouping of ops, as in `op_totals`; adds the times of ops (hud)
         method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
         unit     unit of times (model-explorer); by default as in all views

@@ -24,7 +24,7 @@ SHORT = 256
 
 @dataclass(frozen=True)
 class SignatureRow:
-    """A row of the table `signatures`: what events of one slot of a block have in common."""
+    """A row of the table `signatures`: the properties that events of one slot of a block have in common."""
 
     block_index: int
     slot: int
@@ -39,7 +39,7 @@ class Pattern:
     occurrence  how many events of the same slot came before it in the run
     parent      index in the run of the event that contains it; NOWHERE if none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
-    order       what holds of a run's times if these are its parents
+    order       the order of a run's times that these parents imply
     """
 
     block_index: int

@@ -1,4 +1,4 @@
-"""The distinct event keys of a file, numbered, with what grouping and nesting need of each."""
+"""The distinct event keys of a file, numbered, with the properties that grouping and nesting need."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ class Buffer:
         self._claimed = 0
 
     def claim(self, size: int, what: str) -> None:
-        """Count the bytes of vectors that are each to have their own; refuse more than the buffer has.
+        """Count the bytes of vectors that must not overlap; raise `FormatError` for more than the buffer has.
 
-        Vectors that share their bytes would make a small file as large as one likes.
+        Vectors that share their bytes would make a small file very large.
         """
         self._claimed += size
         if self._claimed > self.end - self.start:
@@ -247,7 +247,7 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """What field `name` refers to, for the tables that have it, and which have it (None: all do)."""
+        """The targets of field `name`, for the tables that have it, and which have it (None: all)."""
         places, present = self._places(name)
         return places + self.buffer.gather(places, REFERENCE, f"{self.type.name}.{name}"), present
 
@@ -280,7 +280,7 @@ class Tables:
         return Tables(self.buffer, self.type, self.positions[chosen])
 
     def vector(self, name: str, type: str) -> tuple[npt.NDArray[Any], Positions]:
-        """The scalars of vector field `name`, those of one table after those of the other, and how many each has."""
+        """The scalars of vector field `name`, concatenated table by table, and the number of scalars of each table."""
         dtype = SCALARS[type]
         spans = self.spans(name, dtype.itemsize)
         self._check_not_shared(spans, dtype.itemsize, name)
@@ -294,7 +294,7 @@ class Tables:
         return self.elements(spans, type, 0, spans.total()), spans.count
 
     def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
-        """Refuse vectors that can't all lie side by side: a small hostile file could claim any number of elements."""
+        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim very many elements."""
         room = self.buffer.end - self.buffer.start
         if spans.total() * width > room:
             raise FormatError(

@@ -56,7 +56,7 @@ class Keys(dict[tuple[str, str, str, Written, Written], int]):
 
 
 class TraceColumns:
-    """Columns of a trace's slices, and rows of what only some of its events have.
+    """Columns of a trace's slices, and rows of properties that only some of its events have.
 
     at            [n] position in `traceEvents`
     key           [n] number in `keys`

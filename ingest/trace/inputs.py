@@ -1,4 +1,4 @@
-"""The inputs of a trace's ops: as long as what else there is of it, seldom asked for, and so read when they are."""
+"""The inputs of a trace's ops: half of the file, but rarely used, and therefore read on demand."""
 
 from __future__ import annotations
 

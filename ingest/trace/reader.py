@@ -44,7 +44,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     """
     entries = Entries(data, path)
     collecting = gc.isenabled()
-    # Of a trace's objects none refer to each other in a cycle.
+    # No objects of a trace refer to each other in a cycle.
     gc.disable()
     try:
         columns, trace = _decoded(entries)

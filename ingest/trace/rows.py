@@ -70,7 +70,7 @@ class Slices:
         return steps[np.argsort(self.start[steps], kind="stable")]
 
     def _runs(self) -> Whole:
-        """The run of each slice: its step, or, of what a device does, the step that launched it."""
+        """The run of each slice: its step; for a device event, the step that launched it."""
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
@@ -89,7 +89,7 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:
-        """The slice of the same thread that contains each; nothing contains what a device does."""
+        """The slice of the same thread that contains each slice; none contains a device event."""
         is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
         if is_nested.all():
             return parents(self.thread, self.start, self.start + self.elapsed, slack)

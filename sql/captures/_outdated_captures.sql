@@ -4,7 +4,7 @@
 -- Columns:
 --   capture_id: the capture
 --   name: its name
---   group_values: values of the labels, in the order requested; NULL within it for a label that the capture lacks
+--   group_values: values of the labels, in the order requested, with NULL for a label that the capture lacks
 --   age: position in its group, from 1 for the last
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   ingested_at: when it was read, in UTC

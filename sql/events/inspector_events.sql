@@ -6,7 +6,7 @@
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   raw: value in each run that has it, in file order; NULL within it where times are impossible
+--   raw: values in the runs that have the event, in file order, with NULL for impossible times
 --   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
@@ -151,7 +151,7 @@ END;
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   raw: value in each run that has it, in file order; NULL within it where times are impossible
+--   raw: values in the runs that have the event, in file order, with NULL for impossible times
 --   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated

@@ -71,24 +71,18 @@ modules AS (
 ),
 classified_times AS (
     SELECT
-        r.scope AS method,
+        t.scope AS method,
         t.signature_index,
-        s.kind,
-        s.family,
-        s.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        t.kind,
+        t.family,
+        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM _self_times(
+    FROM _execute_times(
         capture_key, steps, phase, method, runs
     ) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY r.scope, t.signature_index, s.kind, s.family, is_framework
+    WHERE t.is_additive
+    GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )
 SELECT
     o.method,

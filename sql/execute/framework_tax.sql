@@ -1,4 +1,13 @@
--- The rows of `framework_tax`, without their order, of a capture by its key.
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing
+-- slows a run down, so the tax of a traced run includes it. A capture of the same
+-- program at level method_only, given as baseline, shows how much: the median of
+-- its executes (of the same phase, if one is requested) is the time of the run
+-- without tracing. If the baseline's runs have methods, only those of the run's
+-- method count; if they have none, and the traced runs are of several methods, the
+-- tax is unknown. If the traced work alone takes longer than the baseline, tracing
+-- slows the kernels too, and the tax is unknown, as it is if the baseline takes
+-- more than 1.5 times as long as the traced run: it is of another program, or the
+-- device was in another state.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -11,24 +20,24 @@
 --   tax_percent: tax in percent of execute, both without tracing where it is known
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
-CREATE MACRO _framework_taxes(
-    capture_key,  -- key of a capture
-    baseline,  -- as in `framework_tax`
-    baseline_key,  -- key of that capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
+CREATE MACRO framework_tax(
+    capture,  -- name, hash prefix, @latest or selector
+    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT capture_key AS capture_id, unit AS unit
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
 ),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
-    FROM captures AS c
-    WHERE baseline IS NOT NULL AND c.capture_id = baseline_key
+    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
+    JOIN captures AS c ON c.capture_id = k.capture_id
+    WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
     SELECT
@@ -132,65 +141,5 @@ SELECT
         ELSE w.note
     END AS note,
     w.unit
-FROM work_times AS w;
-
--- The framework tax of one run with a Method::execute (or Method::step). Tracing
--- slows a run down, so the tax of a traced run includes it. A capture of the same
--- program at level method_only, given as baseline, shows how much: the median of
--- its executes (of the same phase, if one is requested) is the time of the run
--- without tracing. If the baseline's runs have methods, only those of the run's
--- method count; if they have none, and the traced runs are of several methods, the
--- tax is unknown. If the traced work alone takes longer than the baseline, tracing
--- slows the kernels too, and the tax is unknown, as it is if the baseline takes
--- more than 1.5 times as long as the traced run: it is of another program, or the
--- device was in another state.
--- Columns:
---   run_index: the run
---   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
---   kernels: self time of the kernels in it
---   delegates: self time of the DELEGATE_CALLs and delegates' events in it
---   operators: self time of the OPERATOR_CALLs in it without a kernel event
---   tracing: execute less the baseline's median; NULL without a baseline
---   tax: execute, or the baseline's median, less the work; NULL if unknown
---   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
---   unit: unit of execute to tax
-CREATE MACRO framework_tax(
-    capture,  -- name, hash prefix, @latest or selector
-    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
-) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
-baseline_target AS MATERIALIZED (
-    SELECT c.capture_id
-    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS c
-    WHERE baseline IS NOT NULL
-)
-SELECT
-    t.run_index,
-    t.method,
-    t.execute,
-    t.kernels,
-    t.delegates,
-    t.operators,
-    t.tracing,
-    t.tax,
-    t.tax_percent,
-    t.note,
-    t.unit
-FROM _framework_taxes(
-    (SELECT a.capture_id FROM target AS a),
-    baseline,
-    (SELECT k.capture_id FROM baseline_target AS k),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
-) AS t
-ORDER BY t.run_index;
+FROM work_times AS w
+ORDER BY w.run_index;

@@ -65,8 +65,8 @@ CREATE TABLE node_values (
     value_name VARCHAR NOT NULL,  -- the value's name; unique in its graph or nested graph
     kind VARCHAR NOT NULL,  -- result, input, parameter, buffer, constant
     dtype VARCHAR,  -- element type by torch's name; NULL if it is not a tensor
-    sizes BIGINT[],  -- sizes by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
-    strides BIGINT[],  -- strides by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
+    sizes BIGINT[],  -- sizes by dimension, in elements, with NULL for a symbolic size; NULL if the value is not a tensor
+    strides BIGINT[],  -- strides by dimension, in elements, with NULL for a symbolic stride; NULL if the value is not a tensor
     value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
 );
 

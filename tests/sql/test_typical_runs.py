@@ -152,7 +152,7 @@ def test_commands_say_how_many_runs_are_left_out(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)[0]["calls"] == 80
     assert shown.stderr == (
         "Note: 80 of 99 runs are typical and counted; the others have 62.4 % of the time of all (an execute takes "
-        "100 ns on average, with them 215.2); --runs all counts all; etq slow shows what slow runs do differently\n"
+        "100 ns on average, with them 215.2); --runs all counts all; etq slow shows the ops that take longer in slow runs\n"
     )
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json", "--runs", "all"])
     assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")

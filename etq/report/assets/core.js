@@ -1,4 +1,4 @@
-// What every view uses: sections by kind, elements, tables as columns. Names in the data come from files and may be
+// Shared by all sections: sections by kind, elements, tables as columns. Names in the data come from files and may be
 // hostile: they are shown by text nodes alone, never as markup.
 
 globalThis.etq = {
@@ -33,7 +33,7 @@ globalThis.etq = {
     });
   },
 
-  // What there is room for of a text.
+  // The part of a text that fits.
   short(value, most = 200) {
     const text = String(value);
     return text.length > most ? `${text.slice(0, most)}…` : text;

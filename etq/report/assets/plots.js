@@ -1,6 +1,6 @@
 // Plots with axes, by uPlot: drawn anew at another width or theme.
 
-// make(width) gives uPlot's options and data; returns a function that draws with what it is given then.
+// make(width) returns uPlot's options and data; returns a function that draws with its arguments.
 etq.plot = (parent, make) => {
   const box = etq.element("div", { class: "plot" });
   parent.append(box);

@@ -1,4 +1,4 @@
-// Spans side by side and one below the other, on a canvas: what an icicle and a timeline are drawn with. Of spans that are
+// Spans next to and below each other, on a canvas: an icicle and a timeline are drawn with them. Of spans that are
 // narrower than a pixel one is drawn per pixel, and the next one is found by halving: a picture costs as much as its
 // pixels, whatever lies in it.
 
@@ -46,7 +46,7 @@ class RowEnds {
   }
 }
 
-// Rows of spans that don't overlap, of spans sorted by start; each keeps its depth unless something is there already.
+// Rows of spans that don't overlap, from spans sorted by start; a span keeps its depth unless another one is there.
 etq.spanRows = (count, start, end, depth) => {
   const rows = [];
   let deepest = 0;
@@ -83,7 +83,7 @@ etq.Spans = class {
     etq.onRedraw(() => this.drawNow());
   }
 
-  // rows: [{starts, ends, ids, heading}], spans of a row sorted and apart
+  // rows: [{starts, ends, ids, heading}]; the spans of a row are sorted and don't overlap
   show(rows, extent) {
     this.rows = rows;
     this.extent = extent[1] > extent[0] ? extent : [extent[0], extent[0] + 1];
