@@ -60,5 +60,7 @@ class QueryError(EtqError):
 def message_of(error: Exception) -> str:
     """DuckDB's message, in one line, without its own names for kinds of errors."""
     first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
+    # Of rows that one connection reads from another.
+    first = first.rsplit("reading the stream registered as 'rows' failed: IOError: ", 1)[-1]
     text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
     return text.removeprefix("Invalid Input Error: ")

@@ -53,14 +53,14 @@ def write(
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format in BINARY:
-        _write_binary(warehouse.sql(query, **parameters), format, path)
+        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path)
         return True
     if format in DELIMITERS:
         relation = warehouse.sql(query, **parameters)
         if relation is None:  # an empty query
             return False
         with _text_output(path) as stream, _query_errors():
-            return write_delimited(relation, DELIMITERS[format], stream)
+            return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         first = next(parts, [])
         if columns:
@@ -92,7 +92,7 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
+        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path)
 
 
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
@@ -260,21 +260,23 @@ def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[s
         yield "".join(line(map(shown, row)) for row in rows)
 
 
-def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
+def _write_binary(
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, format: str, path: str | None
+) -> None:
     if path is not None:
         with new_file(path) as written, _query_errors():
-            _BINARY_WRITERS[format](relation, written)
+            _BINARY_WRITERS[format](connection, relation, written)
         return
     if sys.stdout.isatty():
         raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
     with tempfile.TemporaryDirectory() as folder, _query_errors():
         written_file = os.path.join(folder, "result")
-        _BINARY_WRITERS[format](relation, written_file)
+        _BINARY_WRITERS[format](connection, relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer
         stream.write(Path(written_file).read_bytes())
 
 
-def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     types = [str(each) for each in relation.types]
     if "HUGEINT" in types:
         # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
@@ -283,10 +285,13 @@ def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
         relation = relation.project(
             ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
         )
-    relation.write_parquet(path)
+    from etq.database.connection import with_access
+
+    with with_access(connection, relation) as other:
+        other.table("rows").write_parquet(path)
 
 
-def _write_arrow(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_arrow(_: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     import pyarrow as pa
 
     rows = relation.to_arrow_reader()
