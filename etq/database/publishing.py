@@ -6,10 +6,19 @@ import errno
 import glob
 import os
 import secrets
+import shutil
 import sys
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from etq.errors import EtqError, WarehouseError
+
+_FOLDER: Final = ".etq-"
+_LEFT_SECONDS: Final = 3600
 
 # What file systems without links answer.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -38,8 +47,7 @@ def remove_left(target: Path, purpose: str) -> None:
 
 def publish_new(written: Path, target: Path) -> None:
     """Move a file to where there is none. Raises `FileExistsError` if there is one, and `OSError`."""
-    with written.open("rb+") as file:
-        os.fsync(file.fileno())
+    fsync_file(written)
     if sys.platform == "win32":
         written.rename(target)  # fails where there is a file
         return
@@ -53,6 +61,55 @@ def publish_new(written: Path, target: Path) -> None:
     else:
         written.unlink()
     fsync_folder(target.parent)
+
+
+@contextmanager
+def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
+    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
+
+    Anything but a regular file, such as a pipe, is written in place; what a link leads to, instead of the link. Raises
+    `EtqError` where it can't be written, and, unless `overwrite`, if there is a file by then.
+    """
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        try:
+            yield path
+        except OSError as error:
+            raise _not_written(path, error) from error
+        return
+    try:
+        _remove_left_folders(target.parent)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{_FOLDER}{os.getpid()}-") as folder:
+            written = Path(folder) / target.name
+            yield str(written)
+            if overwrite:
+                fsync_file(written)
+                written.replace(target)
+                fsync_folder(target.parent)
+            else:
+                publish_new(written, target)
+    except FileExistsError as error:
+        raise EtqError(f"{path}: exists; overwrite it with --force") from error
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: str, error: OSError) -> WarehouseError:
+    return WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}")
+
+
+def _remove_left_folders(folder: Path) -> None:
+    """Remove the temporary folders of processes that were killed an hour ago or before."""
+    for left in folder.glob(f"{_FOLDER}*-*"):
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                shutil.rmtree(left)
+
+
+def fsync_file(path: Path) -> None:
+    """Have the file system write down a file, which shows whether there is room for it."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def fsync_folder(folder: Path) -> None:

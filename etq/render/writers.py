@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError, message_of, printable, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.table import Rows, shown, table, table_parts
@@ -53,18 +54,18 @@ def write(
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format in BINARY:
-        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path)
+        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path, force=force)
         return True
     if format in DELIMITERS:
         relation = warehouse.sql(query, **parameters)
         if relation is None:  # an empty query
             return False
-        with _text_output(path) as stream, _query_errors():
+        with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         first = next(parts, [])
         if columns:
-            with _text_output(path, is_printable=format == "table") as stream:
+            with _text_output(path, force=force, is_printable=format == "table") as stream:
                 _write_parts(columns, chain([first], parts), format, path, long, stream)
     return bool(first)
 
@@ -82,7 +83,7 @@ def write_rows(
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format not in BINARY:
-        with _text_output(path, is_printable=format == "table") as stream:
+        with _text_output(path, force=force, is_printable=format == "table") as stream:
             _write_parts(columns, [rows], format, path, long, stream)
         return
     import duckdb
@@ -92,7 +93,7 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path)
+        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path, force=force)
 
 
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
@@ -101,7 +102,7 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
     A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
     refuse_existing(path, force)
-    with _text_output(path, is_printable=is_printable) as stream:
+    with _text_output(path, force=force, is_printable=is_printable) as stream:
         stream.write(text)
 
 
@@ -181,33 +182,14 @@ class _PrintableLines:
 
 
 @contextmanager
-def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[Any]:
+def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
     """A stream to standard output, or to a file that is there when all of it is written."""
     if path is None:
         # Files and pipes get names as they are; a terminal would obey them.
         yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
         return
-    with new_file(path) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
+    with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
         yield file
-
-
-@contextmanager
-def new_file(path: str) -> Iterator[str]:
-    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
-
-    Anything but a regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
-    """
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        yield path
-        return
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etq-") as folder:
-            written = Path(folder) / target.name
-            yield str(written)
-            written.replace(target)
-    except OSError as error:
-        raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -261,10 +243,15 @@ def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[s
 
 
 def _write_binary(
-    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, format: str, path: str | None
+    connection: duckdb.DuckDBPyConnection,
+    relation: duckdb.DuckDBPyRelation,
+    format: str,
+    path: str | None,
+    *,
+    force: bool,
 ) -> None:
     if path is not None:
-        with new_file(path) as written, _query_errors():
+        with new_file(path, overwrite=force) as written, _query_errors():
             _BINARY_WRITERS[format](connection, relation, written)
         return
     if sys.stdout.isatty():
