@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -82,6 +82,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def identifier(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 @cache
 def objects() -> dict[str, SqlObject]:
     """Every object by name, in dependency order."""
@@ -123,6 +128,11 @@ def _places() -> dict[str, tuple[str, bool]]:
 @cache
 def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_sources()[file], file)}
+
+
+def names() -> Collection[str]:
+    """The names of all objects."""
+    return _places().keys()
 
 
 def named(name: str) -> SqlObject:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-# Characters that move the cursor, colour text, beep, reverse the line, end it or aren't shown; and halves of characters.
+# Characters that move the cursor, colour text, beep, reverse or end the line, or are hidden; and halves of characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -86,5 +86,7 @@ class QueryError(EtqError):
 def message_of(error: Exception) -> str:
     """DuckDB's message, in one line, without its own names for kinds of errors."""
     first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
+    # Of rows that one connection reads from another.
+    first = first.rsplit("reading the stream registered as 'rows' failed: IOError: ", 1)[-1]
     text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))
     return text.removeprefix("Invalid Input Error: ")

@@ -73,7 +73,7 @@ def _warehouse_of(context: click.Context) -> str:
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
     """The results of queries of a warehouse or a lake; nothing if a writer holds it or it is damaged."""
     matches: list[str] = []
-    if queries and Path(path).exists():
+    if queries and Path(path).expanduser().exists():
         with suppress(Exception), _connected(path) as connection:
             for query in queries:
                 matches += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
@@ -81,11 +81,16 @@ def _found(path: str, queries: tuple[str, ...]) -> list[str]:
 
 
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
-    import duckdb
+    from etq.database.connection import connect, expanded
 
+    path = expanded(path)
     if not Path(path).is_dir():
-        # Not as commands open it, who wait for a writer to end.
-        return duckdb.connect(path, read_only=True)
+        from etq.database.schema import update_definitions
+
+        # Commands wait for a writer to end; nobody waits for a completion.
+        connection = connect(path, True, 0)
+        update_definitions(connection, path, read_only=True)
+        return connection
     from etq.lake import log
     from etq.lake.reading import connect_tables
 

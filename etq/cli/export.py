@@ -64,4 +64,4 @@ def export(capture: str, to: str, output: str | None, force: bool, db: str, **op
     with open_target(capture, db, list(FORMATS[to].needs), read_options) as (warehouse, selector):
         check_phase(warehouse, selector, options.get("phase"))
         runs = list(options.pop("runs")) or None
-        to_file(parts(warehouse, selector, to, runs=runs, **options), path)
+        to_file(parts(warehouse, selector, to, runs=runs, **options), path, overwrite=force)

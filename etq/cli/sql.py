@@ -9,7 +9,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
-from etq.errors import EtqError
+from etq.errors import EtqError, QueryError
 from etq.render.writers import write_each, write_rows
 
 
@@ -23,6 +23,7 @@ from etq.render.writers import write_each, write_rows
     help="Engine that runs the query.  [default: duckdb]",
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
+@click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
 @click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits.")
 @click.option("--seconds", type=float, help="With --safe: time limit in seconds.  [default: 10]")
 @click.option("--megabytes", type=int, help="With --safe: memory limit in MB.  [default: 512]")
@@ -33,6 +34,7 @@ def sql(
     file: str | None,
     engine: str,
     lake: str | None,
+    external_access: bool,
     safe: bool,
     seconds: float | None,
     megabytes: int | None,
@@ -50,12 +52,15 @@ def sql(
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
     etq sql -f questions.sql --db lab.duckdb
     etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
+    etq sql --external-access "FROM captures JOIN 'devices.csv' USING (name)"
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
     if not safe and (seconds is not None or megabytes is not None):
         raise click.UsageError("--seconds and --megabytes go with --safe")
+    if external_access and (safe or lake is not None):
+        raise click.UsageError("--external-access can't be used with --safe or --engine spark")
     query = _query(query, file)
     if lake is not None:
         if safe:
@@ -72,8 +77,13 @@ def sql(
         return
     from etq.warehouse.warehouse import open
 
-    with open(db, read_only=True) as warehouse:
-        write_each(warehouse, query, format, output, force=force)
+    with open(db, read_only=True, external_access=external_access) as warehouse:
+        try:
+            write_each(warehouse, query, format, output, force=force)
+        except QueryError as error:
+            if "disabled by configuration" in str(error) and not external_access:
+                raise QueryError(f"{error}; allow it with --external-access") from error
+            raise
 
 
 def _query(query: str | None, file: str | None) -> str:

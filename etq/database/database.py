@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import schema
+from etq.database import contents, schema
 from etq.database.connection import explained, identity
 from etq.database.locking import WriteLock
 from etq.errors import WarehouseError
@@ -47,6 +47,8 @@ class Database:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            if self.path is not None and not self.read_only:
+                contents.note_passed(self.path)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect to the file again, after it was replaced."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import QueryError, WarehouseError, message_of
+from etq.database.publishing import new_file
+from etq.errors import QueryError, message_of
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -82,30 +81,18 @@ def _writer(to: str, format: str) -> Writer:
     return writer
 
 
-def to_file(text: Iterator[str], path: str | None) -> None:
-    """Write text to standard output, or to a file, which appears when it is complete."""
+def to_file(text: Iterator[str], path: str | None, *, overwrite: bool = True) -> None:
+    """Write text to standard output, or to a file, which appears when it is complete.
+
+    Raises `EtqError` if it can't be written, or if it exists and `overwrite` is false.
+    """
     if path is None:
         for part in text:
             sys.stdout.write(part)
         return
-    import secrets
-
-    # A pipe, /dev/null or a link must not be replaced.
-    is_device = os.path.exists(path) and not Path(path).is_file()
-    target = Path(path) if is_device else Path(os.path.realpath(path))
-    fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-    try:
-        with _opened(fresh, path.endswith(GZIP)) as file:
-            for part in text:
-                file.write(part)
-        if not is_device:
-            fresh.replace(target)
-    except OSError as error:
-        raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
-    finally:
-        if not is_device:
-            with suppress(OSError):
-                fresh.unlink()
+    with new_file(path, overwrite=overwrite) as written, _opened(Path(written), path.endswith(GZIP)) as file:
+        for part in text:
+            file.write(part)
 
 
 def _opened(path: Path, is_packed: bool) -> IO[str]:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from etq.database.publishing import fsync_folder
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION
 
@@ -123,15 +124,6 @@ def commit(lake: Path, state: State, added: Iterable[Segment], removed: Iterable
         temporary.unlink(missing_ok=True)
     fsync_folder(target.parent)
     return State(number, segments)
-
-
-def fsync_folder(folder: Path) -> None:
-    """Have the file system write down which files a folder has."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _path(lake: Path, number: int) -> Path:

@@ -11,6 +11,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
+from etq.database.connection import CLOSED, withdraw_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import log
 from etq.lake.log import State
@@ -21,13 +22,15 @@ def files(lake: Path, state: State, table: str) -> list[str]:
     return [str(segment.file(lake, table)) for segment in state.of_table(table)]
 
 
-def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection:
+def connect(lake: Path, state: State | None = None, *, external_access: bool = True) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables, views and macros, as the lake is now, or was at `state`.
+
+    Without `external_access`, queries can read no other files than the lake's of then.
 
     Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     state = state or log.read(lake)
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={**CLOSED})
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         connection.execute("SET parquet_metadata_cache = true")
@@ -36,7 +39,16 @@ def connect(lake: Path, state: State | None = None) -> duckdb.DuckDBPyConnection
                 connection.execute(f"DROP TABLE {table.name}")
                 connection.execute(_view(table, paths))
         _note_bytes(connection, lake, state)
+        if not external_access:
+            allow_only_files(connection, lake, state)
+            withdraw_access(connection)
     return connection
+
+
+def allow_only_files(connection: duckdb.DuckDBPyConnection, lake: Path, state: State) -> None:
+    """Make the lake's files those that can be read without external access."""
+    named = [quoted(file) for table in catalog.tables() for file in files(lake, state, table.name)]
+    connection.execute(f"SET allowed_paths = [{', '.join(named)}]")
 
 
 def connect_tables(lake: Path, state: State) -> duckdb.DuckDBPyConnection:

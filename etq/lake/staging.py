@@ -77,10 +77,15 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     lake = _Lake(Path(job.lake))
     rest = iter(files_given)
     for first in rest:
-        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
+        with tempfile.TemporaryDirectory(prefix="etq-") as folder, _open(folder) as warehouse:
             # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
             yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
+
+
+def _open(folder: str) -> Warehouse:
+    """An empty warehouse, of this process alone, which writes files of the lake."""
+    return open(Path(folder) / "staging.duckdb", external_access=True)
 
 
 class _Lake:

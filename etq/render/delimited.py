@@ -58,11 +58,15 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def write_delimited(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]) -> bool:
+def write_delimited(
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]
+) -> bool:
     """Write a query's result as `delimited` does, by DuckDB's writer, which is many times as fast.
 
     Returns whether there are rows. Raises `duckdb.Error`.
     """
+    from etq.database.connection import with_access
+
     cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
     if len(cells) == 1:
         cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # as above, not an empty line
@@ -70,7 +74,8 @@ def write_delimited(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: I
     has_rows = False
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows")
-        relation.project(", ".join(cells)).write_csv(path, sep=delimiter, header=False)
+        with with_access(connection, relation.project(", ".join(cells))) as other:
+            other.table("rows").write_csv(path, sep=delimiter, header=False)
         with open(path, encoding="utf-8", newline="") as file:
             while text := file.read(_CHUNK):
                 stream.write(text)

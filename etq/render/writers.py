@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
@@ -58,18 +59,18 @@ def write(
     format = _checked_format(format, path)
     query = selection.get().query(warehouse, query, parameters)
     if format in BINARY:
-        _write_binary(warehouse.sql(query, **parameters), format, path)
+        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path, force=force)
         return True
     if format in DELIMITERS:
         relation = warehouse.sql(query, **parameters)
         if relation is None:  # an empty query
             return False
-        with _text_output(path) as stream, _query_errors():
-            return write_delimited(relation, DELIMITERS[format], stream)
+        with _text_output(path, force=force) as stream, _query_errors():
+            return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         first = next(parts, [])
         if columns:
-            with _text_output(path, is_printable=format == "table") as stream:
+            with _text_output(path, force=force, is_printable=format == "table") as stream:
                 _write_parts(columns, chain([first], parts), format, path, long, stream)
     return bool(first)
 
@@ -92,7 +93,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     format = _checked_format(format, path)
     if format in BINARY:
         raise EtqError(f"{format} holds the result of one statement, and there are {len(statements)}; take them apart")
-    with _text_output(path, is_printable=format == "table") as stream:
+    with _text_output(path, force=force, is_printable=format == "table") as stream:
         for at, statement in enumerate(statements):
             stream.write("\n" if at else "")
             with warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts):
@@ -113,7 +114,7 @@ def write_rows(
     format = _checked_format(format, path)
     rows = selection.get().rows(columns, rows)
     if format not in BINARY:
-        with _text_output(path, is_printable=format == "table") as stream:
+        with _text_output(path, force=force, is_printable=format == "table") as stream:
             _write_parts(columns, [rows], format, path, long, stream)
         return
     import duckdb
@@ -123,7 +124,7 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
+        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path, force=force)
 
 
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
@@ -132,7 +133,7 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
     A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
     refuse_existing(path, force)
-    with _text_output(path, is_printable=is_printable) as stream:
+    with _text_output(path, force=force, is_printable=is_printable) as stream:
         stream.write(text)
 
 
@@ -222,33 +223,14 @@ class _PrintableLines:
 
 
 @contextmanager
-def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[Any]:
+def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
     """A stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         # Files and pipes get names as they are; a terminal would obey them.
         yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
         return
-    with new_file(path) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
+    with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
         yield file
-
-
-@contextmanager
-def new_file(path: str) -> Iterator[str]:
-    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
-
-    Anything but a regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
-    """
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        yield path
-        return
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etq-") as folder:
-            written = Path(folder) / target.name
-            yield str(written)
-            written.replace(target)
-    except OSError as error:
-        raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -287,21 +269,28 @@ def _unique(columns: Sequence[str]) -> list[str]:
     ]
 
 
-def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
+def _write_binary(
+    connection: duckdb.DuckDBPyConnection,
+    relation: duckdb.DuckDBPyRelation,
+    format: str,
+    path: str | None,
+    *,
+    force: bool,
+) -> None:
     if path is not None:
-        with new_file(path) as written, _query_errors():
-            _BINARY_WRITERS[format](relation, written)
+        with new_file(path, overwrite=force) as written, _query_errors():
+            _BINARY_WRITERS[format](connection, relation, written)
         return
     if sys.stdout.isatty():
         raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
     with tempfile.TemporaryDirectory() as folder, _query_errors():
         written_file = os.path.join(folder, "result")
-        _BINARY_WRITERS[format](relation, written_file)
+        _BINARY_WRITERS[format](connection, relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer
         stream.write(Path(written_file).read_bytes())
 
 
-def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     types = [str(each) for each in relation.types]
     if "HUGEINT" in types:
         # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
@@ -310,10 +299,13 @@ def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
         relation = relation.project(
             ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
         )
-    relation.write_parquet(path)
+    from etq.database.connection import with_access
+
+    with with_access(connection, relation) as other:
+        other.table("rows").write_parquet(path)
 
 
-def _write_arrow(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_arrow(_: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     import pyarrow as pa
 
     rows = relation.to_arrow_reader()

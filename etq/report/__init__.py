@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etq.database.publishing import new_file
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
@@ -93,10 +94,8 @@ def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.Path
 
 
 def _put(page: str, path: str | os.PathLike[str]) -> None:
-    try:
-        Path(path).write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise EtqError(f"{os.fspath(path)}: can't be written: {(error.strerror or str(error)).lower()}") from error
+    with new_file(os.fspath(path)) as written:
+        Path(written).write_text(page, encoding="utf-8", newline="\n")
 
 
 def _check(options: dict[str, Any], known: Sequence[str]) -> None:

@@ -18,12 +18,13 @@ from typing import Any, Final
 
 import duckdb
 
-from etq.errors import EtqError, message_of
+from etq.errors import EtqError, WarehouseError, message_of
 
 # Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
+ROWS_AT_ONCE: Final = 2_000
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -41,13 +42,15 @@ def main() -> None:
     """Answer the request on standard input on standard output: rows, or an error's kind and text."""
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
     try:
+        # To open a file takes memory and time, too: more of both than what is left for the query then.
+        _limit(wait + seconds, megabytes + HEADROOM)
         connection = _lake(path, megabytes) if os.path.isdir(path) else _file(path, megabytes, wait)
         # The thread is started before: there must be room for its stack.
         clock = threading.Timer(seconds, connection.interrupt)
         clock.daemon = True
         clock.start()
         _limit(seconds, megabytes)
-        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters)
+        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters, megabytes)
     except duckdb.InterruptException:
         outcome = "QueryError", f"the query took longer than {seconds:g} s"
     except (duckdb.OutOfMemoryException, MemoryError):
@@ -56,12 +59,9 @@ def main() -> None:
         # Where a module is missing, the database quotes Python.
         outcome = "QueryError", message_of(error).split(" Traceback ")[0]
     except EtqError as error:
-        outcome = type(error).__name__, str(error)
-    try:
-        written = pickle.dumps(outcome)
-    except MemoryError:
-        written = pickle.dumps(("QueryError", f"the query's result took more than {megabytes} MB of memory"))
-    sys.stdout.buffer.write(written)
+        # The names that the one that asks knows.
+        outcome = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", str(error)
+    sys.stdout.buffer.write(pickle.dumps(outcome))
     sys.stdout.flush()
     os._exit(0)
 
@@ -77,19 +77,17 @@ def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
 
 def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     """A lake, with access only to the files that its log names."""
-    from etq import catalog
     from etq.catalog import quoted
     from etq.lake import log
     from etq.lake.log import is_lake
-    from etq.lake.reading import connect, files
+    from etq.lake.reading import allow_only_files, connect
 
     lake = Path(path)
     if not is_lake(lake):
         raise EtqError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
     state = log.read(lake)
     connection = connect(lake, state)
-    named = [quoted(file) for table in catalog.tables() for file in files(lake, state, table.name)]
-    connection.execute(f"SET allowed_paths = [{', '.join(named)}]")
+    allow_only_files(connection, lake, state)
     for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
         connection.execute(f"SET {setting} = {quoted(value)}")
     return connection
@@ -108,15 +106,26 @@ def _limit(seconds: float, megabytes: int) -> None:
 
 
 def _answer(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns and rows of a query that is one SELECT. Raises `EtqError` for any other."""
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None, megabytes: int
+) -> tuple[list[str], list[bytes]]:
+    """The columns of a query that is one SELECT, and its rows, in lists that are pickled.
+
+    Raises `EtqError` for any other query, and for more rows than the limit of memory takes.
+    """
     statements = duckdb.extract_statements(query)
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
         raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
     answer = connection.execute(statements[0], parameters)
-    return [column[0] for column in answer.description or ()], answer.fetchall()
+    columns = [column[0] for column in answer.description or ()]
+    parts: list[bytes] = []
+    size = 0
+    while rows := answer.fetchmany(ROWS_AT_ONCE):
+        parts.append(pickle.dumps(rows))
+        size += len(parts[-1])
+        if size > megabytes * 2**20:
+            raise EtqError(f"the query's result took more than {megabytes} MB of memory")
+    return columns, parts
 
 
 def _kind(statement: duckdb.Statement) -> str:

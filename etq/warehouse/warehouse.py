@@ -21,7 +21,7 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import connect, explained
+from etq.database.connection import CLOSED, check_name, connect, expanded, explained, withdraw_access
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
@@ -44,33 +44,45 @@ __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 
 
 def open(
-    path: str | os.PathLike[str] | None = None, *, read_only: bool = False, wait: float | None = None
+    path: str | os.PathLike[str] | None = None,
+    *,
+    read_only: bool = False,
+    wait: float | None = None,
+    external_access: bool = False,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist; without a path, one in memory; or a lake.
 
-    read_only  whether to open an existing file for reading, as other processes may at the same time; otherwise no other
-               process can have it open. A lake is always read-only, and stays as it is when it is opened
-    wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
+    read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
+                     other process can have it open. A lake is always read-only, and stays as it is when it is opened
+    wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
+    external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
+                     warehouse may come from anyone; with a warehouse in memory they can
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
-    that can't be opened, or that another process holds.
+    that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
     """
     if path is None:
-        connection = duckdb.connect(":memory:")
+        connection = duckdb.connect(":memory:", config={**CLOSED})
         schema.create(connection)
         return Warehouse(Database(connection, None))
     path = os.fspath(path)
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
+    path = expanded(path)
     if os.path.isdir(path):
-        return _open_lake(path)
+        return _open_lake(path, external_access=external_access)
+    check_name(path)
     with WriteLock(path):
-        connection = connect(path, read_only, wait)
+        connection = connect(path, read_only, wait, external_access=external_access)
         try:
             if not read_only and schema.is_empty(connection):
                 schema.create(connection)
+                if not external_access:
+                    withdraw_access(connection)
             else:
-                schema.update_definitions(connection, path, read_only=read_only)
+                if not external_access:
+                    withdraw_access(connection)  # of a file that another process created just now
+                schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -80,13 +92,13 @@ def open(
         return Warehouse(Database(connection, path, read_only=read_only))
 
 
-def _open_lake(path: str) -> Warehouse:
+def _open_lake(path: str, *, external_access: bool) -> Warehouse:
     from etq.lake.log import is_lake
     from etq.lake.reading import connect
 
     if not is_lake(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
-    return Warehouse(Database(connect(Path(path)), path, read_only=True))
+    return Warehouse(Database(connect(Path(path), external_access=external_access), path, read_only=True))
 
 
 class Warehouse(Views):

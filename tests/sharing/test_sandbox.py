@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,6 +207,38 @@ def test_what_is_answered_and_does_nothing(folder: Path, attempt: str) -> None:
 def test_nothing_takes_more_than_it_may(folder: Path, attempt: str) -> None:
     with pytest.raises(QueryError, match=r"took (longer than 2 s|more than 64 MB of memory)$"):
         sandbox.ask(str(folder / "lab.duckdb"), attempt, None, seconds=2, megabytes=64)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [("FROM range(3000000)", 3_000_000), ("SELECT range, hash(range)::VARCHAR FROM range(4000000)", None)],
+)
+def test_large_results_are_whole_or_name_the_limit(folder: Path, query: str, count: int | None) -> None:
+    for _ in range(2):
+        if count is not None:
+            rows = sandbox.ask(str(folder / "lab.duckdb"), query, None, seconds=60, megabytes=64)[1]
+            assert (len(rows), rows[-1]) == (count, (count - 1,))
+            continue
+        with pytest.raises(QueryError, match=r"^the query's result took more than 64 MB of memory$"):
+            sandbox.ask(str(folder / "lab.duckdb"), query, None, seconds=60, megabytes=64)
+
+
+def test_opening_is_within_the_limits(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, endless = tmp_path / "pipe.duckdb", tmp_path / "endless.duckdb"
+    os.mkfifo(pipe)
+    with pytest.raises(WarehouseError, match="a pipe or device; a warehouse is a file"):
+        sandbox.ask(str(pipe), "SELECT 1", None, seconds=2)
+    shutil.copy(folder / "lab.duckdb", endless)
+    with duckdb.connect(str(endless)) as connection:
+        connection.execute("DROP TABLE warehouse")
+        connection.execute("CREATE VIEW warehouse AS SELECT sum(a.range) FROM range(9000000) a, range(9000000)")
+    with pytest.raises(WarehouseError, match="a DuckDB database, but not a warehouse of etq"):
+        sandbox.ask(str(endless), "SELECT 1", None, seconds=2)
+    # Where nothing else ends it, the process that asks does.
+    monkeypatch.setattr(sandbox, "STARTING", 0.0)
+    with pytest.raises(QueryError, match=r"^the query took longer than 0\.001 s$"):
+        monkeypatch.setenv("ETQ_WAIT", "0")
+        sandbox.ask(str(folder / "lab.duckdb"), "SELECT 1", None, seconds=0.001)
 
 
 def test_what_is_refused_is_named(folder: Path) -> None:
