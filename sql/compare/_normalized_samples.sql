@@ -103,27 +103,84 @@ disturbed AS MATERIALIZED (
         ), false) AS is_disturbed
     FROM capture_offsets AS o
 ),
+-- How far each op's mean moved, common shift included, and the error of that.
 moved AS (
     SELECT
         d.comparison,
         d.item,
-        NOT coalesce(abs(exp(
-            avg(d.deviation - c.factor) FILTER (WHERE c.side = 'new')
-            - avg(d.deviation - c.factor) FILTER (WHERE c.side = 'base')
-        ) - 1) <= 0.02, false) AS has_moved
+        avg(d.deviation) FILTER (WHERE c.side = 'new')
+        - avg(d.deviation) FILTER (WHERE c.side = 'base') AS shift,
+        coalesce(
+            (
+                count(*) FILTER (WHERE c.side = 'base')
+                * var_pop(d.deviation - c.factor) FILTER (WHERE c.side = 'base')
+                + count(*) FILTER (WHERE c.side = 'new')
+                * var_pop(d.deviation - c.factor) FILTER (WHERE c.side = 'new')
+            ) / nullif(count(*) - 2, 0) * (
+                1 / count(*) FILTER (WHERE c.side = 'base')
+                + 1 / count(*) FILTER (WHERE c.side = 'new')
+            ),
+            0
+        ) AS squared_error
     FROM deviations AS d
     JOIN disturbed AS c
         ON c.comparison = d.comparison AND c.capture_id = d.capture_id
     WHERE d.level = 'op' AND NOT c.is_disturbed AND NOT c.is_single
     GROUP BY d.comparison, d.item
 ),
-unmoved AS (
-    SELECT m.comparison, m.item
+scaled AS (
+    SELECT
+        m.comparison,
+        m.item,
+        m.shift,
+        m.shift / greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all))
+            AS scaled,
+        greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all)) AS width,
+        1 / (0.0001 + m.squared_error) AS weight
     FROM moved AS m
+    WHERE m.shift IS NOT NULL
     WINDOW in_all AS (PARTITION BY m.comparison)
-    QUALIFY NOT m.has_moved
-        AND 3 * count(*) FILTER (WHERE NOT m.has_moved) OVER in_all
-            >= count(*) OVER in_all
+),
+-- Ops that moved alike are groups.
+nearby AS (
+    SELECT
+        s.*,
+        count(*) OVER near AS ops,
+        sum(s.weight) OVER near AS near_weight,
+        sum(s.weight) OVER (PARTITION BY s.comparison) AS all_weight,
+        sum(s.weight * s.shift) OVER near / sum(s.weight) OVER near AS middle
+    FROM scaled AS s
+    WINDOW near AS (
+        PARTITION BY s.comparison
+        ORDER BY s.scaled
+        RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING
+    )
+),
+peaks AS (
+    SELECT
+        n.*,
+        max(n.near_weight) OVER (
+            PARTITION BY n.comparison
+            ORDER BY n.scaled
+            RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING
+        ) AS nearest_weight
+    FROM nearby AS n
+),
+chosen AS (
+    SELECT
+        p.comparison,
+        arg_min(p.middle, (abs(p.middle), p.item)) AS middle
+    FROM peaks AS p
+    WHERE p.near_weight = p.nearest_weight
+        AND p.ops >= 3
+        AND 4 * p.near_weight >= p.all_weight
+    GROUP BY p.comparison
+),
+unmoved AS (
+    SELECT s.comparison, s.item
+    FROM scaled AS s
+    JOIN chosen AS c ON c.comparison = s.comparison
+    WHERE abs(s.shift - c.middle) <= 2 * s.width
 ),
 second_factors AS (
     SELECT d.comparison, d.capture_id, median(d.deviation) AS factor
