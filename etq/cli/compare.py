@@ -42,7 +42,9 @@ TITLES: Final = {
     "metrics": "Metrics",
 }
 WORSE: Final = ("slower", "worse")
-UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
+# New is slower in some of its captures: neither is it slower, nor may it pass.
+UNSTABLE: Final = ("unstable",)
+UNCLEAR: Final = (*UNSTABLE, "too few", "can't judge", "conditions differ", "added", "removed")
 
 
 def judging_options(command: Command) -> Command:
@@ -93,7 +95,8 @@ def judging_options(command: Command) -> Command:
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result. "
+    "An unstable total counts as slower.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
@@ -140,8 +143,8 @@ def compare(
             _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            worse, unclear = report_worse(comparison, "slower" in fail_on, metrics)
-            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+            worse, unstable, unclear = report_worse(comparison, "slower" in fail_on, metrics)
+            if ((worse or unstable) and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
 
@@ -238,8 +241,13 @@ def _print_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Print what is worse, and what is unclear: of metrics, or else of the total and of ops."""
+def report_worse(
+    comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]
+) -> tuple[list[str], list[str], list[str]]:
+    """Print what is worse, and what is unclear: of metrics, or else of the total, its slow runs, and ops.
+
+    Returns what is worse, what is unstable, and all that is unclear, also what is unstable.
+    """
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -251,13 +259,15 @@ def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...])
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
             results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in results if verdict in WORSE]
+    unstable = [what for what, verdict in results if verdict in UNSTABLE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
     for what in worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
     for text in unclear:
         click.secho(printable(f"Unclear: {text}"), err=True)
-    return worse, unclear
+    return worse, unstable, unclear

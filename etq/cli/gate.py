@@ -37,7 +37,9 @@ def gate(
     quantile: str | None,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE, else with 0; an unclear result is printed.
+    """Exit with 3 if NEW is slower than BASE or unstable, else with 0; an unclear result is printed.
+
+    Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
     Sides are as in etq compare, which shows more.
 
@@ -50,7 +52,7 @@ def gate(
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments)
             click.echo(headline(comparison, "table"), nl=False)
-            worse, unclear = report_worse(comparison, not total, metrics)
+            worse, unstable, unclear = report_worse(comparison, not total, metrics)
     except EtqError as error:
         if not bisect:
             raise
@@ -61,3 +63,5 @@ def gate(
         sys.exit(1 if bisect else REGRESSION)
     if unclear and bisect:
         sys.exit(SKIP)
+    if unstable:
+        sys.exit(REGRESSION)

@@ -1,13 +1,15 @@
 -- Samples of captures that are compared, normalized: without the common shift of
 -- their capture. This is the capture's size factor, the median over ops of the
 -- ratio of the op's time to its median over all captures. Ops with a coarse clock
--- and ops that some capture lacks are not used for it, nor, in a second pass, ops
--- that moved by more than 2 % against it, unless these are more than two thirds.
--- With fewer than three such ops the factor is unknown, and nothing is normalized.
+-- and ops that some capture lacks are not used for it. In a second pass only ops
+-- that did not move from base to new are used: of the groups of ops that moved
+-- alike, each with a quarter of the ops' weight (the inverse of their variance), the
+-- group that moved least. With fewer than three such ops the factor is unknown, and
+-- nothing is normalized.
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
 -- standard deviations, estimated by the median deviation; for single captures, if
--- it differs from that of all by 5 %. If the factor is unknown, the total is used
--- instead.
+-- it differs from that of all by 5 %. If the factor is unknown, it is disturbed if
+-- its total differs so from that of all captures of both sides.
 -- Columns:
 --   comparison: index of the comparison
 --   capture_id: the capture
@@ -22,7 +24,7 @@
 --   log_ticks: natural logarithm of ticks; NULL if they are 0
 --   factor: logarithm of the capture's size factor; 0 if unknown
 --   has_factor: whether the size factor is known
---   off: deviation of the capture from its side, as a logarithm
+--   off: deviation of the capture from its side, or from all captures if has_factor is false or is_single, as a logarithm
 --   is_disturbed: whether the capture is disturbed
 --   is_single: whether each side is a single capture, compared with a history
 CREATE MACRO _normalized_samples(
@@ -83,14 +85,22 @@ first_factors AS MATERIALIZED (
         ON d.comparison = s.comparison AND d.capture_id = s.capture_id
     GROUP BY s.comparison, s.capture_id, s.side, s.is_single
 ),
-capture_offsets AS (
+capture_states AS (
     SELECT
         f.*,
-        CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END
-        - median(CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END) OVER (
-            PARTITION BY f.comparison, CASE WHEN f.is_single THEN '' ELSE f.side END
-        ) AS off
+        CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END AS state
     FROM first_factors AS f
+),
+capture_offsets AS (
+    SELECT
+        t.*,
+        -- The total is what is judged: without a factor, no side may be looked at.
+        t.state - median(t.state) OVER (
+            PARTITION BY
+                t.comparison,
+                CASE WHEN t.has_factor AND NOT t.is_single THEN t.side ELSE '' END
+        ) AS off
+    FROM capture_states AS t
 ),
 disturbed AS MATERIALIZED (
     SELECT
@@ -171,7 +181,8 @@ chosen AS (
         p.comparison,
         arg_min(p.middle, (abs(p.middle), p.item)) AS middle
     FROM peaks AS p
-    WHERE p.near_weight = p.nearest_weight
+    -- Sums of the same ops may differ in their last digits.
+    WHERE p.near_weight >= 0.999999 * p.nearest_weight
         AND p.ops >= 3
         AND 4 * p.near_weight >= p.all_weight
     GROUP BY p.comparison

@@ -17,7 +17,6 @@ import numpy as np
 from tests.conftest import CAPTURES
 from tests.statistics import rates_of_series
 from tests.statistics.fleet import (
-    QUANTILE,
     Draw,
     Fleet,
     Floats,
@@ -37,6 +36,8 @@ Verdicts = dict[str, Judged]
 Random = np.random.Generator
 Rates = dict[str, float]
 TOLD: Final = ("slower", "faster")
+# The designs in which changes are planted, and in how many captures of new, if only in some.
+PLANTED: Final = {"10 v 10 in turn": 4, "5 v 5 in turn": 2, "20 v 3 apart": 0}
 
 
 def in_turn(fleet: Fleet, size: int, random: Random) -> Captures:
@@ -66,10 +67,6 @@ def halves(fleet: Fleet) -> tuple[list[int], list[int]]:
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-def some_captures(plant: Plant, chosen: Sequence[bool]) -> Callable[[int], Plant | None]:
-    return lambda number: plant if chosen[number] else None
-
-
 def share(held: Sequence[bool]) -> float:
     return 100 * float(np.mean(held)) if len(held) else float("nan")
 
@@ -94,73 +91,78 @@ def found_and_others(
 
 
 def comparison_rates(fleet: Fleet, count: int) -> Rates:
+    """Rates of several captures a side, by design, and of one."""
     random = np.random.default_rng(21)
-    captures, large = len(fleet.totals), fleet.large()
-    rates: Rates = {}
+    captures = len(fleet.totals)
     designs: dict[str, Callable[[], Captures]] = {"5 v 5 in turn": lambda: in_turn(fleet, 5, random)}
     designs["5 v 5 apart"] = lambda: apart(fleet, 5, 5, random)
-    if captures >= 20:
-        designs["10 v 10 in turn"] = lambda: in_turn(fleet, 10, random)
-        designs["10 v 10 apart"] = lambda: apart(fleet, 10, 10, random)
+    designs["10 v 10 in turn"] = lambda: in_turn(fleet, 10, random)
+    designs["10 v 10 apart"] = lambda: apart(fleet, 10, 10, random)
     if captures >= 30:
         designs["20 v 3 apart"] = lambda: apart(fleet, 20, 3, random)
-    drawn = {name: [make() for _ in range(count)] for name, make in designs.items()}
-    for name, draws in drawn.items():
-        found = judged(fleet, [Draw(each) for each in draws])
-        rates[f"equal, {name}: any op blamed"] = share([bool(blamed(each)) for each in found])
-        rates[f"equal, {name}: total blamed"] = share([each["total"].verdict in TOLD for each in found])
-        rates[f"equal, {name}: unstable"] = share([each["total"].verdict == "unstable" for each in found])
-        for method, of_ops in OTHERS.items():
-            blames = [any(of_ops(fleet, each, None)) for each in draws]
-            rates[f"equal, {name}: any op blamed by {method}"] = share(blames)
-    rates["coverage of 0 by ops of 3 %, 5 v 5 in turn"] = found_and_others(
-        fleet, drawn["5 v 5 in turn"], [[large[k % len(large)]] for k in range(count)], 1.0
-    )[2]
-    for name in ("10 v 10 in turn", "5 v 5 in turn", "20 v 3 apart"):
-        if name not in drawn:
-            continue
-        draws = drawn[name]
-        planted = [[large[k % len(large)]] for k in range(count)]
-        found_rate, others, covered = found_and_others(fleet, draws, planted, 1.05)
-        rates[f"op +5 %, {name}: found"] = found_rate
-        rates[f"op +5 %, {name}: others blamed"] = others
-        rates[f"op +5 %, {name}: interval has it"] = covered
-        for method, of_ops in OTHERS.items():
-            plants = [slower_ops(ops, 1.05) for ops in planted]
-            told = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
-            rates[f"op +5 %, {name}: found by {method}"] = share(told)
-        totals = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in draws])
-        rates[f"total +5 %, {name}: found"] = share([each["total"].verdict == "slower" for each in totals])
-        ends = [each["total"] for each in totals]
-        rates[f"total +5 %, {name}: interval has it"] = share(
-            [each.low <= 0.05 <= each.high for each in ends if each.low is not None and each.high is not None]
-        )
-        first, _ = halves(fleet)
-        if fleet.resolutions.count(1) > 3:
-            for factor in (1.05, 1.1):
-                half = found_and_others(fleet, draws, [first] * count, factor)
-                told_as = f"half of the ops +{100 * factor - 100:.0f} %, {name}"
-                rates[f"{told_as}: found"], rates[f"{told_as}: others blamed"] = half[:2]
-                rates[f"{told_as}: interval has it"] = half[2]
-        plants = [slow_runs(large[k % len(large)], 1.5, 0.3, k) for k in range(count)]
-        slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, plants, strict=True)], 0.9)
-        rates[f"30 % of runs +50 % at p90, {name}: found"] = share(
-            [each[fleet.items[large[k % len(large)]]].verdict == "slower" for k, each in enumerate(slow)]
-        )
-    for name, part in (("10 v 10 in turn", 4), ("5 v 5 in turn", 2)):
-        if name in drawn:
-            hidden = judged(fleet, [Draw(each, slower_in_all(1.5), _some(each, part)) for each in drawn[name]])
-            rates[f"{part} new captures +50 %, {name}: told"] = share(
-                [each["total"].verdict in ("slower", "unstable") for each in hidden]
-            )
+    rates: Rates = {}
+    for name, make in designs.items():
+        draws = [make() for _ in range(count)]
+        rates |= equal_rates(fleet, name, draws)
+        if name in PLANTED:
+            rates |= planted_rates(fleet, name, draws)
     for history in (18, 30):
         if captures >= history + 12:
             rates |= single_rates(fleet, history, count, random)
     return rates
 
 
-def _some(captures: Captures, part: int) -> frozenset[int]:
-    """The places of the first captures of new."""
+def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
+    """What is told of sides without a difference."""
+    found = judged(fleet, [Draw(each) for each in draws])
+    rates = {
+        f"equal, {name}: any op blamed": share([bool(blamed(each)) for each in found]),
+        f"equal, {name}: total blamed": share([each["total"].verdict in TOLD for each in found]),
+        f"equal, {name}: unstable": share([each["total"].verdict == "unstable" for each in found]),
+    }
+    for method, of_ops in OTHERS.items():
+        blames = [any(of_ops(fleet, each, None)) for each in draws]
+        rates[f"equal, {name}: any op blamed by {method}"] = share(blames)
+    return rates
+
+
+def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
+    """What is told of sides that differ: in one op, in all, in half of the ops, in some runs, in some captures."""
+    large, count = fleet.large(), len(draws)
+    planted = [[large[k % len(large)]] for k in range(count)]
+    rates: Rates = {}
+    of_op = found_and_others(fleet, draws, planted, 1.05)
+    for what, value in zip(("found", "others blamed", "interval has it"), of_op, strict=True):
+        rates[f"op +5 %, {name}: {what}"] = value
+    plants = [slower_ops(ops, 1.05) for ops in planted]
+    for method, of_ops in OTHERS.items():
+        told = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
+        rates[f"op +5 %, {name}: found by {method}"] = share(told)
+    totals = [each["total"] for each in judged(fleet, [Draw(each, slower_in_all(1.05)) for each in draws])]
+    rates[f"total +5 %, {name}: found"] = share([each.verdict == "slower" for each in totals])
+    rates[f"total +5 %, {name}: interval has it"] = share(
+        [each.low <= 0.05 <= each.high for each in totals if each.low is not None and each.high is not None]
+    )
+    # Without ops of a precise clock, half of the ops can't be told from the rest.
+    for factor in (1.05, 1.1) if fleet.resolutions.count(1) > 3 else ():
+        half = found_and_others(fleet, draws, [halves(fleet)[k % 2] for k in range(count)], factor)
+        for what, value in zip(("found", "others blamed", "interval has it"), half, strict=True):
+            rates[f"half of the ops +{100 * factor - 100:.0f} %, {name}: {what}"] = value
+    runs = [slow_runs(large[k % len(large)], 1.5, 0.3, k) for k in range(count)]
+    slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, runs, strict=True)], 0.9)
+    rates[f"30 % of runs +50 % at p90, {name}: found"] = share(
+        [each[fleet.items[large[k % len(large)]]].verdict == "slower" for k, each in enumerate(slow)]
+    )
+    if (part := PLANTED[name]) > 0:
+        hidden = judged(fleet, [Draw(each, slower_in_all(1.5), some_of_new(each, part)) for each in draws])
+        rates[f"{part} new captures +50 %, {name}: told"] = share(
+            [each["total"].verdict in ("slower", "unstable") for each in hidden]
+        )
+    return rates
+
+
+def some_of_new(captures: Captures, part: int) -> frozenset[int]:
+    """The places of the first captures of new, as many as `part`."""
     return frozenset([place for place, (_, side) in enumerate(captures) if side == "new"][:part])
 
 
