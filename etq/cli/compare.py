@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +46,9 @@ TITLES: Final = {
     "metrics": "Metrics",
 }
 WORSE: Final = ("slower", "worse")
-UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
+# New is slower in some of its captures: neither is it slower, nor may it pass.
+UNSTABLE: Final = ("unstable",)
+UNCLEAR: Final = (*UNSTABLE, "too few", "can't judge", "conditions differ", "added", "removed")
 
 
 def judging_options(command: Command) -> Command:
@@ -93,7 +96,8 @@ def judging_options(command: Command) -> Command:
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result. "
+    "An unstable total counts as slower.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
@@ -134,17 +138,18 @@ def compare(
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
-        worse, unclear = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else ([], [])
+        found = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
+            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, found.worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
             _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            report_worse(worse, unclear)
-            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+            report_worse(found)
+            is_worse = bool(found.worse or found.unstable)
+            if (is_worse and {"slower", "total"} & set(fail_on)) or (found.unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
 
@@ -247,8 +252,17 @@ def _print_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """What is worse, and what is unclear: of metrics, or else of the total and of ops."""
+@dataclass(frozen=True)
+class Worse:
+    """The names of what is worse, of what is unstable, and of all that is unclear, also what is unstable."""
+
+    worse: Sequence[str] = ()
+    unstable: Sequence[str] = ()
+    unclear: Sequence[str] = ()
+
+
+def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
+    """What is worse: of metrics, or else of the total, its slow runs, and ops."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -260,17 +274,19 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
             results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
     worse = [what for what, verdict in results if verdict in WORSE]
+    unstable = [what for what, verdict in results if verdict in UNSTABLE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
-    return worse, unclear
+    return Worse(worse, unstable, unclear)
 
 
-def report_worse(worse: Sequence[str], unclear: Sequence[str]) -> None:
+def report_worse(found: Worse) -> None:
     """Print what is worse, and what is unclear."""
-    for what in worse:
+    for what in found.worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
-    for text in unclear:
+    for text in found.unclear:
         click.secho(printable(f"Unclear: {text}"), err=True)

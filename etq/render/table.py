@@ -23,6 +23,7 @@ VERDICT_STYLES: Final = {
     "worse": "red",
     "faster": "green",
     "better": "green",
+    "unstable": "red",
     "too few": "yellow",
     "can't judge": "yellow",
     "conditions differ": "yellow",

@@ -28,13 +28,20 @@ PARTS = ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Eight captures in turn: as they are; with an op that takes twice as long in new; with all 1.3 times as long."""
+    """Eight captures in turn: as they are; with an op that takes twice as long in new; with all 1.3 times as long.
+
+    And ten, of which two of new take 1.5 times as long.
+    """
     folder = tmp_path_factory.mktemp("labs")
     made = {"same": make_lab(folder / "same.duckdb", "mlp", 8)}
     for name, factor, instruction in (("op", 2.0, 3), ("total", 1.3, None)):
         made[name] = Path(shutil.copy(made["same"], folder / f"{name}.duckdb"))
         with etq.open(made[name]) as warehouse:
             plant(warehouse, "side=new", factor, instruction)
+    made["some"] = make_lab(folder / "some.duckdb", "mlp", 10)
+    with etq.open(made["some"]) as warehouse:
+        plant(warehouse, "mlp01", 1.5)
+        plant(warehouse, "mlp05", 1.5)
     with etq.open(made["op"]) as warehouse:
         for key in range(1, 9):
             for metric, better, value in (("speed", "higher", 50 - 20 * (key % 4 in (2, 3))), ("peak", "lower", 100)):
@@ -185,6 +192,9 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
         ("op", ("--fail-on", "slower", "--min-effect", "30%"), 3, [f"Regression: {OP}"]),
         ("op", ("--fail-on", "unclear"), 0, ["Regression: total of forward"]),
         ("total", ("--fail-on", "slower"), 3, ["Regression: total of forward"]),
+        ("some", ("--fail-on", "slower"), 3, ["Unclear: total of forward: unstable"]),
+        ("some", ("--fail-on", "total"), 3, ["Unclear: total of forward: unstable"]),
+        ("some", ("--fail-on", "unclear"), 3, ["Unclear: total of forward: unstable"]),
         ("op", ("--fail-on", "slower", "--metric", "peak"), 0, []),
         ("op", ("--fail-on", "slower", "--metric", "speed"), 3, ["Regression: speed"]),
         ("op", ("--fail-on", "slower", "--metric", "speed", "--metric", "peak"), 3, ["Regression: speed"]),
@@ -201,6 +211,13 @@ def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
     assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
+
+
+def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
+    result = etq_says("gate", *SIDES, "--db", labs["some"])
+    assert result.exit_code == 3
+    assert "2 of 5 captures of new took " in result.stdout
+    assert etq_says("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
 def test_metrics_that_are_none(labs: dict[str, str]) -> None:

@@ -241,7 +241,7 @@ def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
         warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
     [row] = rows_of(warehouse, "compare_ops")
     assert (row["verdict"], row["base"], row["base_captures"]) == ("can't judge", 20, 4)
-    assert row["note"].startswith("the clock counts in steps of 1 us, and this takes 20 us")
+    assert row["note"].startswith("below the clock's resolution: it counts in steps of 1 us, and this takes 20 us")
     assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
 
 
