@@ -110,13 +110,16 @@ class Blocks:
         by run, the places in the run of its events in the order of their ends.
         """
         patterns: list[Pattern] = []
-        begin = 0
-        for name, bundled, end, wraps in zip(
-            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), strict=True
+        begin, before = 0, None
+        for name, bundled, end, wraps, is_same in zip(
+            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), _same_as_before(codes, ends), strict=True
         ):
-            by_end = None if ended is None else ended[begin:end]
-            patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
-            begin = end
+            if not is_same or ended is not None or before != (name, bundled):
+                by_end = None if ended is None else ended[begin:end]
+                patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
+            else:
+                patterns.append(patterns[-1])
+            begin, before = end, (name, bundled)
         structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
         begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         again = wrapped.copy()
@@ -224,6 +227,15 @@ class Blocks:
         found = np.full(len(codes), NOWHERE, np.int64)
         found[slots != NOWHERE] = indexes[which.ravel()]
         return found
+
+
+def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
+    """For each run whether its codes are those of the run before it: known where all runs are of one length."""
+    runs = len(ends)
+    if runs < 2 or not len(codes) or (np.diff(ends) != ends[0]).any():
+        return [False] * runs
+    by_run = codes.reshape(runs, -1)
+    return [False, *(by_run[1:] == by_run[:-1]).all(axis=1).tolist()]
 
 
 def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ GZIP: Final = b"\x1f\x8b"
 # A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
-# So much of a gzip file is unpacked before it is checked for being a bomb.
+# As many bytes of a gzip file are taken at once; what a bomb unpacks to is measured by those.
 PACKED: Final = 2**19
 # The size of a part. Threads wait for each other after each part, so a few megabytes.
 _PART: Final = 2**22
@@ -61,9 +61,8 @@ def _unpacked(data: Any, path: str) -> Iterator[bytes]:
     size, unpacker = 0, None
     try:
         for start in range(0, len(data), PACKED):
-            left = bytes(data[start : start + PACKED])
-            allowed = min(size + LARGEST_RATIO * len(left) + 2**20, LARGEST_JSON)
-            is_full = False
+            packed = left = bytes(data[start : start + PACKED])
+            before, is_full = size, False
             while left or is_full:
                 if unpacker is None:
                     left = left.lstrip(b"\0")
@@ -73,11 +72,12 @@ def _unpacked(data: Any, path: str) -> Iterator[bytes]:
                 part = unpacker.decompress(left, _PART)
                 is_full = len(part) == _PART
                 size += len(part)
+                left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+                allowed = min(before + LARGEST_RATIO * (len(packed) - len(left)) + 2**20, LARGEST_JSON)
                 if size > allowed:
                     raise FormatError(path, f"the gzip would unpack to more than {allowed:,} bytes, which is refused")
                 if part:
                     yield part
-                left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
                 unpacker = None if unpacker.eof else unpacker
     except zlib.error as error:
         raise FormatError(path, f"the gzip is damaged: {error}") from error

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import etq
 from etq import catalog
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
-from etq.ingest.registry import read_capture
+from etq.ingest import registry
 from etq.storage import bulk as batches
 from etq.storage.capture import Options, store
 from etq.storage.sources import Source
@@ -52,7 +52,7 @@ def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
 
 def test_files_are_read_on_another_thread_while_others_are_written(warehouse: Warehouse) -> None:
     readers: list[str] = []
-    read = read_capture
+    read = registry.read_capture
 
     def traced(*arguments: Any) -> Any:
         readers.append(threading.current_thread().name)
