@@ -102,7 +102,7 @@ def _unpacked(data: Any, path: str) -> Any:
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """The events, and the rest of the trace: its entries may be missing from it."""
+    """The events, and the rest of the trace, possibly without its entries."""
     try:
         columns = TraceColumns()
         place = 0

@@ -71,11 +71,11 @@ class Entries:
 
     @property
     def around(self) -> Trace:
-        """The trace, of which the entries may be missing; true only where each of the blocks is a list."""
+        """The trace, possibly without its entries; correct only if each of the blocks is a list."""
         return self.whole if self._span is None else self._span[2]
 
     def blocks(self) -> Iterator[bytes]:
-        """JSON lists that together hold the entries, if each is a list; nothing if these aren't to be seen."""
+        """The entries in blocks, as JSON lists if each is one; nothing if the entries were not found in the text."""
         if self._span is None:
             return
         content = memoryview(self._content)
