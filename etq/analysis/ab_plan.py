@@ -102,7 +102,7 @@ class Plan:
     def __post_init__(self) -> None:
         for what, name in (("plan", self.name), ("side", self.base), ("side", self.new)):
             if not name.strip() or "," in name:
-                raise EtqError(f"the name {name!r} of a {what}: it must be a text without commas")
+                raise EtqError(f"the name {name!r} of a {what}: expected a text without commas")
         if self.base == self.new:
             raise EtqError(f"base and new are both {self.base!r}; they need names of their own")
 

@@ -128,7 +128,7 @@ def roofline(
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what a program's ops cost by their shapes: operations and bytes of one call, a multiply-add as two.
 
-    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. Shown is the program as it was
+    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. The program is shown as it was
     before delegates took parts of it; where the record lacks that, the program as it was exported. The total takes each
     node once, also those in loops and branches.
 

@@ -41,7 +41,11 @@ def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> st
 def found_options(command: Command) -> Command:
     """Options of labels that are found, named as the parameters of `Warehouse.ingest`."""
     for option in (
-        click.option("--sidecar/--no-sidecar", default=True, help="Read FILE.json or FILE.toml next to it, or don't."),
+        click.option(
+            "--sidecar/--no-sidecar",
+            default=True,
+            help="Whether to read FILE.json or FILE.toml next to FILE.",
+        ),
         click.option(
             "--label-git",
             metavar="[DIR]",

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 SCHEDULE: Final = {
     "skip_first": "Number of runs to leave out at the start.",
-    "wait": "Number of runs of a cycle to leave out first.",
-    "warmup": "Number of runs of a cycle to leave out after these.",
-    "active": "Number of runs of a cycle to use after these.",
+    "wait": "Number of runs to leave out at the start of each cycle.",
+    "warmup": "Number of runs to leave out in each cycle after those of --wait.",
+    "active": "Number of runs to use in each cycle, after those of --wait and --warmup.",
     "repeat": "Number of cycles; 0: up to the last run.",
     "skip_first_wait": "Not 0: skip the wait in the first cycle.",
 }

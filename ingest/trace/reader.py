@@ -64,7 +64,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """The events, and the rest of the trace: its entries may be missing from it."""
+    """The events, and the rest of the trace, possibly without its entries."""
     try:
         columns = TraceColumns()
         place, sizes = 0, []

@@ -71,7 +71,7 @@ FROM placed AS p;
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   label: label of the first of its events
 --   instruction_id: the instruction
---   graph_id: the graph of its nodes; NULL where it has none
+--   graph_id: the graph of its nodes; NULL if there is none
 --   nodes: the nodes; NULL where unknown
 --   is_one_of: whether it runs one of these nodes, and it is unknown which
 --   calls: number of calls

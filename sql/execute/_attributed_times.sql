@@ -4,7 +4,7 @@
 --   capture_id: the capture
 --   time_scale: unit of one tick
 --   record_id: key of its record
---   program_id: key of its program; NULL if it has none
+--   program_id: key of its program; NULL if there is none
 --   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _linked_capture(
     capture,  -- name, hash prefix, @latest or selector
@@ -23,7 +23,7 @@ LEFT JOIN records AS r ON r.record_id = c.record_id;
 CREATE MACRO _linked_key(
     capture_key,  -- key of a capture
     capture_name,  -- its name
-    record_key,  -- key of its record; NULL if it has none
+    record_key,  -- key of its record; NULL if there is none
     record_name,  -- name of the record
     is_complete  -- whether the record is complete
 ) AS (
@@ -49,11 +49,11 @@ CREATE MACRO _linked_key(
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL if it belongs to no line or to several
---   source_line: line in that file; NULL if it belongs to no line or to several
+--   source_file: file of the user's line; NULL for events of no line or of several
+--   source_line: line in that file; NULL for events of no line or of several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL if it belongs to no module
+--   mapping: exact or aligned; NULL for events of no module
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(

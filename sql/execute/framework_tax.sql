@@ -1,13 +1,13 @@
 -- The framework tax of one run with a Method::execute (or Method::step). Tracing
--- slows a run down, so the tax of a traced run includes it. A capture of the same
--- program at level method_only, given as baseline, shows how much: the median of
--- its executes (of the same phase, if one is requested) is the time of the run
--- without tracing. If the baseline's runs have methods, only those of the run's
--- method count; if they have none, and the traced runs are of several methods, the
--- tax is unknown. If the traced work alone takes longer than the baseline, tracing
--- slows the kernels too, and the tax is unknown, as it is if the baseline takes
--- more than 1.5 times as long as the traced run: it is of another program, or the
--- device was in another state.
+-- slows a run down, so the tax of a traced run includes it. With a baseline, a
+-- capture of the same program at level method_only, the median of the baseline's
+-- executes (of the same phase, if one is requested) is the run's time without
+-- tracing. If the baseline's runs have methods, only those of the run's method
+-- count. The tax is unknown in three cases: the baseline's runs have no methods and
+-- the traced runs are of several; the traced work alone takes longer than the
+-- baseline, as tracing then slows the kernels, too; the baseline takes more than 1.5
+-- times as long as the traced run, as it then is of another program, or the device
+-- was in another state.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

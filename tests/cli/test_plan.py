@@ -128,7 +128,7 @@ def test_a_plan_without_a_name_is_called_after_the_time() -> None:
         (("--run", "bench '{out}"), "the command can't be split into words: "),
         (("--run", ""), "the command has no {out}"),
         (("--new", "A"), "base and new are both 'A'"),
-        (("--new", "a,b"), "the name 'a,b' of a side: it must be a text without commas"),
+        (("--new", "a,b"), "the name 'a,b' of a side: expected a text without commas"),
         (("--plan", ""), "the name '' of a plan"),
         (("--captures", "0"), "0 is not in the range"),
         (("--run", "x {out}", "--label", "side=A"), "--label side=… is the plan's own"),

@@ -5,7 +5,7 @@ globalThis.etq = {
   drawers: new Map(),
   redraws: new Set(),
 
-  // Registers what draws the sections of a kind: draw(parent, tables, facts, section).
+  // Registers the function that draws the sections of a kind: draw(parent, tables, facts, section).
   section(kind, draw) {
     etq.drawers.set(kind, draw);
   },

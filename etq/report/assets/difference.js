@@ -1,4 +1,4 @@
-// Two sides compared: the verdict and what is to be known of it, the captures it rests on, and tables of what changed.
+// Two sides compared: the verdict and its limits, the captures of both sides, and tables of changes.
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");

@@ -1,4 +1,4 @@
-// The timeline of a run: every event where it lay in time, below what contains it.
+// The timeline of a run: every event at its time, below the event that contains it.
 
 etq.section("timeline", (parent, tables, facts) => {
   const { runs, events, signatures } = tables;
