@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +20,22 @@ from etq.ingest.trace.scanner import Trace
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+_KEY: Final = re.compile(rb'"traceEvents"\s*:')
 _BETWEEN: Final = re.compile(rb"\}(\s*,\s*)\{")
 _END: Final = re.compile(rb"\}\s*\]")
 # As many bytes as stay in the processor's cache when they are decoded.
 _BLOCK: Final = 2**17
 # Where the list of entries is looked for: so far from the file's begin and end.
 _AROUND: Final = 2**20
+
+
+def _outer_keys(content: Any, start: int) -> list[str]:
+    """The keys of the object that a JSON text is, each as often as it is there."""
+    import json
+
+    text = bytes(content[start:]).decode(errors="replace")
+    keys: list[str] = json.loads(text, object_pairs_hook=lambda pairs: [key for key, _ in pairs])
+    return keys
 
 
 class Entries:
@@ -43,9 +54,13 @@ class Entries:
         try:
             if is_list:
                 return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
-            return msgspec.json.decode(memoryview(content)[start:], type=Trace)
+            trace = msgspec.json.decode(memoryview(content)[start:], type=Trace)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
+        # The last of several would replace the others; each may have its own part of the events.
+        if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
+            raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
+        return trace
 
     def __getitem__(self, place: int) -> msgspec.Raw:
         return self.whole.traceEvents[place]
