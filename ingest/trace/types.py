@@ -11,6 +11,7 @@ import mmap
 import re
 from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ from etq.ingest.trace.text import Text
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+_KEY: Final = re.compile(rb'"traceEvents"\s*:')
 _BETWEEN: Final = re.compile(rb"\}(\s*,\s*)\{")
 _END: Final = re.compile(rb"\}\s*\]")
 # As many bytes as stay in the processor's cache when they are decoded.
@@ -40,6 +42,18 @@ _AT_ONCE: Final = 512
 Event = TypeVar("Event")
 
 _raws: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _outer_keys(content: Any, start: int) -> list[str]:
+    """The keys of the object that a JSON text is, each as often as it is there."""
+    import json
+
+    text = bytes(content[start:]).decode(errors="replace")
+    # Numbers of any length are left as texts.
+    keys: list[str] = json.loads(
+        text, object_pairs_hook=lambda pairs: [key for key, _ in pairs], parse_int=str, parse_float=str
+    )
+    return keys
 
 
 class Entries:
@@ -67,8 +81,12 @@ class Entries:
         try:
             if is_list:
                 return Trace(_raws.decode(content[start:]))
-            return msgspec.json.decode(content[start:], type=Trace)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            trace = msgspec.json.decode(content[start:], type=Trace)
+            # The last of several would replace the others; each may have its own part of the events.
+            if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
+                raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
+            return trace
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
     def decoded(

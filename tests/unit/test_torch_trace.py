@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq import FormatError
 from etq.ingest.trace import inputs
 from etq.ingest.trace import nesting as trace_order
@@ -22,6 +23,7 @@ from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples
+from tests.trace_builders import event
 
 REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
 PACKED = gzip.compress(REAL, mtime=0)
@@ -341,3 +343,23 @@ def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch
     assert warehouse.rows(shapes, capture=small)[1] == [("[[2]]",)]
     assert warehouse.rows(shapes, capture=large)[1] == [("[[4, 4]]",)]
     assert len(reads) == 2
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (0, 1), (1, 0), (3, 0), (0, 0)])
+def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
+    """JSON's readers take the last of them, and no event of the others."""
+    lists = [json.dumps([event("cpu_op", f"op{at}", at, at + 1) for at in range(number)]) for number in (first, second)]
+    text = f'{{"schemaVersion": 1, "traceEvents": {lists[0]}, "other": 1, "traceEvents" : {lists[1]}}}'
+    with (
+        pytest.raises(FormatError, match="^bytes: not a PyTorch trace: it has several lists traceEvents$"),
+        etq.open() as warehouse,
+    ):
+        warehouse.ingest(text.encode())
+
+
+def test_events_may_be_named_as_the_list_is() -> None:
+    named = event("cpu_op", '"traceEvents":', 0, 1) | {"traceEvents": [1]}
+    written = {"of": {"traceEvents": []}, "traceEvents": [named, event("cpu_op", "traceEvents", 2, 3)]}
+    with etq.open() as warehouse:
+        warehouse.ingest(json.dumps(written).encode(), name="named")
+        assert len(warehouse.sql("FROM events").fetchall()) == 2
