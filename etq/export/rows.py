@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 # Rows at a time: the part of a capture that Python holds at once.
-AT_ONCE: Final = 65536
+AT_ONCE: Final = 8192
+# The digits that a number of nanoseconds adds to one of microseconds.
+_FRACTIONS: Final = [f".{number:03d}" for number in range(1000)]
 # The longest time in nanoseconds: some 290 years.
 LONGEST: Final = 9.2e18
 # The most lanes of overlapping bars in a track; events that don't nest in any get a track of their own.
@@ -67,7 +69,7 @@ def microseconds(nanoseconds: int) -> str:
     """Whole nanoseconds as microseconds, exactly."""
     if nanoseconds < 0:
         return f"-{microseconds(-nanoseconds)}"
-    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+    return f"{nanoseconds // 1000}{_FRACTIONS[nanoseconds % 1000]}"
 
 
 def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
@@ -97,7 +99,9 @@ class Lanes:
 
     def place(self, track: int, start: int, end: int) -> int | None:
         """The lane that a bar fits into, from 0; None if no allowed one has room."""
-        lanes = self._ends.setdefault(track, [])
+        lanes = self._ends.get(track)
+        if lanes is None:
+            lanes = self._ends[track] = []
         for at, stack in enumerate(lanes):
             while stack and stack[-1] <= start:
                 stack.pop()

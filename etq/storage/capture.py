@@ -27,6 +27,9 @@ from etq.version import VERSION
 
 # Memory limit of DuckDB while a file is inserted: without a limit it caches all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
+# So many threads sort times in as much memory as the file has bytes, fewer in as much less; beside these megabytes.
+_THREADS: Final = 8
+_ROOM: Final = 64
 # An ETDump's events are read where they were decoded: to insert them takes longer than most questions. A trace's are
 # inserted: views join them by time, and DuckDB compares each with each where it doesn't know how many there are. Rows
 # that are made when somebody reads them, such as a trace's `op_arguments`, are never inserted.
@@ -155,9 +158,11 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Raise the memory limit to a large file's size: rollups sort all times of its ops, which DuckDB can't spill."""
-    megabytes = len(source.content) >> 20
-    [(is_little,)] = connection.execute("SELECT getvariable('memory_is_little')").fetchall()
+    """Raise the memory limit for a large file: rollups sort all times of its ops, which DuckDB can't spill."""
+    query = "SELECT getvariable('memory_is_little'), current_setting('threads')"
+    [(is_little, threads)] = connection.execute(query).fetchall()
+    size = len(source.content) >> 20
+    megabytes = min(size, _ROOM + size * threads // _THREADS)
     if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
         connection.execute(f"SET memory_limit = '{megabytes}MB'")
 
