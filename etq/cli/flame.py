@@ -31,13 +31,20 @@ if TYPE_CHECKING:
 
 # The selected nodes: their depth below the first row's, and whether they are large enough.
 _CHOSEN: Final = """
-    WITH tree AS MATERIALIZED (FROM time_tree($capture{arguments})),
+    WITH tree AS MATERIALIZED (FROM {view}),
     first AS (
-        SELECT t.node_index, t.depth, t.path FROM tree AS t
+        SELECT t.node_index, t.depth FROM tree AS t
         WHERE CASE
             WHEN $module::VARCHAR IS NULL THEN t.parent_index IS NULL
             ELSE t.kind = 'module' AND t.module_path = $module
         END
+    ),
+    -- Each is followed by its descendants.
+    ended AS (
+        SELECT f.node_index, f.depth, min(t.node_index) AS next_index
+        FROM first AS f
+        LEFT JOIN tree AS t ON t.node_index > f.node_index AND t.depth <= f.depth
+        GROUP BY ALL
     ),
     chosen AS (
         SELECT
@@ -46,10 +53,14 @@ _CHOSEN: Final = """
             coalesce(t.share_percent >= 100 * $min_share, true)
                 OR t.kind = 'rest' OR t.node_index = f.node_index AS is_large
         FROM tree AS t
-        JOIN first AS f ON t.path[:f.depth] = f.path
-        WHERE t.node_index >= f.node_index AND ($depth::INTEGER IS NULL OR t.depth - f.depth <= $depth)
+        JOIN ended AS f
+            ON t.node_index >= f.node_index AND (f.next_index IS NULL OR t.node_index < f.next_index)
+        WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
     )
 """
+# The parameters of `time_tree`. A picture is of the tree without its paths, whose memory grows with the square of their
+# depth.
+_PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
         t.share_percent, t.unit, t.self_ticks, t.total_ticks
@@ -135,14 +146,16 @@ def flame(
     with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         _note_grouping(warehouse, selector, by)
-        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in arguments))
+        named = "".join(f', "{name}" := ${name}' for name in arguments)
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **arguments}
         if (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
-            drawn = _drawn(warehouse, chosen + _ROWS, parameters, style)
+            view = f"_numbered_tree($capture, {', '.join(f'${name}' for name in _PARAMETERS)})"
+            drawn = _drawn(warehouse, _CHOSEN.format(view=view) + _ROWS, {**_PARAMETERS, **parameters}, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
-            write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
+            query = _CHOSEN.format(view=f"time_tree($capture{named})") + _NODES
+            write(warehouse, query, format, output, force=force, **parameters)
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 

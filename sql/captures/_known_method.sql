@@ -11,7 +11,8 @@ CREATE MACRO _known_method(
                 ELSE error(
                     'no run is of method ''' || method || '''; the methods are '
                     || coalesce(
-                        string_agg(DISTINCT _run.scope, ', ' ORDER BY _run.scope), 'none'
+                        string_agg(DISTINCT _run.scope, ', ' ORDER BY _run.scope),
+                        'none'
                     )
                 )
             END
