@@ -213,3 +213,18 @@ def test_phases_have_trends_of_their_own() -> None:
         rows = warehouse.rows("SELECT runs FROM trend(phase := 'decode')")[1]
         assert rows == [(2,), (2,), (2,)]
         assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
+
+
+def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
+    """An op that takes 0.15 % more in each of 30 builds: no build is the one to blame, and all are told of."""
+    for build in range(1, 31):
+        content = capture(build, {"addmm": 1.0015**build})
+        warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+    [told] = warehouse.rows(
+        "SELECT kind, verdict, last_good, first_bad, change_percent, per_capture_percent, captures_after, position "
+        "FROM regressions() WHERE what = 'op'"
+    )[1]
+    assert told[:4] == ("creep", "slower", "1", "30")
+    assert told[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
+    assert told[5] == pytest.approx(0.15, abs=0.04)
+    assert told[6:] == (30, 1)
