@@ -1,6 +1,6 @@
 """Runs an operation once for each call by which it writes, with that call failing; what each run left is checked.
 
-    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--all-after] [--every N]
+    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--all-after] [--first N] [--every N]
 
 The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
 each failure of a check, and the number of calls.
@@ -166,6 +166,7 @@ def main() -> None:
     parser.add_argument("operation", choices=OPERATIONS)
     parser.add_argument("--all-after", action="store_true")
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1)
     options = parser.parse_args()
     shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
     shim.fault_last.restype = ctypes.c_char_p
@@ -173,7 +174,7 @@ def main() -> None:
     start.mkdir(parents=True)
     assert in_child(lambda: prepare(start))[0] == "done"
     calls = complaints(options.operation, start, options.folder / "run", Fault(shim, 0, False))[0]
-    for number in [0, *range(1, calls + 1, options.every)]:
+    for number in [0, *range(options.first, calls + 1, options.every)]:
         fault = Fault(shim, number, options.all_after)
         for line in complaints(options.operation, start, options.folder / "run", fault)[1]:
             print(line, flush=True)
