@@ -96,6 +96,7 @@ def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
         new = Path(making) / "empty.duckdb"
         with duckdb.connect(str(new), config=dict(STORAGE)) as connection:
             create(connection)
+            connection.execute("CHECKPOINT")  # a connection that is closed drops the error if there is no room
         new.replace(path)
     _remove_unused(folder)
     return path

@@ -48,11 +48,12 @@ def export(
     Raises `WarehouseError` for a folder with other files, and for one that can't be written.
     """
     lake = Path(path)
-    log.make(lake)
-    if isinstance(warehouse, Warehouse):
-        return _export(lake, warehouse.connection, replace)
-    with open(warehouse, read_only=True) as opened:
-        return _export(lake, opened.connection, replace)
+    with log.writing(lake):
+        log.make(lake)
+        if isinstance(warehouse, Warehouse):
+            return _export(lake, warehouse.connection, replace)
+        with open(warehouse, read_only=True) as opened:
+            return _export(lake, opened.connection, replace)
 
 
 def _export(lake: Path, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:

@@ -25,9 +25,14 @@ def compact(path: str | os.PathLike[str], *, leave_seconds: float = _LEFT_SECOND
     Readers keep their files: files that no segment names any more are deleted a day (or `leave_seconds`)
     after they were written or taken out.
 
-    Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
+    Raises `WarehouseError` for a folder that isn't a lake, for a damaged lake, and for one that can't be written.
     """
     lake = Path(path)
+    with log.writing(lake):
+        return _compact(lake, leave_seconds)
+
+
+def _compact(lake: Path, leave_seconds: float) -> tuple[int, int]:
     while True:
         state = log.read(lake)
         written: list[Segment] = []

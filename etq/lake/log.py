@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,6 +58,15 @@ class State:
 
 class ConflictError(Exception):
     """Another writer was faster: the change must be made again from the new state."""
+
+
+@contextmanager
+def writing(lake: Path) -> Iterator[None]:
+    """Raise what the system refuses meanwhile as `WarehouseError`."""
+    try:
+        yield
+    except OSError as error:
+        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:

@@ -27,12 +27,12 @@ def compact(database: Database) -> tuple[int, int]:
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
-        path = Path(database.path).resolve()
+        connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
             left.unlink()  # A process that was killed left it.
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
-            before = _write_anew(database, path, fresh)
+            before = _write_anew(database, connection, path, fresh)
             _put_in_place(fresh, path, before)
         except duckdb.Error as error:
             raise WarehouseError(f"{database.path}: {message_of(error)}") from error
@@ -47,13 +47,15 @@ def compact(database: Database) -> tuple[int, int]:
         return before.st_size, path.stat().st_size
 
 
-def _write_anew(database: Database, path: Path, fresh: Path) -> os.stat_result:
+def _write_anew(
+    database: Database, open_connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path
+) -> os.stat_result:
     """Copy the whole database to a new file, and close it. Returns what the old file was then.
 
     The copy takes a connection of its own: that of an open warehouse can access no other files.
     """
-    database.connection.execute("CHECKPOINT")
-    database.connection.close()
+    open_connection.execute("CHECKPOINT")
+    open_connection.close()
     database.forget()
     before = path.stat()
     with connect(str(fresh), False) as connection:
@@ -65,6 +67,8 @@ def _write_anew(database: Database, path: Path, fresh: Path) -> os.stat_result:
         contents.has_definitions(connection, str(path), schema.create_all, database=source)
         connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
         connection.execute(f"DETACH {source}")
+        # A connection that is closed writes its log into the file, and doesn't report if that fails.
+        connection.execute("CHECKPOINT")
     return before
 
 

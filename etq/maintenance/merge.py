@@ -97,6 +97,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
         known += result.known
         conflicts += [f"{path}: {each}" for each in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
+    # A connection that is closed writes its log into the file, and doesn't report if that fails.
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
 
