@@ -118,8 +118,11 @@ class Comparison:
         ]
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
-        """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total: method,
-        verdict, change in percent. Tested beside the total, it takes half of alpha. None if a quantile is chosen."""
+        """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total.
+
+        Rows of method, verdict and change in percent. As it is a second test, it takes half of alpha. Empty if a
+        quantile is chosen.
+        """
         if self.options["quantile"] is not None:
             return []
         columns = "method, verdict, change_percent"

@@ -110,7 +110,7 @@ def _read_ahead(
     new: dict[str, File] = {}
     for each in readable:
         if each.source.sha256 not in known:
-            new.setdefault(each.source.sha256, each)  # An error names the first of files that are alike.
+            new.setdefault(each.source.sha256, each)  # An error names the first file of a content.
     return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
 
 
