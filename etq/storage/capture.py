@@ -27,7 +27,7 @@ from etq.version import VERSION
 
 # Memory limit of DuckDB while a file is inserted: without a limit it caches all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
-# So many threads sort times in as much memory as the file has bytes, fewer in as much less; and these megabytes more.
+# So many threads sort times in as much memory as the file has bytes, and fewer in less; the rest needs these megabytes.
 _THREADS: Final = 8
 _ROOM: Final = 64
 # An ETDump's events are read where they were decoded: to insert them takes longer than most questions. A trace's are
