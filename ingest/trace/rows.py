@@ -153,6 +153,7 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
         yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices])
     if columns.memory:
         yield "trace_memory", memory_events(entries, columns.memory)
+    entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from etq.errors import FormatError
@@ -21,12 +20,13 @@ _PART: Final = 2**22
 
 
 class Text:
-    """A file's text, of which what is unpacked is kept."""
+    """A file's text. What is unpacked is kept until `release`, and unpacked again for who reads it after that."""
 
     def __init__(self, data: Any, path: str) -> None:
         self._data = data
         self._path = path
         self._is_packed = bytes(data[:2]) == GZIP
+        self._is_released = False
         self._unpacked: list[bytes] | None = None
 
     def parts(self) -> Iterator[bytes | mmap.mmap]:
@@ -36,11 +36,16 @@ class Text:
         elif self._unpacked is not None:
             yield from self._unpacked
         else:
-            unpacked = []
+            unpacked: list[bytes] | None = None if self._is_released else []
             for part in _prefetched(_unpacked(self._data, self._path)):
-                unpacked.append(part)
+                if unpacked is not None:
+                    unpacked.append(part)
                 yield part
             self._unpacked = unpacked
+
+    def release(self) -> None:
+        """Keep nothing in memory."""
+        self._is_released, self._unpacked = True, None
 
     def whole(self) -> memoryview:
         """The text in one piece."""
@@ -49,6 +54,8 @@ class Text:
 
 def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
     """The same parts, each made on another thread while the one before it is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(next, parts, None)
         while (part := waiting.result()) is not None:

@@ -89,6 +89,10 @@ class Entries:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
+    def release(self) -> None:
+        """Keep no text in memory: what is read after this, is unpacked again."""
+        self._text.release()
+
     def decoded(
         self,
         places: npt.NDArray[np.int64],

@@ -238,6 +238,9 @@ def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int,
     assert sum(block.count(b"kernel") for block in entries.blocks()) == 60
     assert entries.around is not None
     assert tables_of(gzip.compress(content)) == as_it_is
+    # Nothing is kept of the text when all tables are there: what is read then, is unpacked again.
+    tables = dict(read_torch_trace(gzip.compress(content), "made"))
+    assert tables["op_arguments"].rows.to_pylist() == as_it_is["op_arguments"]
 
 
 @pytest.mark.parametrize("steps", [0, 8])
