@@ -21,6 +21,8 @@ VERDICT_STYLES: Final = {
     "faster": "green",
     "better": "green",
     "unstable": "red",
+    "possibly slower": "yellow",
+    "possibly faster": "yellow",
     "too few": "yellow",
     "can't judge": "yellow",
     "conditions differ": "yellow",
