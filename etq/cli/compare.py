@@ -48,7 +48,7 @@ TITLES: Final = {
 WORSE: Final = ("slower", "worse")
 # New is slower in some of its captures: neither is it slower, nor may it pass.
 UNSTABLE: Final = ("unstable",)
-UNCLEAR: Final = (*UNSTABLE, "too few", "can't judge", "conditions differ", "added", "removed")
+UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "conditions differ", "added", "removed")
 
 
 def judging_options(command: Command) -> Command:
@@ -277,7 +277,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
-            results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
+            results += [each for each in comparison.verdicts("ops", op) if each[1] in ("slower", "possibly slower")]
     worse = [what for what, verdict in results if verdict in WORSE]
     unstable = [what for what, verdict in results if verdict in UNSTABLE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]

@@ -24,6 +24,8 @@ VERDICT_STYLES: Final = {
     "faster": "green",
     "better": "green",
     "unstable": "red",
+    "possibly slower": "yellow",
+    "possibly faster": "yellow",
     "too few": "yellow",
     "can't judge": "yellow",
     "conditions differ": "yellow",

@@ -12,7 +12,7 @@
 --   level: total, op, module or common shift
 --   scope: method
 --   item: key of what was measured
---   verdict: slower, faster, ~ (no difference that counts), unstable, too few, can't judge, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, unstable, too few, can't judge, added, removed
 --   change: ratio of new to base, less 1; for ops and modules without the common shift
 --   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures
 --   change_high: upper end of that interval
@@ -108,6 +108,8 @@ both_tests AS (
         i.change AS single_change,
         i.score,
         i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
+        -- Other ops were off as much, for a whole capture.
+        c.level <> 'total' AND i.score <= 1.5 * i.worst_of_ops AS is_possible,
         i.history_captures,
         i.is_disturbed,
         (i.is_coarse AND abs(i.new_ticks - i.base_ticks) < 2 * i.resolution)
@@ -137,7 +139,8 @@ first_judged AS (
                 WHEN b.is_rare
                     AND abs(b.single_change) >= greatest(0.1, coalesce(min_effect, 0))
                     AND abs(b.single_change) * coalesce(b.share, 1) >= 0.001
-                    THEN CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
+                    THEN CASE WHEN b.is_possible THEN 'possibly ' ELSE '' END
+                        || CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
                 ELSE '~'
             END
             WHEN coalesce(b.base_captures, 0) < 3 OR coalesce(b.new_captures, 0) < 3
@@ -228,6 +231,8 @@ SELECT
             || _length(j.base_ticks) || ': changes under '
             || ceil(100 * j.resolution / j.base_ticks)::BIGINT
             || ' % cannot be measured'
+        WHEN j.verdict LIKE 'possibly %' THEN
+            'other ops differ as much between single captures: measure 3 more per side'
         WHEN j.verdict <> '~' THEN NULL
         WHEN j.is_single AND abs(j.single_change) >= 0.02 THEN
             'within the usual variation of single captures; take at least 5 per side'

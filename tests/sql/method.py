@@ -204,6 +204,19 @@ def _word(few: bool, below: bool, counts: bool, change: float) -> str:
     return ("slower" if change > 0 else "faster") if counts else "~"
 
 
+def leveled(past: Floats) -> Floats:
+    """A history with what is before a change for good put on the level behind it."""
+    count = len(past)
+    places = range(3, count - 2)
+    if not places:
+        return past
+    shifts = np.array([np.median(past[k:]) - np.median(past[:k]) for k in places])
+    at = int(np.argmax([np.sqrt(k * (count - k)) * abs(shift) for k, shift in zip(places, shifts, strict=True)]))
+    if abs(shifts[at]) <= max(0.03, 6 * np.median(np.abs(np.diff(past)))):
+        return past
+    return np.concatenate([past[: places[at]] + shifts[at], past[places[at] :]])
+
+
 def single(given: Sides) -> dict[Any, Judged]:
     """Section B: one capture a side, judged by what differs from one capture of the history to the next."""
     common = common_of(given)
@@ -211,7 +224,7 @@ def single(given: Sides) -> dict[Any, Judged]:
     [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))
     values = np.column_stack([np.log(given.ops) - common.factors[:, None], np.log(given.totals)])
     times = np.column_stack([given.ops, given.totals])
-    past = values[history]
+    past = np.column_stack([leveled(each) for each in values[history].T])
     steps = np.abs(np.diff(past, axis=0)) / np.sqrt(2)
     spreads = np.maximum(np.median(np.abs(past - np.median(past, axis=0)), axis=0), np.median(steps, axis=0))
     precise = ~given.coarse
@@ -221,6 +234,9 @@ def single(given: Sides) -> dict[Any, Judged]:
     # The total is no op.
     used = np.maximum(0.003, np.append(shrunk[:-1], spreads[-1]))
     coarse = np.append(given.coarse, False)
+    worst = steps.max(axis=0)
+    shares = times[base] / given.totals[base]
+    is_large = shares >= 0.01
     found: dict[Any, Judged] = {}
     for at in range(values.shape[1]):
         difference = values[new, at] - values[base, at]
@@ -232,6 +248,11 @@ def single(given: Sides) -> dict[Any, Judged]:
         counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
         is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
         verdict = _word(False, is_unknown, counts, change)
+        # Of other ops as large, or of those smaller.
+        alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
+        is_op = at < len(precise) and bool(alike.any())
+        if verdict in ("slower", "faster") and is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]:
+            verdict = f"possibly {verdict}"
         is_slow = common.disturbed[new] and common.off[new] > 0
         if at == len(precise) and is_slow and is_rare and change >= 0.1:
             verdict = "unstable"

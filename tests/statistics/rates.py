@@ -2,7 +2,7 @@
 
 A FOLDER has captures of one program in the order of time; by default these are the fleets that are kept here. Beside
 etq's are the rates of other methods on the same draws: a Mann-Whitney test of each op at 5 % (as benchstat does), the
-same on all runs pooled, and a threshold of 5 % on medians.
+same on all runs pooled, and a threshold of 5 % on medians; with --beside, for series those of Otava and ruptures.
 """
 
 from __future__ import annotations
@@ -247,6 +247,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, help="folders of captures, each a fleet")
     parser.add_argument("--draws", type=int, default=200, help="draws of captures a rate")
     parser.add_argument("--only", choices=("comparisons", "trends"), help="only these")
+    parser.add_argument("--beside", metavar="PYTHON", help="a Python with apache-otava and ruptures, for trends")
     arguments = parser.parse_args()
     folders = arguments.folders or sorted(each for each in (CAPTURES / "fleet").iterdir() if each.is_dir())
     rates: dict[str, Rates] = {}
@@ -257,7 +258,7 @@ def main() -> None:
         if arguments.only != "trends":
             rates[name] |= comparison_rates(fleet, arguments.draws)
         if arguments.only != "comparisons":
-            rates[name] |= rates_of_series.series_rates(fleet, arguments.draws)
+            rates[name] |= rates_of_series.series_rates(fleet, arguments.draws, arguments.beside)
     print("in percent".ljust(64), *(f"{name[-24:]:>24}" for name in rates))
     for rate in dict.fromkeys(rate for each in rates.values() for rate in each):
         print(rate.ljust(64), *(f"{each.get(rate, float('nan')):24.1f}" for each in rates.values()))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -67,8 +70,18 @@ def changes_of(made: Sequence[Floats], of_total: bool) -> tuple[list[list[int]],
     return places, creeps
 
 
-def series_rates(fleet: Fleet, count: int) -> dict[str, float]:
-    """What is told of series without a change, with steps, bumps and creep, of ops and of the total."""
+def others_of(python: str, made: dict[str, list[Floats]]) -> dict[str, dict[str, list[list[int]]]]:
+    """The places of changes by method and name of the series, found by a Python that has Otava and ruptures."""
+    given = json.dumps({name: [each.tolist() for each in series] for name, series in made.items()})
+    script = str(Path(__file__).with_name("others_of_series.py"))
+    done = subprocess.run([python, script], input=given, stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, dict[str, list[list[int]]]] = json.loads(done.stdout)
+    return answer
+
+
+def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[str, float]:
+    """What is told of series without a change, with steps, bumps and creep, of ops and of the total; with a Python that has
+    them, also what Otava and ruptures tell of."""
     random = np.random.default_rng(22)
     large = fleet.large()
     rates: dict[str, float] = {}
@@ -79,7 +92,8 @@ def series_rates(fleet: Fleet, count: int) -> dict[str, float]:
     for of_total in (False, True):
         ops = [None if of_total else large[k % len(large)] for k in range(count)]
         of = "total" if of_total else "op"
-        places, creeps = changes_of([made_series(fleet, op, None, random) for op in ops], of_total)
+        series = {"unchanged": [made_series(fleet, op, None, random) for op in ops]}
+        places, creeps = changes_of(series["unchanged"], of_total)
         rates[f"series of 200, {of}, unchanged: step"] = share([bool(each) for each in places])
         rates[f"series of 200, {of}, unchanged: creep"] = share(creeps)
         for size in (0.05, 0.1):
@@ -90,6 +104,7 @@ def series_rates(fleet: Fleet, count: int) -> dict[str, float]:
             rates[f"series of 200, {of}, step +{100 * size:.0f} %: found within 2"] = share(near)
         ats = random.integers(15, LENGTH - 35, count)
         made = [made_series(fleet, op, step_of(0.1, at, at + 20), random) for op, at in zip(ops, ats, strict=True)]
+        series["bump of 20 +10 %"] = made
         found = changes_of(made, of_total)[0]
         both = [
             all(any(abs(each - edge) <= 2 for each in steps) for edge in (at, at + 20))
@@ -99,10 +114,14 @@ def series_rates(fleet: Fleet, count: int) -> dict[str, float]:
         rates[f"series of 200, {of}, bump of 20 +10 %: both ends within 2"] = share(both)
         for size in (0.1, 0.3):
             creeping = [made_series(fleet, op, creep_of(size), random) for op in ops]
+            series[f"creep of +{100 * size:.0f} %"] = creeping
             steps, creeps = changes_of(creeping, of_total)
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told as creep"] = share(creeps)
             either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told at all"] = share(either)
+        for method, named in others_of(python, series).items() if python else ():
+            for name, each in named.items():
+                rates[f"series of 200, {of}, {name}: told by {method}"] = share([bool(told) for told in each])
         grown = [made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]]
         ever = np.zeros(len(grown), bool)
         for length in range(30, LENGTH + 1, 5):

@@ -75,3 +75,28 @@ def test_intervals_have_the_resolution_of_the_clock() -> None:
         assert found.low <= 0.05 <= found.high
         assert found.verdict == "can't judge"
         assert found.note is not None and found.note.startswith("below the clock's resolution")
+
+
+def test_an_accepted_change_in_the_history_is_no_noise() -> None:
+    """An op that takes half as long again since the middle of its history is still judged by how its values vary."""
+    fleet = fleet_of("mlp")
+    op = fleet.large()[0]
+    sides = ["history"] * 18 + ["base", "new"]
+    draws = [
+        Draw(list(enumerate(sides)), slower_op(op, factor), None, slower_op(op, 1.5), frozenset(range(9, 20)))
+        for factor in (1.0, 1.5)
+    ]
+    same, slower = (verdicts[fleet.items[op]].verdict for verdicts in judged(fleet, draws))
+    assert (same, slower) == ("~", "slower")
+
+
+def test_what_other_ops_did_is_only_possibly_slower() -> None:
+    """Ops were off for a whole capture: one of them, off as much in new, isn't called slower of one capture."""
+    fleet = fleet_of("mlp")
+    first, second = fleet.large()[:2]
+    sides = ["history"] * 18 + ["base", "new"]
+    draw = Draw(list(enumerate(sides)), slower_op(first, 1.25), None, slower_op(second, 1.25), frozenset({7}))
+    [verdicts] = judged(fleet, [draw])
+    judgement = verdicts[fleet.items[first]]
+    assert judgement.verdict == "possibly slower"
+    assert judgement.note is not None and "measure 3 more" in judgement.note

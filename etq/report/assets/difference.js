@@ -55,7 +55,7 @@ function counted(captures) {
 }
 
 function ofOps(verdicts) {
-  const order = ["slower", "faster", "added", "removed", "unstable", "~", "too few", "can't judge", "conditions differ"];
+  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "~", "too few", "can't judge", "conditions differ"];
   const counts = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
