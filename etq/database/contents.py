@@ -187,7 +187,8 @@ def has_passed(path: str) -> bool:
 
 
 def _note_of(path: str) -> Path:
-    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
+    # At most 256 notes: of two files with the same one, the last that was opened is noted.
+    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:2]
     return template.cache_folder() / f"{_PASSED}-{name}.txt"
 
 

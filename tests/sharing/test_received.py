@@ -16,6 +16,7 @@ import etq
 from etq.catalog import quoted
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.maintenance.merge import merge
+from etq.warehouse.ephemeral import open_ephemeral
 
 CAPTURE = "tests/captures/mlp/mlp.etdp"
 SECRET = "known to its owner alone"
@@ -253,3 +254,12 @@ def test_a_home_is_found_and_a_database_of_sqlite_is_none(tmp_path: Path, monkey
         etq.open(tmp_path / long)
     with pytest.raises(WarehouseError, match="the name of a warehouse can't be longer than 220 bytes"):
         etq.open(tmp_path / long, read_only=True)
+
+
+def test_no_variable_of_python_answers(clean: Path) -> None:
+    secrets = [etq.open(), open_ephemeral(CAPTURE, ["captures"])[0], etq.open(clean, read_only=True)]
+    frame = secrets[0].sql("FROM captures").to_arrow_table()
+    assert frame.num_rows == 0
+    for warehouse in secrets:
+        with warehouse, pytest.raises(QueryError, match="Table with name frame does not exist"):
+            warehouse.rows("FROM frame")
