@@ -17,7 +17,8 @@ from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, output_options, percentage, report_warnings, warehouse_option
+from etq.cli.options import Command, output_options, percentage, warehouse_option
+from etq.cli.targets import is_file, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    check_runs,
-    file_options,
-    is_file,
-    is_record,
-    note_excluded_runs,
-    open_target,
-    output_options,
-    pop_file_options,
-    report_record_findings,
-    run_options,
-    unit_option,
-    views_for,
-    warehouse_option,
-    without_method,
-)
+from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
+from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
 

@@ -9,15 +9,9 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
-from etq.cli.options import (
-    check_phase,
-    file_options,
-    open_target,
-    pop_file_options,
-    schedule_options,
-    unit_option,
-    warehouse_option,
-)
+from etq.cli.options import schedule_options, unit_option, warehouse_option
+from etq.cli.showing import check_phase
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.export import FORMATS, parts, to_file
 from etq.render.writers import refuse_existing

@@ -15,19 +15,16 @@ from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import (
+from etq.cli.options import output_options, step_options, unit_option, warehouse_option
+from etq.cli.showing import note_no_rows
+from etq.cli.targets import (
     file_options,
     findings_of,
-    note_no_rows,
     open_existing,
     open_file,
-    output_options,
     pop_file_options,
     report_findings,
     report_record_findings,
-    step_options,
-    unit_option,
-    warehouse_option,
 )
 from etq.errors import EtqError, printable
 from etq.render.progress import Progress

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    check_runs,
-    file_options,
-    file_output_options,
-    note_excluded_runs,
-    open_target,
-    percentage,
-    pop_file_options,
-    run_options,
-    unit_option,
-    views_for,
-    warehouse_option,
-)
+from etq.cli.options import file_output_options, percentage, run_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, views_for
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import Command, open_existing, output_options, warehouse_option
+from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.targets import open_existing
 from etq.errors import EtqError, printable
 from etq.render.writers import write, write_rows
 from etq.warehouse.nearest import nearest_words

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import open_existing, warehouse_option
+from etq.cli.options import warehouse_option
+from etq.cli.targets import open_existing
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:

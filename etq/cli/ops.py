@@ -9,21 +9,15 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import (
-    check_runs,
-    file_options,
     file_output_options,
     limit_option,
-    note_excluded_runs,
-    note_no_rows,
-    open_target,
     output_options,
-    pop_file_options,
     run_options,
     unit_option,
-    views_for,
     warehouse_option,
-    without_method,
 )
+from etq.cli.showing import check_runs, note_excluded_runs, note_no_rows, views_for, without_method
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write
 

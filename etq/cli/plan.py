@@ -13,7 +13,8 @@ from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
-from etq.cli.options import Command, output_options, report_findings, warehouse_option
+from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.targets import report_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write_rows
 

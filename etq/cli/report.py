@@ -12,16 +12,8 @@ import click
 
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
-from etq.cli.options import (
-    FileOptions,
-    file_options,
-    method_option,
-    open_target,
-    pop_file_options,
-    runs_option,
-    unit_option,
-    warehouse_option,
-)
+from etq.cli.options import method_option, runs_option, unit_option, warehouse_option
+from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.writers import write_text

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import FileOptions
 from etq.errors import printable
 from etq.render.writers import write
 

@@ -9,23 +9,9 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    FileOptions,
-    check_runs,
-    file_options,
-    is_record,
-    note_excluded_runs,
-    open_target,
-    output_options,
-    pop_file_options,
-    report_record_findings,
-    run_options,
-    schedule_options,
-    show_view,
-    unit_option,
-    views_for,
-    warehouse_option,
-)
+from etq.cli.options import output_options, run_options, schedule_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, show_view, views_for
+from etq.cli.targets import FileOptions, file_options, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
