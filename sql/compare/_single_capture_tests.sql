@@ -73,7 +73,7 @@ shifted AS (
         )) AS usual
     FROM histories AS h
 ),
--- A change that stayed is no variation: what is before it is put on its level.
+-- A change that stayed is not variation: values before it are moved to its level.
 leveled AS (
     SELECT
         f.comparison,
