@@ -3,7 +3,7 @@
 -- ratio of the op's time to its median over all captures. Ops with a coarse clock
 -- and ops that some capture lacks are not used for it. In a second pass only ops
 -- that did not move from base to new are used: of the groups of ops that moved
--- alike, each with a quarter of the ops' weight (the inverse of their variance), the
+-- equally, each with a quarter of the ops' weight (the inverse of their variance), the
 -- group that moved least. With fewer than three such ops the factor is unknown, and
 -- nothing is normalized.
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
@@ -151,7 +151,7 @@ scaled AS (
     WHERE m.shift IS NOT NULL
     WINDOW in_all AS (PARTITION BY m.comparison)
 ),
--- Ops that moved alike are groups.
+-- Ops that moved equally are groups.
 nearby AS (
     SELECT
         s.*,

@@ -73,7 +73,7 @@ shifted AS (
         )) AS usual
     FROM histories AS h
 ),
--- A change that stayed is no variation: what is before it is put on its level.
+-- A lasting change is not variation: what is before it is put on its level.
 leveled AS (
     SELECT
         f.comparison,

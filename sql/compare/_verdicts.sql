@@ -97,7 +97,7 @@ both_tests AS (
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
         END) AS smallest,
-        -- Of a program without a common shift, each op is tested beside the total.
+        -- Of a program without a common shift, ops are tested as totals are.
         CASE WHEN t.has_factor THEN alpha ELSE alpha / 2 END AS used_alpha,
         t.slow_news,
         t.off,
