@@ -119,7 +119,7 @@ class Comparison:
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total: method,
-        verdict, change in percent. Tested in addition to the total, with half of alpha. None if a quantile is chosen."""
+        verdict, change in percent. Tested in addition to the total, with half of alpha; none if a quantile is set."""
         if self.options["quantile"] is not None:
             return []
         columns = "method, verdict, change_percent"
