@@ -8,13 +8,13 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     check_runs,
     file_options,
     file_output_options,
     limit_option,
     note_excluded_runs,
-    note_no_rows,
     open_target,
     output_options,
     pop_file_options,
