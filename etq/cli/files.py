@@ -14,9 +14,9 @@ import click
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
+from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import output_options, step_options, unit_option, warehouse_option
-from etq.cli.showing import note_no_rows
 from etq.cli.targets import (
     file_options,
     findings_of,

@@ -8,6 +8,7 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
     limit_option,
@@ -16,7 +17,7 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.cli.showing import check_runs, note_excluded_runs, note_no_rows, views_for, without_method
+from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write

@@ -69,7 +69,7 @@ def test_sort_by(lab: str) -> None:
     rows = csv_rows(etq_says("views", "--sort-by", "kind", "--format", "csv").stdout)
     assert [row["kind"] for row in rows] == sorted(row["kind"] for row in rows)
     wrong = etq_says("events", "run", "--sort-by", "p51", "--db", lab)
-    assert wrong.stderr.startswith("Error: no column 'p51' to sort by; known are block_index, ")
+    assert wrong.stderr.startswith("Error: no column 'p51' to sort by; the nearest are p50, p10; known are ")
     both = etq_says("compare", "run", "untraced", "--sort-by", "op", "--db", lab)
     assert (both.exit_code, "--sort-by goes with --what" in both.stderr) == (2, True)
 

@@ -40,17 +40,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("regressions --by devise", "no capture has a label 'devise'; the nearest are device; "),
         ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
         ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
-        ("map nosuch.etdp TRACE", "nosuch.etdp: no such file, and no capture of that name; the nearest are "),
+        ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; the nearest are "),
         ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; the nearest are "),
         ("program nosuch.pte", "nosuch.pte: no such file, and no program of that name"),
-        (f"map {MLP} run", f"{MLP}: a file, and here goes the name of a capture of the warehouse; ingest it first"),
+        (f"label {MLP}", f"{MLP}: a file, and here goes the name of a capture of the warehouse; ingest it first"),
         ("flame run --skip-first 1000", "no time to draw: no selected run has an execute (skip_first=1000)"),
     ],
 )  # fmt: skip
 def test_errors(command: str, expected: str, lab: str) -> None:
     result = etq_says(*command.split(), "--db", lab)
-    if command.startswith("map nosuch"):
-        result = etq_says("map", "nosuch.etdp", "untraced", "--db", lab)
     [line] = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     assert line.startswith(f"Error: {expected}"), line
     assert result.exit_code == 1
