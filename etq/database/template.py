@@ -96,7 +96,7 @@ def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
         new = Path(making) / "empty.duckdb"
         with duckdb.connect(str(new), config=dict(STORAGE)) as connection:
             create(connection)
-            connection.execute("CHECKPOINT")  # a connection that is closed drops the error if there is no room
+            connection.execute("CHECKPOINT")  # to close a connection drops the error of a full disk
         new.replace(path)
     _remove_unused(folder)
     return path
