@@ -241,12 +241,12 @@ def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(log, "fsync_folder", fails)
-        with pytest.raises(OSError, match="the disk is gone"):
+        with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             one_of(FLEET[:1], lake)
     one_of(FLEET[1:2], lake)
     with monkeypatch.context() as patched:
         patched.setattr("etq.lake.compacting._delete_left", fails)
-        with pytest.raises(OSError, match="the disk is gone"):
+        with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             compact(lake)
     assert [fault for fault in check(lake) if not fault.is_left_over] == []
     assert len(contents(lake)) == 2 and len(log.read(lake).segments) == 1
