@@ -79,6 +79,8 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
             if _state(opened) != before or len(source.content) != before[0]:
                 raise FormatError(displayed(path), "changed while it was read; repeat when it is complete")
             return source
+    except FileNotFoundError as error:
+        raise FormatError(displayed(path), "no such file") from error
     except OSError as error:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
 
