@@ -9,7 +9,8 @@
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
 -- standard deviations, estimated by the median deviation; for single captures, if
 -- it differs from that of all by 5 %. If the factor is unknown, it is disturbed if
--- its total differs so from that of all captures of both sides.
+-- its total differs so from that of all captures of both sides, and most of its side
+-- do not.
 -- Columns:
 --   comparison: index of the comparison
 --   capture_id: the capture
@@ -99,19 +100,33 @@ capture_offsets AS (
             PARTITION BY
                 t.comparison,
                 CASE WHEN t.has_factor AND NOT t.is_single THEN t.side ELSE '' END
-        ) AS off
+        ) AS off,
+        CASE
+            WHEN t.has_factor OR t.is_single THEN 0
+            ELSE
+                median(t.state) OVER (PARTITION BY t.comparison, t.side)
+                - median(t.state) OVER (PARTITION BY t.comparison)
+        END AS off_side
     FROM capture_states AS t
 ),
-disturbed AS MATERIALIZED (
+limited AS (
     SELECT
         o.*,
-        -- Without a precise time it is unknown whether a capture is disturbed.
-        coalesce(abs(o.off) > greatest(
+        greatest(
             CASE WHEN o.is_single THEN 0.05 ELSE 0.03 END,
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
-        ), false) AS is_disturbed
+        ) AS most
     FROM capture_offsets AS o
+),
+disturbed AS MATERIALIZED (
+    SELECT
+        m.*,
+        -- Without a precise time it is unknown whether a capture is disturbed. Where
+        -- most of a side are off, that is what is compared.
+        coalesce(abs(m.off) > m.most AND abs(m.off_side) <= m.most, false)
+            AS is_disturbed
+    FROM limited AS m
 ),
 -- How far each op's mean moved, common shift included, and the error of that.
 moved AS (

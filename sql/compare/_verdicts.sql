@@ -209,7 +209,7 @@ SELECT
             || round(100 * (exp(j.off) - 1))::BIGINT || ' % more than the others and '
             || 'are left out of the change: measure both again, in turns'
         WHEN j.verdict = 'unstable' THEN
-            printf('%+.1f', 100 * j.all_change) || ' % with the disturbed captures, '
+            '+' || printf('%.1f', 100 * j.all_change) || ' % with disturbed captures, '
             || 'which are left out of the change: measure both again, in turns'
         WHEN j.verdict = 'too few' AND j.is_single THEN
             'one capture per side, and ' || j.history_captures || ' of 10 others '

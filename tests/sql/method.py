@@ -75,7 +75,13 @@ def common_of(given: Sides) -> Common:
         of_side = np.ones(len(logs), bool) if given.is_single or not has_factor else given.of(side)
         middle[of_side] = np.median(told[of_side])
     off = told - middle
-    disturbed = np.abs(off) > max(0.05 if given.is_single else 0.03, 5 * 1.4826 * np.median(np.abs(off)))
+    most = max(0.05 if given.is_single else 0.03, 5 * 1.4826 * np.median(np.abs(off)))
+    disturbed = np.abs(off) > most
+    if not has_factor and not given.is_single:
+        for side in set(given.sides):
+            of_side = given.of(side)
+            if of_side.any() and abs(np.median(off[of_side])) > most:
+                disturbed[of_side] = False
     if has_factor and not given.is_single:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():

@@ -63,6 +63,14 @@ def test_the_total_chooses_no_captures_by_side() -> None:
     assert verdicts["DELEGATE_CALL@0"].verdict == "~"
 
 
+def test_few_captures_of_base_are_not_taken_for_disturbed() -> None:
+    """Without a common shift, all of the smaller side differ from most captures: that is the change."""
+    fleet = fleet_of("convnet_xnn")
+    half = [(at, "base" if at in (3, 7, 11, 15) else "new") for at in range(20)]
+    [verdicts] = judged(fleet, [Draw(half, slower_in_all(1.5))])
+    assert verdicts["total"].verdict == "slower"
+
+
 def test_intervals_have_the_resolution_of_the_clock() -> None:
     """What 5 % of 5 us are, a clock of 1 us can't show: the interval says so, and the note."""
     fleet = fleet_of("convnet_xnn")
