@@ -46,6 +46,13 @@ placed AS (
     LEFT JOIN labels AS t
         ON over = 'commit' AND t.capture_id = c.capture_id AND t.key = 'commit_time'
 ),
+-- The keys of `by` that no capture has; those of its default may be missing.
+unknown_keys AS (
+    SELECT string_agg(k.key, ', ' ORDER BY k.key) AS keys
+    FROM keys AS k
+    WHERE k.key NOT IN ('model', 'device', 'backend', '')
+        AND k.key NOT IN (SELECT l.key FROM labels AS l)
+),
 checked AS (
     SELECT
         count(*) AS captures,
@@ -69,7 +76,15 @@ SELECT
     ) AS position
 FROM placed AS p
 CROSS JOIN checked AS k
+CROSS JOIN unknown_keys AS u
 WHERE CASE
+    WHEN u.keys IS NOT NULL THEN error(
+        'no capture has a label ' || u.keys || ' to separate series by; labels are '
+        || coalesce(
+            (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
+            'none'
+        )
+    )
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE over
             WHEN 'captured_at' THEN 'a captured_at'

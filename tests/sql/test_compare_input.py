@@ -87,6 +87,10 @@ def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, m
     [
         ({"quantile": 0.3}, "quantile must be 0.25, 0.5 or 0.9, not 0.3"),
         ({"phase": "decoding"}, "unknown phase 'decoding'; known are load, prefill, decode, other"),
+        ({"alpha": 0}, "alpha must be a number above 0 and below 1, not 0"),
+        ({"alpha": None}, "alpha must be a number above 0 and below 1, not NULL"),
+        ({"min_effect": -0.1}, "min_effect must be a fraction from 0 to below 10, such as 0.03, not -0.1"),
+        ({"min_effect": 30}, "min_effect must be a fraction from 0 to below 10, such as 0.03, not 30"),
         ({"phase": "decode"}, "no capture of side=base has an execute of phase decode to compare"),
         ({"history": "nope"}, "no capture matches nope"),
         ({"unit": "cycles"}, "the captures count ns, which cannot be converted to cycles"),
@@ -97,6 +101,11 @@ def test_parameters_that_are_none(sides: Warehouse, given: dict[str, Any], messa
     chosen = ("run0", "run1") if "history" in given else ("side=base", "side=new")
     with pytest.raises(etq.QueryError, match=f"^{message}"):
         rows_of(sides, "compare_ops", *chosen, **given)
+
+
+def test_an_unknown_phase_of_parts(sides: Warehouse) -> None:
+    with pytest.raises(etq.QueryError, match="^unknown phase 'decoding'"):
+        rows_of(sides, "compare_parts", "side=base", "side=new", phase="decoding")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,21 @@ def test_orders(warehouse: Warehouse) -> None:
         warehouse.rows("FROM trend(over := 'commit')")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("trend(\"by\" := 'device,typo')", "no capture has a label typo to separate series by; labels are build"),
+        ("regressions(\"by\" := 'typo')", "no capture has a label typo to separate series by; labels are build"),
+        ("trend(min_effect := -1)", "min_effect must be a fraction from 0 to below 10"),
+        ("regressions(min_effect := 30)", "min_effect must be a fraction from 0 to below 10"),
+    ],
+)
+def test_parameters_out_of_range(warehouse: Warehouse, call: str, message: str) -> None:
+    history(warehouse, 12, 6, {"addmm": 1.3})
+    with pytest.raises(QueryError, match=f"^{message}"):
+        warehouse.rows(f"FROM {call}")
+
+
 def test_the_same_build_twice_and_gaps(warehouse: Warehouse) -> None:
     for number, build in enumerate(["1", "1", "3", "7", "7", "7", "100"]):
         warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
