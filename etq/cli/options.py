@@ -94,7 +94,8 @@ def _sort_by(context: click.Context, _: click.Parameter, column: str | None) -> 
 def _select(context: click.Context, chosen: Selection) -> None:
     """Select rows of what this command prints."""
     token = selection.set(chosen)
-    context.call_on_close(lambda: selection.reset(token))
+    # That of a command whose other arguments are wrong is not closed.
+    context.find_root().call_on_close(lambda: selection.reset(token))
 
 
 def unit_option(default: str | None) -> Callable[[Command], Command]:

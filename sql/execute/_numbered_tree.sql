@@ -1,6 +1,5 @@
 -- One node of `time_tree`, without its path: paths of nested nodes take memory that
 -- grows with the square of their depth.
--- Engines: duckdb (as `time_tree`)
 -- Columns:
 --   node_index: as in `time_tree`
 --   parent_index: as in `time_tree`
