@@ -98,6 +98,8 @@ def _limit(seconds: float, megabytes: int) -> None:
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # that of opening, which can't be raised
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -109,7 +109,7 @@ def test_what_was_ingested_stays(tmp_path: Path) -> None:
     [
         ("report", "run", "-o", "run.html", "--force", "--db", "lab.duckdb"),
         ("inspect", MLP),
-        ("compare", "run", "run", "--db", "lab.duckdb"),
+        ("advice", "run", "--db", "lab.duckdb"),
         ("views",),
     ],
     ids=lambda arguments: arguments[0],

@@ -13,8 +13,8 @@ import pytest
 from tests.sharing.fault_steps import OPERATIONS
 from tests.sharing.test_many_at_once import ROOT
 
-# About ten of an operation's calls; `python -m tests.sharing.fault_steps` has all of them fail.
-EVERY = {"new": 31, "merge": 67, "compact": 29, "lake": 23}
+# A few of an operation's calls; `python -m tests.sharing.fault_steps` has all of them fail.
+EVERY = {"new": 93, "merge": 199, "compact": 89, "lake": 67}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("goes_on", [False, True], ids=["one call", "all after it"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_call_that_fails(shim: Path, tmp_path: Path, operation: str, goes_on: bool) -> None:
-    every = EVERY.get(operation, 5) * (2 if goes_on else 1)
+    every = EVERY.get(operation, 13) * (2 if goes_on else 1)
     command = [sys.executable, "-m", "tests.sharing.fault_steps", str(tmp_path / "f"), operation, "--every", str(every)]
     done = subprocess.run(
         [*command, *(["--all-after"] if goes_on else [])],
