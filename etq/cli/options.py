@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from etq.choices import PHASES, RUNS, UNITS
 from etq.render.delimited import escaping_formulas
-from etq.render.selection import Selection, selection
+from etq.render.selection import selection
 from etq.render.writers import FORMATS
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 SCHEDULE: Final = {
@@ -48,7 +46,7 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
     return None if path == "-" else path
 
 
-def output_options(command: Command) -> Command:
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of commands that print a table."""
     return row_options(file_output_options(command))
 
@@ -66,36 +64,38 @@ def file_output_options(command: Command) -> Command:
     return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
 
 
-def row_options(command: Command) -> Command:
+def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which rows of a table are printed, and in which order."""
+
+    @wraps(command)
+    def sorting(*args: Any, sort_by: str | None = None, **options: Any) -> Any:
+        with _selected(sort_by=sort_by):
+            return command(*args, **options)
+
     text = "Sort by that column: numbers from the largest, texts from A to Z."
-    command = click.option("--sort-by", metavar="COLUMN", expose_value=False, callback=_sort_by, help=text)(command)
-    return limit_option(command)
+    return limit_option(click.option("--sort-by", metavar="COLUMN", help=text)(sorting))
 
 
-def limit_option(command: Command) -> Command:
+def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The number of rows of a table, for a command that sorts itself."""
+
+    @wraps(command)
+    def limiting(*args: Any, limit: int | None = None, **options: Any) -> Any:
+        with _selected(limit=limit):
+            return command(*args, **options)
+
     text = "Show only the first N."
-    return click.option("--limit", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit, help=text)(
-        command
-    )
+    return click.option("--limit", type=click.IntRange(1), metavar="N", help=text)(limiting)
 
 
-def _limit(context: click.Context, _: click.Parameter, limit: int | None) -> None:
-    if limit is not None:
-        _select(context, replace(selection.get(), limit=limit))
-
-
-def _sort_by(context: click.Context, _: click.Parameter, column: str | None) -> None:
-    if column is not None:
-        _select(context, replace(selection.get(), sort_by=column))
-
-
-def _select(context: click.Context, chosen: Selection) -> None:
-    """Select rows of what this command prints."""
-    token = selection.set(chosen)
-    # That of a command whose other arguments are wrong is not closed.
-    context.find_root().call_on_close(lambda: selection.reset(token))
+@contextmanager
+def _selected(**chosen: Any) -> Iterator[None]:
+    """Select rows of tables that are written meanwhile."""
+    token = selection.set(replace(selection.get(), **chosen))
+    try:
+        yield
+    finally:
+        selection.reset(token)
 
 
 def unit_option(default: str | None) -> Callable[[Command], Command]:

@@ -324,7 +324,7 @@ def test_other_failures_are_told(here: Path) -> None:
     damaged = command(here, after="\nopen(out, 'w').write('no dump')\n")
     result = etq_plans("--out-dir", "d", run=damaged)
     assert result.exit_code == 1 and "Error: d/p-01-A.etdp: " in result.stderr
-    assert etq_plans("--etrecord", "none.etrecord", run=damaged).stderr.startswith("Error: none.etrecord: can't be")
+    assert etq_plans("--etrecord", "none.etrecord", run=damaged).stderr.startswith("Error: none.etrecord: no such file")
 
 
 def test_a_reader_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
