@@ -62,6 +62,16 @@ def test_limit(command: str, lab: str) -> None:
     assert csv_rows(etq_says(*words, *db, "--format", "csv").stdout) == whole, "of the command alone"
 
 
+def test_a_command_line_that_is_read_and_not_run_limits_no_other(lab: str) -> None:
+    captures = cli.main.get_command(click.Context(cli.main), "captures")
+    assert captures is not None
+    captures.make_context("captures", ["--limit", "1", "--sort-by", "name", "--db", lab])
+    assert [row["name"] for row in csv_rows(etq_says("captures", "--format", "csv", "--db", lab).stdout)] == [
+        "run",
+        "untraced",
+    ]
+
+
 def test_sort_by(lab: str) -> None:
     rows = csv_rows(etq_says("events", "run", "--sort-by", "p50", "--format", "csv", "--db", lab).stdout)
     values = [float(row["p50"]) for row in rows]
