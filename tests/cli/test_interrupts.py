@@ -19,14 +19,13 @@ from tests.conftest import CAPTURES
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 # A query that no machine ends.
 ENDLESS = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b"
-# The time that a command may take to end; the rest is this process's, on a machine that is busy.
-SECONDS = 0.2
-SLACK = 0.3
+# Seconds after which a command has not ended, also on a machine that is busy.
+HANGS = 20
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str | None = None) -> tuple[float, str]:
-    """How long a command takes to end after Ctrl-C, in seconds, and what it writes to stderr."""
+def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str | None = None) -> str:
+    """What a command writes to stderr that Ctrl-C ends."""
     # Where the tests run in a shell's background, Ctrl-C is ignored, which processes inherit.
     start = "import runpy, signal; signal.signal(2, signal.default_int_handler); "
     start += code or "runpy.run_module('etq', None, '__main__')"
@@ -37,13 +36,11 @@ def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str 
     ) as process:  # fmt: skip
         time.sleep(after)
         assert process.poll() is None, process.communicate()
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        process.wait(20)
-        seconds = time.monotonic() - begin
+        process.wait(HANGS)
         message = process.communicate()[1]
     assert process.returncode == 130, message
-    return seconds, message
+    return message
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +62,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["a query", "csv", "parquet", "a safe query"],
 )
 def test_it_ends_a_query_and_leaves_no_file(lab: Path, arguments: tuple[str, ...]) -> None:
-    seconds, message = interrupted([*arguments, "--db", "lab.duckdb"], 1.2, lab)
+    message = interrupted([*arguments, "--db", "lab.duckdb"], 1.2, lab)
     assert message.strip() == ""
-    assert seconds < SECONDS + SLACK
     assert [path.name for path in lab.iterdir()] == ["lab.duckdb"]
 
 
@@ -76,8 +72,8 @@ def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
     code = "import hashlib, sys, etq.cli.labels; from etq import cli; "
     code += "work = lambda **_: hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9); "
     code += "cli.main.commands['captures'].callback = work; sys.argv = ['etq', 'captures']; cli.run()"
-    seconds, message = interrupted([], 1.2, lab, code)
-    assert (message.strip(), seconds < SECONDS + SLACK) == ("", True)
+    message = interrupted([], 1.2, lab, code)
+    assert message.strip() == ""
 
 
 def test_what_was_ingested_stays(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import etq
 from etq import cli
 from tests.asserts import csv_rows
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 
@@ -44,9 +45,10 @@ def test_every_table_command_takes_them() -> None:
             assert {"--limit", "--sort-by"} <= options, name
 
 
-@pytest.mark.parametrize(
-    "command", ["ops run", "events run", "breakdown run", "captures", "views", "sql FROM\\ runs", "inspect FILE"]
-)
+COMMANDS = ["ops run", "events run", "breakdown run", "captures", "views", "sql FROM\\ runs", "inspect FILE"]
+
+
+@pytest.mark.parametrize("command", thinned(COMMANDS, COMMANDS[2:6]))
 def test_limit(command: str, lab: str) -> None:
     words = [word.replace("\\", "") for word in command.replace("\\ ", "\0").split(" ")]
     words = [word.replace("\0", " ").replace("FILE", MLP) for word in words]

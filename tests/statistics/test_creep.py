@@ -39,6 +39,7 @@ def test_bumps_and_creep(model: str, of_total: bool) -> None:
     assert np.mean([bool(each) for each in steps]) <= 0.1
 
 
+@pytest.mark.long
 def test_a_step_is_no_creep() -> None:
     random = np.random.default_rng(5)
     noise = [random.normal(0, 0.01, LENGTH) for _ in range(SERIES)]
@@ -47,6 +48,7 @@ def test_a_step_is_no_creep() -> None:
     assert not any(creeps) and all(len(each) == 1 for each in steps)
 
 
+@pytest.mark.long
 def test_a_steep_creep_is_no_steps_and_a_staircase_no_creep() -> None:
     random = np.random.default_rng(6)
     noise = [random.normal(0, 0.01, LENGTH) for _ in range(SERIES)]
