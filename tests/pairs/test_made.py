@@ -23,7 +23,7 @@ PATIENT = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=6)
+FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=4)
 
 
 def check_capture(made: Made) -> None:
