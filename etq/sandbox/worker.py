@@ -40,6 +40,7 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 def main() -> None:
     """Answer the request on standard input on standard output: rows, or an error's kind and text."""
+    _end_with_parent()
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
     try:
         # To open a file takes memory and time, too: more of both than what is left for the query then.
@@ -91,6 +92,14 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
         connection.execute(f"SET {setting} = {quoted(value)}")
     return connection
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process when the one that started it ends: nobody waits for the result then."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2)
 
 
 def _limit(seconds: float, megabytes: int) -> None:

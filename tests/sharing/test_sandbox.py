@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -342,3 +345,21 @@ def test_without_it_the_file_is_only_read(folder: Path) -> None:
         assert said.exit_code == 1 and "read-only" in said.stderr
     assert fingerprint(folder) == before
     assert not os.path.exists(folder / "lab.duckdb.wal")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
+    code = "import etq, sys; etq.open(sys.argv[1], read_only=True).safe_sql(sys.argv[2], seconds=300)"
+    endless = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b"
+    with subprocess.Popen([sys.executable, "-c", code, str(folder / "lab.duckdb"), endless]) as asking:
+        children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+        end = time.monotonic() + 60
+        while not (workers := children.read_text().split()) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(workers) == 1
+        worker = Path("/proc", workers[0], "stat")
+        time.sleep(1)  # It has read its request then, or will be without one.
+        asking.kill()
+    while worker.exists() and ") Z " not in worker.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not worker.exists() or ") Z " in worker.read_text()
