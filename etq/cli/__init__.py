@@ -113,18 +113,18 @@ def _message(error: BaseException) -> str | None:
     return None
 
 
-# An error about a name that nothing has; the endings of names that are files'.
+# The message for an unknown name; the endings of files.
 _NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
 _FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 
 
 def _about_file(message: str) -> str:
-    """An error that nothing has a name, in words about files where the name is that of one."""
+    """The message for an unknown name; about files, if the name looks like a path."""
     match = _NAMED.fullmatch(message)
     if match is None or "=" in match[2] or not (os.sep in match[2] or match[2].endswith(_FILE_ENDINGS)):
         return message
     if os.path.exists(match[2]):
-        return f"{match[2]}: a file, and here goes the name of a {match[1]} of the warehouse; ingest it first"
+        return f"{match[2]}: this command takes a {match[1]} of the warehouse, not a file; ingest the file first"
     return f"{match[2]}: no such file, and no {match[1]} of that name{match[3] or ''}"
 
 
@@ -178,8 +178,10 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
 
 
 def _open_standard_streams() -> None:
-    """Open the standard streams that the caller has closed: else a warehouse would get the number of one, and what is
-    written to that."""
+    """Open the standard streams that the caller has closed on the null device.
+
+    A file that is opened later would get the number of such a stream, and with it what is written to the stream.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)

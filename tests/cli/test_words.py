@@ -43,7 +43,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; the nearest are "),
         ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; the nearest are "),
         ("program nosuch.pte", "nosuch.pte: no such file, and no program of that name"),
-        (f"label {MLP}", f"{MLP}: a file, and here goes the name of a capture of the warehouse; ingest it first"),
+        (f"label {MLP}", f"{MLP}: this command takes a capture of the warehouse, not a file; ingest the file first"),
         ("flame run --skip-first 1000", "no time to draw: no selected run has an execute (skip_first=1000)"),
     ],
 )  # fmt: skip

@@ -231,7 +231,7 @@ def test_phases_have_trends_of_their_own() -> None:
 
 
 def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
-    """An op that takes 0.15 % more in each of 30 builds: no build is the one to blame, and all are told of."""
+    """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
     for build in range(1, 31):
         content = capture(build, {"addmm": 1.0015**build})
         warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})

@@ -113,7 +113,7 @@ def comparison_rates(fleet: Fleet, count: int) -> Rates:
 
 
 def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
-    """What is told of sides without a difference."""
+    """Rates of verdicts on sides without a difference."""
     found = judged(fleet, [Draw(each) for each in draws])
     rates = {
         f"equal, {name}: any op blamed": share([bool(blamed(each)) for each in found]),
@@ -127,7 +127,7 @@ def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
 
 
 def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
-    """What is told of sides that differ: in one op, in all, in half of the ops, in some runs, in some captures."""
+    """Rates of verdicts on sides that differ: in one op, in all, in half of the ops, in some runs, in some captures."""
     large, count = fleet.large(), len(draws)
     planted = [[large[k % len(large)]] for k in range(count)]
     rates: Rates = {}
@@ -143,7 +143,7 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     rates[f"total +5 %, {name}: interval has it"] = share(
         [each.low <= 0.05 <= each.high for each in totals if each.low is not None and each.high is not None]
     )
-    # Without ops of a precise clock, half of the ops can't be told from the rest.
+    # Without ops of a precise clock, half of the ops can't be distinguished from the rest.
     for factor in (1.05, 1.1) if fleet.resolutions.count(1) > 3 else ():
         half = found_and_others(fleet, draws, [halves(fleet)[k % 2] for k in range(count)], factor)
         for what, value in zip(("found", "others blamed", "interval has it"), half, strict=True):

@@ -80,7 +80,7 @@ def others_of(python: str, made: dict[str, list[Floats]]) -> dict[str, dict[str,
 
 
 def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[str, float]:
-    """What is told of series without a change, with steps, bumps and creep, of ops and of the total; with a Python that has
+    """Rates of findings in series without a change, with steps, bumps and creep, of ops and of the total; with a Python that has
     them, also what Otava and ruptures tell of."""
     random = np.random.default_rng(22)
     large = fleet.large()

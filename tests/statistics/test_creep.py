@@ -1,4 +1,4 @@
-"""Series that change for a while, or slowly: bumps and creep are told as such, and nothing of series that don't change."""
+"""Series that change for a while, or slowly: bumps and creep are found, and nothing in series that don't change."""
 
 from __future__ import annotations
 
