@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -82,9 +82,14 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def identifier(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 @cache
 def objects() -> dict[str, SqlObject]:
-    """Every object by name, each after those that it uses."""
+    """Every object by name, in dependency order."""
     return {name: named(name) for name in _in_order(_places())}
 
 
@@ -125,6 +130,11 @@ def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_sources()[file], file)}
 
 
+def names() -> Collection[str]:
+    """The names of all objects."""
+    return _places().keys()
+
+
 def named(name: str) -> SqlObject:
     """The object of a name. Of all SQL, only its file is parsed."""
     return _parsed(_places()[name][0])[name]
@@ -156,7 +166,7 @@ def public_object(name: str) -> SqlObject:
 
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
-    """The objects of these names and all that they use, in an order to create them in."""
+    """The objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
@@ -194,7 +204,7 @@ def definitions_hash() -> str:
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:
-    """The objects of one file. Raises ValueError, naming file and line, for what doesn't keep to the form."""
+    """The objects of one file. Raises `ValueError`, naming file and line, for text in another form."""
     comment: list[str] = []
     statement: list[str] = []
     parsed: dict[str, SqlObject] = {}
@@ -280,7 +290,7 @@ def _documented_column(line: str, place: str) -> Column:
 
 @cache
 def _uses(user: SqlObject) -> list[str]:
-    """The names of the objects that a definition mentions: a few too many at worst (a column of an object's name)."""
+    """The names of the objects that a definition mentions; also columns with the name of an object."""
     if user.kind == "table":  # of a table's words, only its columns' could be another's name
         return []
     code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
@@ -294,7 +304,7 @@ def _uses(user: SqlObject) -> list[str]:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """These names and all that they use, each after those that it uses."""
+    """These names and all objects that they use, in dependency order."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:

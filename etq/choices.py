@@ -7,9 +7,9 @@ from typing import Final, Literal, get_args
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 
 UNITS: Final[tuple[str, ...]] = get_args(TimeScale)
-# What runs are for: as `_known_phase` in SQL.
+# Phases of runs, as `_known_phase` in SQL.
 PHASES: Final = ("load", "prefill", "decode", "other")
 # Which runs are put together: as `_is_selected_run` in SQL.
 RUNS: Final = ("typical", "all")
-# What one op is in an ETDump: as `op_totals` in SQL.
+# Groupings of ops in an ETDump, as `op_totals` in SQL.
 OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")

@@ -1,4 +1,4 @@
-"""The versions of etq, of its tables, and of what answers depend on."""
+"""The versions of etq, of its tables, and of the libraries that results depend on."""
 
 from __future__ import annotations
 

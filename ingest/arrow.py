@@ -19,7 +19,7 @@ LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 class LazyBatch:
-    """Rows that are made when somebody reads them, for what reads any Arrow stream; their schema is known before."""
+    """Rows that are computed when they are read, as an Arrow stream; their schema is known before."""
 
     def __init__(self, schema: pa.Schema, make: Callable[[], pa.RecordBatch]) -> None:
         self.schema = schema
@@ -61,7 +61,7 @@ def integers(values: Iterable[int | None], dtype: type[np.generic] = np.int32) -
 def chosen(
     values: Sequence[int | None], codes: npt.NDArray[np.integer[Any]], dtype: type[np.generic] = np.int32
 ) -> pa.Array:
-    """An array of integers, null for None: for each code the value at that place."""
+    """An array of integers, null for None: the value of each code."""
     filled = np.array([0 if value is None else value for value in values], dtype)
     is_null = np.array([value is None for value in values], np.bool_)
     return numbers(filled[codes], is_null[codes] if is_null.any() else None)
@@ -85,7 +85,7 @@ def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
 
 
 def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]], *, is_large: bool = False) -> pa.Array:
-    """An array of strings, null for None: for each code the value at that place. Each text is stored once."""
+    """An array of strings, null for None: the value of each code. Each text is stored once."""
     distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
     of_codes = np.array([distinct[value] for value in values], np.int32)
     is_null = np.array([value is None for value in values], np.bool_)
@@ -101,7 +101,7 @@ def blobs(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """An array of lists: `counts` of the values each, one list after the other; null where `is_null` is set."""
+    """An array of lists with `counts` values each, which are concatenated; null where `is_null` is set."""
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     buffers = [_validity(is_null), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(pa.list_(values.type), len(counts), buffers, children=[values])

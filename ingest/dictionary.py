@@ -24,7 +24,7 @@ LARGEST_KEY: Final = 2**62
 
 
 def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """A code for each string, and the string of each code: UTF-8 text, or None for the absent ones.
+    """A code for each string, and the string of each code: UTF-8 text, or None for an absent string.
 
     Raises `FormatError` if one of the distinct strings is not UTF-8.
     """
@@ -45,7 +45,7 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
 
 
 def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """The same where many refer to one text, which is read once: a small hostile file may have a long one for all."""
+    """The same if many strings share a text, which is read once: a small hostile file may repeat a long text."""
     _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
     each = Spans(spans.start[first], spans.count[first], spans.present[first])
     if (size := each.total()) > buffer.end - buffer.start:
@@ -110,7 +110,7 @@ def _encode(array: pa.Array) -> tuple[Codes, int]:
 
 
 def _first_rows(codes: Codes, distinct: int) -> Codes:
-    """The first row of each code: of assignments to one place the last one stands, so assign from the end."""
+    """The first row of each code. Of assignments to one place the last is kept, so rows are assigned from the end."""
     first = np.zeros(distinct, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first

@@ -48,7 +48,7 @@ class Format:
 
     is_of: Callable[[Any], bool]  # whether a file's bytes begin as it does
     read: Callable[[Any, str, int | None], Reading]
-    endings: tuple[str, ...]  # what its files are called, of which folders are searched; a name is what stands before
+    endings: tuple[str, ...]  # endings of its files, for which folders are searched; the rest is the capture's name
 
 
 FORMATS: Final = {
@@ -70,5 +70,5 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Reading
     for each in FORMATS.values():
         if each.is_of(data):
             return each.read(data, path, clock_bits)
-    # ETDump's reader knows logs that hold dumps, and what else a file may be that was mistaken for one.
+    # ETDump's reader recognizes logs that hold dumps, and other files that are mistaken for dumps.
     return _etdump(data, path, clock_bits)

@@ -1,7 +1,11 @@
-"""Which cases of a sweep, and how many examples of a property, run every time: the others are long tests."""
+"""Which cases of a sweep, and how many examples of a property, run every time; the others are long tests.
+
+Of the long cases of a large sweep, `-m long` runs every third; all of them with ETQ_ALL_CAPTURES=1.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
@@ -11,6 +15,10 @@ from hypothesis import settings
 # Captures that differ most: of one method and of several, a counter that wraps, delegates with names and with numbers,
 # branches, values.
 FEW: Final = ("mlp", "mlp_wrap32", "mlp_debug5", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave")
+
+# A sweep that has more long cases than that is sampled.
+LARGE: Final = 8
+IS_WHOLE: Final = bool(os.environ.get("ETQ_ALL_CAPTURES"))
 
 _is_long_run = False
 
@@ -24,7 +32,13 @@ def set_long_run(is_long: bool) -> None:
 def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     """The cases; those are long whose value, or whose first value in a tuple, is not among `kept`."""
     tuples = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long) for case in tuples]
+    others = [case for case in tuples if case[0] not in kept]
+    left_out = [] if IS_WHOLE or len(others) <= LARGE else [case for at, case in enumerate(others) if at % 3]
+    return [
+        pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long)
+        for case in tuples
+        if not any(case is each for each in left_out)
+    ]
 
 
 Test = Callable[..., None]

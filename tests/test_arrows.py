@@ -68,7 +68,6 @@ LARGE = {
         "etq.render.notebook",
         "etq.render.writers",
         "etq.export",
-        "etq.cli.completion",
     ),
     "pyarrow": (
         "etq.ingest",

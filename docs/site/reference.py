@@ -44,6 +44,11 @@ KEYS: Final = {
     "op_nodes": ("record_id", "graph_id", "node_index"),
 }
 
+# Of diagrams, in pixels: the distance of columns, a box's width, the height of a row.
+COLUMN: Final = 232
+BOX: Final = 200
+ROW: Final = 26
+
 
 def pages() -> dict[str, str]:
     """The text of each page, by its path below docs/."""
@@ -122,15 +127,8 @@ def _tables(tables: Iterable[SqlObject]) -> str:
     lines = ["# Tables", "", "What is stored. Views and macros read these tables; queries may, too.", ""]
     lines += ["## Join keys", ""]
     keys = list(join_keys(tables))
-    drawn = {table: (to, columns) for table, to, columns in keys}
-    for title, key in (("a capture", "capture_id"), ("a record", "record_id"), ("a program", "program_id")):
-        lines += [f"The tables of {title}:", "", "```mermaid", "erDiagram"]
-        lines += [
-            f'    {to} ||--o{{ {table} : "{", ".join(columns)}"'
-            for table, (to, columns) in drawn.items()
-            if columns[0] == key and table != "captures"
-        ]
-        lines += ["```", ""]
+    for title, top in (("a capture", "captures"), ("a record", "records"), ("a program", "programs")):
+        lines += [f"The tables of {title}:", "", *diagram(top, keys), ""]
     lines += ["| columns | refer to | from the tables |", "|---|---|---|"]
     for to, columns in KEYS.items():
         users = ", ".join(f"[`{table}`](#{table})" for table, other, _ in keys if other == to)
@@ -150,6 +148,48 @@ def join_keys(tables: Iterable[SqlObject]) -> Iterator[tuple[str, str, tuple[str
         for to, key in KEYS.items():
             if to != each.name and columns.issuperset(key):
                 yield each.name, to, key
+
+
+def diagram(top: str, keys: Iterable[tuple[str, str, tuple[str, ...]]]) -> list[str]:
+    """The tree of tables that refer to a table, as lines of an SVG within HTML: each box is a link to its table.
+
+    A table is drawn once, right of the last of the tables that it refers to by `top`'s key; a table with children
+    shows its key. The site has no script for this: the boxes are laid out here.
+    """
+    parents = {table: to for table, to, columns in keys if columns[0] == KEYS[top][0] and table != "captures"}
+    children: dict[str, list[str]] = {}
+    for table, to in parents.items():
+        children.setdefault(to, []).append(table)
+    shapes: list[str] = []
+    rows = 0
+
+    def place(table: str, depth: int) -> tuple[int, int]:
+        """Draw a table and the tables right of it; where lines from its parent end."""
+        nonlocal rows
+        first, inner = rows, [place(child, depth + 1) for child in sorted(children.get(table, []))]
+        rows = max(rows, first + (2 if inner else 1))
+        x, y = depth * COLUMN, (first + rows) * ROW // 2
+        high = 19 if inner else 11
+        shapes.extend(f'<path d="M{x + BOX} {y}H{x + (BOX + COLUMN) // 2}V{to}H{left}"/>' for left, to in inner)
+        name = f'<text x="{x + 8}" y="{y - 3 if inner else y + 4}">{table}</text>'
+        key = f'<text x="{x + 8}" y="{y + 13}" class="key">{", ".join(KEYS[table])}</text>' if inner else ""
+        box = f'<rect x="{x}" y="{y - high}" width="{BOX}" height="{2 * high}" rx="4"/>'
+        shapes.append(f'<a href="#{table}">{box}{name}{key}</a>')
+        return x, y
+
+    place(top, 0)
+    width = max(int(x) for x in re.findall(r'<rect x="(\d+)"', "".join(shapes))) + BOX
+    return [
+        '<figure class="tables">',
+        f'<svg viewBox="-1 -1 {width + 2} {rows * ROW + 2}" width="{width + 2}" role="img" '
+        f'aria-label="Tables that refer to {top}">',
+        "<style>.tables svg { max-width: 100%; font: 13px sans-serif; text-align: left }"
+        " .tables rect, .tables path { fill: none; stroke: currentColor; opacity: .6 }"
+        " .tables a, .tables text { fill: currentColor } .tables .key { font-size: 11px; opacity: .8 }</style>",
+        *shapes,
+        "</svg>",
+        "</figure>",
+    ]
 
 
 def _object(each: SqlObject) -> str:

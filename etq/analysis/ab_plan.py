@@ -1,4 +1,4 @@
-"""Measuring two builds so that they can be compared: captures of both in turn, put into a warehouse as they come.
+"""Measuring two builds for a comparison: takes captures of both in turn and ingests each at once.
 
 plan = Plan("decoder", base="v1", new="v2", captures=10)
 run(plan, "./bench-{side} --etdump {out}", "lab.duckdb", labels={"device": "pixel8"})
@@ -102,7 +102,7 @@ class Plan:
     def __post_init__(self) -> None:
         for what, name in (("plan", self.name), ("side", self.base), ("side", self.new)):
             if not name.strip() or "," in name:
-                raise EtqError(f"the name {name!r} of a {what}: it must be a text without commas")
+                raise EtqError(f"the name {name!r} of a {what}: expected a text without commas")
         if self.base == self.new:
             raise EtqError(f"base and new are both {self.base!r}; they need names of their own")
 
@@ -151,14 +151,14 @@ def run(
     command     run without a shell; {side}, {out} and {number} in its words stand for the step's
     labels      of all captures
     etrecords   by side, the ETRecord of its program
-    time_scale  what one tick is; ns by default
+    time_scale  unit of one tick; ns by default
     warm_up     runs of each side before, whose files are thrown away
     pause       seconds between runs
-    resume      go on with a plan that is in the warehouse: take what is missing
+    resume      continue a plan that is in the warehouse: take the missing captures
     on_capture  called after each capture, with the open warehouse
 
     Raises `CommandError` if the command fails or writes no file, `EtqError` for a plan that is there already or is
-    another one, a file that is in the way, and a command that writes again what is known; else as `Warehouse.ingest`.
+    another one, a file that is in the way, and a command that writes a known file again; else as `Warehouse.ingest`.
     What was ingested before stays.
     """
     from etq.warehouse.warehouse import open
@@ -281,7 +281,7 @@ def _ingested(
     time_scale: TimeScale | None,
     record: Record | None,
 ) -> Capture:
-    """A file that a command wrote, as a capture. Raises `EtqError` for content that is there: it measured nothing."""
+    """Ingest the file that a command wrote. Raises `EtqError` for known content: the command measured nothing."""
     from etq.storage.sources import source_of
 
     known = "SELECT c.name FROM captures AS c WHERE c.sha256 = $sha256"

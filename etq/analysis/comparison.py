@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that are made of rows of `_comparison`: the macro that does it, and what it takes of them and of the options.
+# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it takes.
 _MADE: Final = {
     "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
     "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
@@ -27,7 +27,7 @@ _MADE: Final = {
     "sides": ("_compared_sides", ("samples",), ("unit",)),
     "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
 }
-# What the others take of the options.
+# Options of the other parts.
 _TAKEN: Final = {
     "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
@@ -112,17 +112,28 @@ class Comparison:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
                 text += f", {base:.6g} to {new:.6g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
-        return lines + [(text, None) for text in self._tail_findings(totals)]
+        return lines + [
+            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", None)
+            for method, verdict, change in self.slow_tails()
+        ]
 
-    def _tail_findings(self, totals: Sequence[Any]) -> list[str]:
+    def slow_tails(self) -> list[tuple[str, str, float]]:
+        """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total.
+
+        Rows of method, verdict and change in percent. As it is a second test, it takes half of alpha. Empty if a
+        quantile is chosen.
+        """
         if self.options["quantile"] is not None:
             return []
-        _, rows = self.rows("captures", "what, method, verdict, change_percent", quantile=0.9)
-        tails = [row for row in rows if row[0] == "total"]
+        columns = "method, verdict, change_percent"
+        totals = [row for row in self.rows("captures", "what, verdict")[1] if row[0] == "total"]
+        alpha = (self.options["alpha"] or 0.05) / 2
+        _, rows = self.rows("captures", f"what, {columns}", quantile=0.9, alpha=alpha)
+        tails = [row[1:] for row in rows if row[0] == "total"]
         return [
-            f"slow runs of {tail[1]} are {tail[2]} (--quantile 0.9): {tail[3]:+.1f} %"
-            for tail, total in zip(tails, totals, strict=False)
-            if tail[2] in ("slower", "faster") and tail[2] != total[2]
+            (method, verdict, change)
+            for (method, verdict, change), (_, of_total) in zip(tails, totals, strict=False)
+            if verdict in ("slower", "faster") and verdict != of_total
         ]
 
 

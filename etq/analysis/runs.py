@@ -1,4 +1,4 @@
-"""Which runs of a capture views put together: their methods, and whether they are typical."""
+"""The runs of a capture that views aggregate: their methods, and whether they are typical."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
-    """Raise `EtqError` for a method that no run of a capture ran, with the names of its methods."""
+    """Raise `EtqError`, with the names of a capture's methods, for a method that none of its runs ran."""
     if method is None:
         return
     query = """
@@ -29,7 +29,7 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
 
 
 def has_one_method(warehouse: Warehouse, selector: str) -> bool:
-    """Whether all executes of a capture are of one method, so that a column of it need not be shown."""
+    """Whether all executes of a capture are of one method: then the column of the method need not be shown."""
     query = """
         SELECT count(DISTINCT r.scope) <= 1
         FROM runs AS r
@@ -59,25 +59,29 @@ def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) ->
     if not warehouse.rows(query, capture=selector)[1]:
         return None
     chosen = {name: options[name] for name in (*_CHOOSING, "unit") if options.get(name) is not None}
-    arguments = "".join(f', "{name}" := ${name}' for name in chosen)
+    unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *_CHOOSING))
     query = f"""
+        WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, {unit}) AS c)
         SELECT
-            sum(t.all_runs)::BIGINT,
-            sum(t.typical)::BIGINT,
-            sum(t.slower)::BIGINT,
-            count(*),
-            any_value(t.typical_execute),
-            any_value(t.all_execute),
-            coalesce(sum(t.other_percent * t.all_execute * t.all_runs) / nullif(sum(t.all_execute * t.all_runs), 0), 0),
-            any_value(t.unit)
-        FROM typical_runs($capture{arguments}) AS t
+            t.block_index IS NULL,
+            t.all_runs,
+            t.typical,
+            t.slower,
+            t.typical_execute,
+            t.all_execute,
+            t.other_percent,
+            t.unit
+        FROM _typical_runs(
+            (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), {", ".join(others)}
+        ) AS t
+        ORDER BY 1 DESC
     """
-    [(number, typical, slower, blocks, execute, of_all, share, unit)] = warehouse.rows(
+    (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
         query, capture=selector, **chosen
     )[1]
-    if number is None or number == typical:
+    if number == typical:
         return None
-    text = f"{typical} of {number} runs are typical and counted; the others have {share:.3g} % of the time of all"
-    if blocks == 1 and execute is not None:
+    text = f"{typical} of {number} runs are typical and counted; the others have {share or 0:.3g} % of the time of all"
+    if len(blocks) == 1 and execute is not None:
         text += f" (an execute takes {execute:.4g} {unit} on average, with them {of_all:.4g})"
     return LeftOut(text, slower)

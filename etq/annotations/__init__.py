@@ -1,1 +1,1 @@
-"""What users attach to captures: labels, metrics, phases."""
+"""Annotations that users attach to captures: labels, metrics, phases."""

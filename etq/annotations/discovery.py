@@ -1,4 +1,4 @@
-"""Labels that are found, not typed: by a pattern over a file's path, from git, from a sidecar file."""
+"""Labels found for a file: by a pattern over its path, from git, from a sidecar file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True)
 class Discovered:
-    """What was found about a file: labels by key, and the metrics of its sidecar."""
+    """The annotations found for a file: labels by key, and the metrics of its sidecar."""
 
     labels: dict[str, str] = field(default_factory=dict)
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 
 def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Discovered:
-    """Everything that is found about a file. The sidecar has precedence over the pattern, and the pattern over git.
+    """The annotations of a file. The sidecar has precedence over the pattern, and the pattern over git.
 
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
     """

@@ -13,7 +13,7 @@ from etq.errors import WarehouseError
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
-# What selectors can't ask for, and what would break the lines that labels are shown in.
+# Characters that selectors can't contain, or that would break the lines in which labels are shown.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 

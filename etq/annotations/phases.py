@@ -96,7 +96,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
 
 
 def _none_chosen(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str | None, method: str | None) -> str:
-    """Why no run fits the rules: the names or methods of runs."""
+    """The reason why the rules match no run, with the names or methods of the runs there are."""
     for column, value in (("name", name), ("method", method)):
         query = f"SELECT DISTINCT {column} FROM runs WHERE capture_id = ? AND {column} IS NOT NULL ORDER BY 1"
         known = [each for (each,) in connection.execute(query, [capture_id]).fetchall()]

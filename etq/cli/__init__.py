@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import click
 
+from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.locking import lock_timeout, on_wait
-from etq.errors import EtqError, message_of, printable
+from etq.errors import EtqError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
 # The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
@@ -49,7 +51,7 @@ COMPLETING = "_ETQ_COMPLETE"
 class _Group(click.Group):
     """Imports the module of a command when it is needed; turns expected failures into one line on stderr.
 
-    The status is 1 then; with --debug a traceback is shown instead.
+    The status is 1 then; with --debug a traceback is shown instead. An interrupt ends the command with status 130.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -70,30 +72,60 @@ class _Group(click.Group):
                     [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
                 )
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, args)
+        except click.exceptions.NoSuchCommand as error:
+            # Those that are not imported are not known to click.
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None
+
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except EtqError as error:
-            _fail(str(error), context)
-        except BrokenPipeError:
-            # The reader of a pipe has seen enough; Python must not complain at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-        except MemoryError:
-            _fail("not enough memory", context)
-        except OSError as error:
-            _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", context)
-        except Exception as error:
-            if type(error).__module__ not in ("duckdb", "_duckdb"):
+        except (Exception, KeyboardInterrupt) as error:
+            if is_interrupt(error):
+                click.echo(err=True)
+                sys.exit(STATUS)
+            if isinstance(error, BrokenPipeError):
+                # The reader of a pipe has seen enough; Python must not complain at exit either.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                sys.exit(1)
+            message = _message(error)
+            if message is None or context.params.get("debug"):
                 raise
-            _fail(message_of(error), context)
+            click.echo(f"Error: {printable(shortened(message))}", err=True)
+            sys.exit(1)
 
 
-def _fail(message: str, context: click.Context) -> NoReturn:
-    if context.params.get("debug"):
-        raise  # noqa: PLE0704 - called while an exception is handled
-    click.echo(f"Error: {printable(message)}", err=True)
-    sys.exit(1)
+def _message(error: BaseException) -> str | None:
+    """An expected failure in one line; None for any other."""
+    if isinstance(error, EtqError):
+        return _about_file(str(error))
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, OSError):
+        what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+        return f"{error.filename or 'output'}: {what}"
+    if isinstance(error, Exception) and type(error).__module__ in ("duckdb", "_duckdb"):
+        return message_of(error)
+    return None
+
+
+# The message for an unknown name; the endings of files.
+_NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
+_FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
+
+
+def _about_file(message: str) -> str:
+    """The message for an unknown name; about files, if the name looks like a path."""
+    match = _NAMED.fullmatch(message)
+    if match is None or "=" in match[2] or not (os.sep in match[2] or match[2].endswith(_FILE_ENDINGS)):
+        return message
+    if os.path.exists(match[2]):
+        return f"{match[2]}: this command takes a {match[1]} of the warehouse, not a file; ingest the file first"
+    return f"{match[2]}: no such file, and no {match[1]} of that name{match[3] or ''}"
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:
@@ -145,18 +177,32 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 
+def _open_standard_streams() -> None:
+    """Open the standard streams that the caller has closed on the null device.
+
+    A file that is opened later would get the number of such a stream, and with it what is written to the stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w"))
+
+
 def run() -> NoReturn:
     """The command's entry: ends the process as soon as all is written and closed.
 
     Taking the libraries apart at a regular exit takes 30 ms, an eighth of what a small file takes in all.
     """
     status: Any = 0
+    install()
     # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
     # is made ready: a tenth of what a small file takes in all.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _open_standard_streams()
     # A name with letters that the terminal's encoding lacks must not make a command fail.
-    if sys.stdout is None:  # As where the caller has closed it: nobody reads what is written.
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if COMPLETING in os.environ:
         from etq.cli import completion
@@ -166,6 +212,8 @@ def run() -> NoReturn:
         main(prog_name="etq")
     except SystemExit as end:
         status = end.code
+    except KeyboardInterrupt:
+        status = STATUS
     try:
         sys.stdout.flush()
         sys.stderr.flush()

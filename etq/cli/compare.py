@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,10 @@ from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
-from etq.cli.options import Command, is_file, is_there, output_options, percentage, report_warnings, warehouse_option
+from etq.cli.options import Command, output_options, percentage, warehouse_option
+from etq.cli.targets import is_file, is_there, report_warnings
 from etq.errors import EtqError, printable
+from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
 from etq.render.writers import format_of, write_rows, write_text
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 REGRESSION: Final = 3
+# The number of modules and of ops in tables, unless --limit names another.
+MOST: Final = 10
 # The columns that people read; machines get all.
 CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
     round(high_percent, 2) AS high_percent, base, new, difference, unit"""
@@ -42,7 +47,9 @@ TITLES: Final = {
     "metrics": "Metrics",
 }
 WORSE: Final = ("slower", "worse")
-UNCLEAR: Final = ("too few", "can't judge", "conditions differ", "added", "removed")
+# New is slower in some of its captures: neither is it slower, nor may it pass.
+UNSTABLE: Final = ("unstable",)
+UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "conditions differ", "added", "removed")
 
 
 def judging_options(command: Command) -> Command:
@@ -84,16 +91,14 @@ def judging_options(command: Command) -> Command:
     type=click.Choice([*VIEWS, "all"]),
     help="Part to print.  [default: all; ops for CSV and other data formats]",
 )
-@click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Number of modules and of ops in tables."
-)
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
 @click.option(
     "--fail-on",
     type=click.Choice(["slower", "total", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result. "
+    "An unstable total counts as slower.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
@@ -105,7 +110,6 @@ def compare(
     base: str,
     new: str,
     what: str | None,
-    limit: int,
     quantile: str | None,
     fail_on: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -119,7 +123,8 @@ def compare(
     """Compare NEW with BASE: is it slower, where, and is the difference noise?
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result.
+    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
+    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -128,20 +133,24 @@ def compare(
     """
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+    if selection.get().sort_by is not None and what in (None, "all"):
+        raise click.UsageError("--sort-by goes with --what, as the parts have other columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments)
         form = format or format_of(output)
+        found = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = _whole(comparison, form, limit, output is not None)
+            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, found.worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
             _print_findings(comparison)
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
-            worse, unclear = report_worse(comparison, "slower" in fail_on, metrics)
-            if (worse and {"slower", "total"} & set(fail_on)) or (unclear and "unclear" in fail_on):
+            report_worse(found)
+            is_worse = bool(found.worse or found.unstable)
+            if (is_worse and {"slower", "total"} & set(fail_on)) or (found.unclear and "unclear" in fail_on):
                 sys.exit(REGRESSION)
 
 
@@ -191,8 +200,8 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON."""
+def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str]) -> str:
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse."""
     if form == "json":
         import json
 
@@ -201,14 +210,16 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.writers import markdown
+    from etq.render.markdown import inline, markdown
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [headline(comparison, form, style)]
+    if worse and form == "markdown":
+        parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
-        mark = "- **{}**: {}" if form == "markdown" else "! {}: {}"
-        texts = (mark.format(printable(rule), printable(detail)) for rule, detail in findings)
+        mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
+        texts = (mark.format(safe(rule), safe(detail)) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
@@ -226,11 +237,15 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool) -> str:
 
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
     """The verdict on the totals, and on their slow tails if these differ, a line each."""
+    if form == "markdown":
+        from etq.render.markdown import inline
+
+        return "".join(f"**{inline(line)}**\n\n" for line, _ in comparison.total_lines())
     texts = []
     for line, verdict in comparison.total_lines():
         colour = VERDICT_STYLES.get(verdict or "")
         texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
-    return "".join(f"**{text}**\n\n" if form == "markdown" else f"{text}\n" for text in texts)
+    return "".join(f"{text}\n" for text in texts)
 
 
 def _print_findings(comparison: Comparison) -> None:
@@ -238,8 +253,17 @@ def _print_findings(comparison: Comparison) -> None:
         click.echo(printable(f"Note: {rule}: {detail}"), err=True)
 
 
-def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Print what is worse, and what is unclear: of metrics, or else of the total and of ops."""
+@dataclass(frozen=True)
+class Worse:
+    """The names of what is worse, of what is unstable, and of all that is unclear, also what is unstable."""
+
+    worse: Sequence[str] = ()
+    unstable: Sequence[str] = ()
+    unclear: Sequence[str] = ()
+
+
+def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
+    """What is worse: of metrics, or else of the total, its slow runs, and ops."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -251,13 +275,19 @@ def report_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...])
     else:
         totals = comparison.verdicts("captures", "what || ' of ' || method")
         results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
-            results += [each for each in comparison.verdicts("ops", op) if each[1] == "slower"]
+            results += [each for each in comparison.verdicts("ops", op) if each[1] in ("slower", "possibly slower")]
     worse = [what for what, verdict in results if verdict in WORSE]
+    unstable = [what for what, verdict in results if verdict in UNSTABLE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
-    for what in worse:
+    return Worse(worse, unstable, unclear)
+
+
+def report_worse(found: Worse) -> None:
+    """Print what is worse, and what is unclear."""
+    for what in found.worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
-    for text in unclear:
+    for text in found.unclear:
         click.secho(printable(f"Unclear: {text}"), err=True)
-    return worse, unclear

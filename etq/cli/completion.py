@@ -66,14 +66,14 @@ def completed(
 
 
 def _warehouse_of(context: click.Context) -> str:
-    """The warehouse that the line names, or that a command would take."""
+    """The warehouse that the command line names, or the default one."""
     return context.params.get("db") or os.environ.get("ETQ_DB") or DEFAULT_WAREHOUSE
 
 
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
     """The results of queries of a warehouse or a lake; nothing if a writer holds it or it is damaged."""
     matches: list[str] = []
-    if queries and ("://" in path or Path(path).exists()):
+    if queries and ("://" in path or Path(path).expanduser().exists()):
         with suppress(Exception), _connected(path) as connection:
             for query in queries:
                 matches += [text for (text,) in connection.execute(f"{query} LIMIT {MOST}").fetchall()]
@@ -81,11 +81,16 @@ def _found(path: str, queries: tuple[str, ...]) -> list[str]:
 
 
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
-    import duckdb
+    from etq.database.connection import connect, expanded, is_lake_path
 
-    if "://" not in path and not Path(path).is_dir():
-        # Not as commands open it, who wait for a writer to end.
-        return duckdb.connect(path, read_only=True)
+    path = expanded(path)
+    if not is_lake_path(path):
+        from etq.database.schema import update_definitions
+
+        # Commands wait for a writer to end; nobody waits for a completion.
+        connection = connect(path, True, 0)
+        update_definitions(connection, path, read_only=True)
+        return connection
     from etq.lake.reading import connect_tables
     from etq.lake.tables import Lake, read
 
@@ -93,7 +98,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
 
 
 class _Bash(BashComplete):
-    """Completes whole words: bash also ends them at = and @, and takes only what follows."""
+    """Completes whole words: bash also ends words at = and @, and replaces only the part after that."""
 
     source_template = BashComplete.source_template.replace(
         "env COMP_WORDS=", 'env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" COMP_WORDS='
@@ -113,7 +118,7 @@ class _Bash(BashComplete):
 
 
 def install() -> None:
-    """Make this process, which a shell started, complete texts by these functions, and never fail."""
+    """Have this process, which a shell started, complete texts by these functions without failing."""
     click.types.StringParamType.shell_complete = completed  # type: ignore[method-assign, assignment]
     for shell in (_Bash, ZshComplete, FishComplete):
         add_completion_class(_quiet(shell))
@@ -132,7 +137,7 @@ def _quiet(shell: type[ShellComplete]) -> type[ShellComplete]:
 @main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what has a shell complete commands, options, and names of captures, labels and views.
+    """Print a script by which a shell completes commands, options, and names of captures, labels and views.
 
     \b
     eval "$(etq completion bash)"          in ~/.bashrc (bash 4.4 or later); with zsh in ~/.zshrc

@@ -1,4 +1,4 @@
-"""Commands about what ops cost and what the device could do: flops, roofline."""
+"""Commands about the costs of ops and the limits of the device: flops, roofline."""
 
 from __future__ import annotations
 
@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    check_runs,
-    file_options,
-    is_file,
-    is_record,
-    note_excluded_runs,
-    open_target,
-    output_options,
-    pop_file_options,
-    report_record_findings,
-    run_options,
-    unit_option,
-    views_for,
-    warehouse_option,
-    without_method,
-)
+from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
+from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
 
@@ -89,7 +76,7 @@ def roofline(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show how far each op is from what the device could do; needs a linked record.
+    """Show how far each op is from the device's peak; needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
     them, and without the capture's metrics peak_flops and peak_bandwidth, rates and intensity are shown alone. What
@@ -128,7 +115,7 @@ def roofline(
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what a program's ops cost by their shapes: operations and bytes of one call, a multiply-add as two.
 
-    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. Shown is the program as it was
+    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. The program is shown as it was
     before delegates took parts of it; where the record lacks that, the program as it was exported. The total takes each
     node once, also those in loops and branches.
 
@@ -188,7 +175,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
             yield warehouse, target.sha256
         return
     if is_file(argument, db):
-        raise EtqError(f"{argument}: shapes are in the ETRecord of its program: name that")
+        raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
     if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")
     with open(db, read_only=True) as warehouse:

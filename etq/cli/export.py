@@ -9,15 +9,9 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
-from etq.cli.options import (
-    check_phase,
-    file_options,
-    open_target,
-    pop_file_options,
-    schedule_options,
-    unit_option,
-    warehouse_option,
-)
+from etq.cli.options import schedule_options, unit_option, warehouse_option
+from etq.cli.showing import check_phase
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.export import FORMATS, parts, to_file
 from etq.render.writers import refuse_existing
@@ -64,4 +58,4 @@ def export(capture: str, to: str, output: str | None, force: bool, db: str, **op
     with open_target(capture, db, list(FORMATS[to].needs), read_options) as (warehouse, selector):
         check_phase(warehouse, selector, options.get("phase"))
         runs = list(options.pop("runs")) or None
-        to_file(parts(warehouse, selector, to, runs=runs, **options), path)
+        to_file(parts(warehouse, selector, to, runs=runs, **options), path, overwrite=force)

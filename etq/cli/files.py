@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,20 +14,20 @@ import click
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.labels import found_options, parsed_labels
+from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import (
+from etq.cli.options import output_options, step_options, unit_option, warehouse_option
+from etq.cli.targets import (
     file_options,
+    findings_of,
     open_existing,
     open_file,
-    output_options,
     pop_file_options,
     report_findings,
     report_record_findings,
-    step_options,
-    unit_option,
-    warehouse_option,
 )
 from etq.errors import EtqError, printable
+from etq.render.progress import Progress
 from etq.render.writers import write
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
+# The most files of which a command prints each.
+LISTED: Final = 20
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -87,7 +89,7 @@ def inspect(
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
-    views = ["inspector_events", *(["event_ops"] if joined else [])]
+    views = ["inspector_events", "_is_recorded", *(["event_ops"] if joined else [])]
     warehouse, capture = open_file(file, views, read_options)
     with warehouse:
         query = f"""
@@ -100,7 +102,8 @@ def inspect(
         ORDER BY i.block_index, i.slot, i.occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        write(warehouse, query, format, output, force=force, **parameters)
+        if not write(warehouse, query, format, output, force=force, **parameters):
+            note_no_rows(warehouse, "inspector_events", file, capture.sha256, schedule)
 
 
 @main.command()
@@ -125,6 +128,8 @@ def inspect(
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -138,13 +143,16 @@ def ingest(
     pte: str | None,
     debug_buffer: str | None,
     values: bool,
+    verbose: bool,
+    quiet: bool,
     db: str,
     **label_options: Any,
 ) -> None:
     """Read profiling files into a warehouse. A known file adds nothing but the options.
 
     A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
-    files in it and below are read: the traces of several ranks and workers, each a label.
+    files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be quoted.
+    Of more than 20 files, a line at the end has their number.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
@@ -163,6 +171,8 @@ def ingest(
         raise click.UsageError("--values goes with --debug-buffer")
     if metrics and len(files) > 1:
         raise click.UsageError("--metrics goes with one file")
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet don't go together")
     files = tuple(each for file in files for each in files_of(file))
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
@@ -180,66 +190,117 @@ def ingest(
         if record is not None:
             report_record_findings(warehouse, record)
         if len(files) > 1:
-            failed = _ingest_many(warehouse, files, links, ingest_options)
+            printed = _Printed(warehouse, len(files), bool(links), verbose=verbose, quiet=quiet)
+            _ingest_many(warehouse, files, links, printed, ingest_options)
         else:
+            printed = _Printed(warehouse, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
             of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            failed = _ingest_one(warehouse, files[0], links, bool(debug_buffer), {**of_one, **ingest_options})
-    if failed:
-        click.echo(f"{failed} of {len(files)} files could not be ingested", err=True)
+            _ingest_one(warehouse, files[0], links, printed, {**of_one, **ingest_options})
+    printed.end()
+    if printed.failed:
         sys.exit(1)
 
 
 def _ingest_one(
-    warehouse: Warehouse, file: str, links: list[Record | Program], is_read_again: bool, ingest_options: dict[str, Any]
-) -> int:
-    """Ingest one file, and print the result; returns 1 if it fails, else 0."""
+    warehouse: Warehouse, file: str, links: list[Record | Program], printed: _Printed, ingest_options: dict[str, Any]
+) -> None:
+    """Ingest one file, and print the result."""
     try:
         capture = warehouse.ingest(file, **ingest_options)
         for each in links:
             warehouse.link(capture, each)
     except EtqError as error:
-        _print_ingested(warehouse, error, False)
-        return 1
-    _print_ingested(warehouse, capture, bool(links) or is_read_again)
-    return 0
+        printed.result(error)
+    else:
+        printed.result(capture)
 
 
 def _ingest_many(
-    warehouse: Warehouse, files: tuple[str, ...], links: list[Record | Program], ingest_options: dict[str, Any]
-) -> int:
-    """Ingest files, and print the result of each; returns the number that failed."""
-    with _progress_bar(len(files)) as advance:
+    warehouse: Warehouse,
+    files: tuple[str, ...],
+    links: list[Record | Program],
+    printed: _Printed,
+    ingest_options: dict[str, Any],
+) -> None:
+    """Ingest files, and print the results."""
+    with Progress("Ingesting", len(files), sys.stderr, is_quiet=printed.is_quiet) as progress:
 
         def report(_: object, result: Capture | EtqError) -> None:
-            _print_ingested(warehouse, result, bool(links))
-            advance(1)
+            if printed.has_lines(result):
+                progress.clear()
+            printed.result(result)
+            progress.advance()
 
-        results = warehouse.ingest_many(files, link_to=links, progress=report, **ingest_options)
-    return sum(isinstance(each, EtqError) for each in results)
-
-
-def _print_ingested(warehouse: Warehouse, result: Capture | EtqError, is_read_again: bool) -> None:
-    if isinstance(result, EtqError):
-        click.echo(f"Error: {printable(str(result))}", err=True)
-        return
-    what = "ingested" if result.is_new else "known already, options applied"
-    click.echo(f"{printable(result.name)}: {what}", err=True)
-    if result.is_new or is_read_again:
-        report_findings(warehouse, result.capture_id)
+        try:
+            warehouse.ingest_many(files, link_to=links, progress=report, **ingest_options)
+        except KeyboardInterrupt:
+            progress.clear()
+            click.echo(f"Interrupted after {progress.done} of {len(files)} files", err=True)
+            raise
 
 
-@contextmanager
-def _progress_bar(length: int) -> Iterator[Callable[[int], None]]:
-    """What advances a progress bar; there is none but on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda steps: None
-        return
-    with click.progressbar(length=length, file=sys.stderr, label="Ingesting") as bar:
-        yield bar.update
+class _Printed:
+    """Prints the results of files: each, or of more than `LISTED` only failures, and a line with numbers at the end."""
+
+    def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:
+        self.is_quiet = quiet
+        self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
+        self._lists = not quiet and (verbose or files <= LISTED)
+        self._numbers = Counter[str]()
+        self._rules = Counter[str]()
+
+    @property
+    def failed(self) -> int:
+        """The number of files that could not be ingested."""
+        return self._numbers["failed"]
+
+    def has_lines(self, result: Capture | EtqError) -> bool:
+        """Whether the result of a file is printed before the end."""
+        return self._lists or isinstance(result, EtqError)
+
+    def result(self, result: Capture | EtqError) -> None:
+        """Print the result of a file, or count it."""
+        if isinstance(result, EtqError):
+            self._numbers["failed"] += 1
+            click.echo(f"Error: {printable(str(result))}", err=True)
+            return
+        self._numbers["new" if result.is_new else "known already"] += 1
+        if self._lists:
+            what = "ingested" if result.is_new else "known already, options applied"
+            click.echo(f"{printable(result.name)}: {what}", err=True)
+        if result.is_new or self._is_read_again:
+            if self._lists:
+                report_findings(self._warehouse, result.capture_id)
+            else:
+                self._rules.update({rule for rule, _ in findings_of(self._warehouse, result.capture_id)})
+
+    def end(self) -> None:
+        """Print the numbers of all files."""
+        for rule, number in self._rules.items():
+            is_warning = rule.startswith("foreign ")
+            if is_warning or not self.is_quiet:
+                word = "Warning" if is_warning else "Note"
+                files = f"{number} of {self._files} files" if self._files > 1 else "1 file"
+                click.secho(printable(f"{word}: {files}: {rule}"), err=True, bold=is_warning)
+        if self._files <= LISTED:
+            if self.failed:
+                click.echo(f"{self.failed} of {self._files} files could not be ingested", err=True)
+        elif not self.is_quiet:
+            counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
+            shown = [text for text in counted if not text.startswith("0 ")]
+            click.echo(f"{self._files} files: {', '.join(shown)}", err=True)
 
 
 def files_of(argument: str) -> list[str]:
-    """A file; of a folder the profiling files in it and below, by name."""
+    """A file; of a folder the profiling files in it and below, by name; of a pattern those that match it.
+
+    Raises `EtqError` for a folder or pattern without files.
+    """
+    if glob.has_magic(argument) and not os.path.exists(argument):
+        paths = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        if not paths:
+            raise EtqError(f"{argument}: no such files")
+        return [path for each in paths for path in files_of(each)]
     if not Path(argument).is_dir():
         return [argument]
     from etq.ingest.registry import FORMATS

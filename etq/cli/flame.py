@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    check_runs,
-    file_options,
-    note_excluded_runs,
-    open_target,
-    output_options,
-    percentage,
-    pop_file_options,
-    run_options,
-    unit_option,
-    views_for,
-    warehouse_option,
-)
+from etq.cli.options import file_output_options, percentage, run_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, views_for
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text
@@ -31,13 +21,20 @@ if TYPE_CHECKING:
 
 # The selected nodes: their depth below the first row's, and whether they are large enough.
 _CHOSEN: Final = """
-    WITH tree AS MATERIALIZED (FROM time_tree($capture{arguments})),
+    WITH tree AS MATERIALIZED (FROM {view}),
     first AS (
-        SELECT t.node_index, t.depth, t.path FROM tree AS t
+        SELECT t.node_index, t.depth FROM tree AS t
         WHERE CASE
             WHEN $module::VARCHAR IS NULL THEN t.parent_index IS NULL
             ELSE t.kind = 'module' AND t.module_path = $module
         END
+    ),
+    -- Each is followed by its descendants.
+    ended AS (
+        SELECT f.node_index, f.depth, min(t.node_index) AS next_index
+        FROM first AS f
+        LEFT JOIN tree AS t ON t.node_index > f.node_index AND t.depth <= f.depth
+        GROUP BY ALL
     ),
     chosen AS (
         SELECT
@@ -46,10 +43,14 @@ _CHOSEN: Final = """
             coalesce(t.share_percent >= 100 * $min_share, true)
                 OR t.kind = 'rest' OR t.node_index = f.node_index AS is_large
         FROM tree AS t
-        JOIN first AS f ON t.path[:f.depth] = f.path
-        WHERE t.node_index >= f.node_index AND ($depth::INTEGER IS NULL OR t.depth - f.depth <= $depth)
+        JOIN ended AS f
+            ON t.node_index >= f.node_index AND (f.next_index IS NULL OR t.node_index < f.next_index)
+        WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
     )
 """
+# The parameters of `time_tree`. A picture is of the tree without its paths, whose memory grows with the square of their
+# depth.
+_PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
         t.share_percent, t.unit, t.self_ticks, t.total_ticks
@@ -100,7 +101,7 @@ _ROWS: Final = """
 @run_options("typical")
 @warehouse_option
 @file_options
-@output_options
+@file_output_options
 def flame(
     capture: str,
     by: str | None,
@@ -135,14 +136,16 @@ def flame(
     with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         _note_grouping(warehouse, selector, by)
-        chosen = _CHOSEN.format(arguments="".join(f', "{name}" := ${name}' for name in arguments))
+        named = "".join(f', "{name}" := ${name}' for name in arguments)
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **arguments}
         if (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
-            drawn = _drawn(warehouse, chosen + _ROWS, parameters, style)
+            view = f"_numbered_tree($capture, {', '.join(f'${name}' for name in _PARAMETERS)})"
+            drawn = _drawn(warehouse, _CHOSEN.format(view=view) + _ROWS, {**_PARAMETERS, **parameters}, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
-            write(warehouse, chosen + _NODES, format, output, force=force, **parameters)
+            query = _CHOSEN.format(view=f"time_tree($capture{named})") + _NODES
+            write(warehouse, query, format, output, force=force, **parameters)
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 
@@ -152,7 +155,8 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
     _, rows_found = warehouse.rows(query, **parameters)
     if not rows_found:
         if parameters["module"] is None:
-            raise EtqError("no time to draw: no selected run has an execute")
+            left = parameters.get("steps")
+            raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
     # Siblings follow each other, from their parent's begin.

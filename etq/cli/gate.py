@@ -9,7 +9,7 @@ import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import REGRESSION, headline, judging_options, report_worse, sides
+from etq.cli.compare import REGRESSION, find_worse, headline, judging_options, report_worse, sides
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
@@ -37,7 +37,9 @@ def gate(
     quantile: str | None,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE, else with 0; an unclear result is printed.
+    """Exit with 3 if NEW is slower than BASE or unstable, else with 0; an unclear result is printed.
+
+    Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
     Sides are as in etq compare, which shows more.
 
@@ -50,14 +52,17 @@ def gate(
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments)
             click.echo(headline(comparison, "table"), nl=False)
-            worse, unclear = report_worse(comparison, not total, metrics)
+            found = find_worse(comparison, not total, metrics)
+            report_worse(found)
     except EtqError as error:
         if not bisect:
             raise
         # With --bisect, status 1 means a bad build.
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(SKIP)
-    if worse:
+    if found.worse:
         sys.exit(1 if bisect else REGRESSION)
-    if unclear and bisect:
+    if found.unclear and bisect:
         sys.exit(SKIP)
+    if found.unstable:
+        sys.exit(REGRESSION)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import Command, open_existing, output_options, warehouse_option
+from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.targets import open_existing
 from etq.errors import EtqError, printable
 from etq.render.writers import write, write_rows
+from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -40,7 +42,11 @@ def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> st
 def found_options(command: Command) -> Command:
     """Options of labels that are found, named as the parameters of `Warehouse.ingest`."""
     for option in (
-        click.option("--sidecar/--no-sidecar", default=True, help="Read FILE.json or FILE.toml next to it, or don't."),
+        click.option(
+            "--sidecar/--no-sidecar",
+            default=True,
+            help="Whether to read FILE.json or FILE.toml next to FILE.",
+        ),
         click.option(
             "--label-git",
             metavar="[DIR]",
@@ -132,8 +138,9 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
     keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
         known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
+        near = nearest_words(key, [*keys, *columns])
         raise EtqError(
-            f"no capture has a label {key!r}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
+            f"no capture has a label {key!r}{near}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
         )
 
 

@@ -33,8 +33,8 @@ def lake() -> None:
 def export(folder: str, db: str, replace: bool) -> None:
     """Add all content of a warehouse to a lake, which is created if it doesn't exist.
 
-    What is there already stays as it is, so that doing it twice changes nothing. With --replace, captures that are
-    there give way to those of the warehouse, with their labels, metrics and links, in one step.
+    Captures that the lake has already are unchanged, so doing it twice changes nothing. With --replace, those of the
+    warehouse replace them, with their labels, metrics and links, in one step.
 
     \b
     etq lake export fleet --db lab.duckdb
@@ -68,6 +68,10 @@ def add(folder: str, **options: Any) -> None:
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)
+        except KeyboardInterrupt:
+            Path(options["db"]).unlink(missing_ok=True)
+            click.echo(f"{printable(folder)}: nothing was added", err=True)
+            raise
         finally:
             if Path(options["db"]).exists():
                 _print_added(folder, export(folder, options["db"]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from etq.cli import main
-from etq.cli.options import open_existing, warehouse_option
+from etq.cli.options import warehouse_option
+from etq.cli.targets import open_existing
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -75,27 +76,38 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
     "--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
 )
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
+@click.option("--over", metavar="KEY", help="Label by which the latest are found, such as build, or captured_at.")
 @click.option("--keep-rollups", is_flag=True, help="Remove only their events: captures can still be compared.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and keep it.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def prune(
-    selectors: tuple[str, ...], keep_last: int, by: str, keep_rollups: bool, dry_run: bool, yes: bool, db: str
+    selectors: tuple[str, ...],
+    keep_last: int,
+    by: str,
+    over: str | None,
+    keep_rollups: bool,
+    dry_run: bool,
+    yes: bool,
+    db: str,
 ) -> None:
     """Remove all captures but the latest of each group; with selectors, only those that match any of them.
 
-    The latest are those captured last, then those ingested last, as with @latest. With --keep-rollups, captures keep
+    The latest are those captured last, then those ingested last, as with @latest: of files without a time of
+    measurement, the order is that of the command line. With --over, they are the last by a label; captures without it
+    stay. With --keep-rollups, captures keep
     their labels, metrics and what comparisons need; views of their events report that they were pruned, and ingesting
     the file again restores them.
 
     \b
     etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
+    etq prune --keep-last 10 --by model,device --over build
     etq prune --keep-last 0 build=nightly -y
     """
     keys = [key.strip() for key in by.split(",") if key.strip()]
-    chosen = list(selectors) or None
+    chosen: dict[str, Any] = {"selectors": list(selectors) or None, "over": over, "keep_rollups": keep_rollups}
     with open_existing(db, read_only=dry_run) as warehouse:
-        resolved = warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups, dry_run=True)
+        resolved = warehouse.prune(keep_last, keys, dry_run=True, **chosen)
         names = [each.name for each in resolved]
         if dry_run:
             for name in names:
@@ -104,7 +116,7 @@ def prune(
             click.echo(f"{_number(len(names))} to prune", err=True)
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
-        warehouse.prune(keep_last, keys, selectors=chosen, keep_rollups=keep_rollups)
+        warehouse.prune(keep_last, keys, **chosen)
         click.echo(f"{_number(len(names))} pruned; etq compact gives the space back", err=True)
 
 

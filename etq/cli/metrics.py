@@ -9,7 +9,8 @@ import click
 
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import open_existing, output_options, unit_option, warehouse_option
+from etq.cli.options import output_options, unit_option, warehouse_option
+from etq.cli.targets import open_existing
 from etq.errors import printable
 from etq.render.writers import write
 

@@ -11,12 +11,12 @@ from etq.choices import UNITS
 from etq.cli.options import Command
 
 _FLAGS: Final[dict[str, dict[str, Any]]] = {
-    "etdump_path": {"help": "an ETDump file, in place of FILE."},
-    "etrecord_path": {"help": "the ETRecord of its program."},
-    "debug_buffer_path": {"help": "the values that it logged."},
-    "source_time_scale": {"help": "what one tick is.  [default: ns]", "type": click.Choice(UNITS)},
+    "etdump_path": {"help": "ETDump file, in place of FILE."},
+    "etrecord_path": {"help": "ETRecord of the program."},
+    "debug_buffer_path": {"help": "debug buffer with the logged values."},
+    "source_time_scale": {"help": "unit of one tick.  [default: ns]", "type": click.Choice(UNITS)},
     "target_time_scale": {"help": "unit of times.  [default: ms]", "type": click.Choice(UNITS)},
-    "tsv_path": {"help": "a file to write the table to, too."},
+    "tsv_path": {"help": "also write the table to this file."},
     "compare_results": {"help": "compare outputs with references.", "is_flag": True},
 }
 
@@ -25,7 +25,7 @@ def old_flags(command: Command) -> Command:
     """The flags of executorch's inspector_cli."""
     for name, settings in reversed(_FLAGS.items()):
         shown: dict[str, Any] = {"metavar": "FILE"} if name.endswith("_path") else {}
-        shown |= {**settings, "help": f"As with inspector_cli: {settings['help']}"}
+        shown |= {**settings, "help": f"inspector_cli's flag: {settings['help']}"}
         command = click.option(f"--{name}", name, **shown)(command)
     return command
 

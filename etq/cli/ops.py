@@ -8,28 +8,26 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
-    check_runs,
-    file_options,
-    note_excluded_runs,
-    open_target,
+    file_output_options,
+    limit_option,
     output_options,
-    pop_file_options,
     run_options,
     unit_option,
-    views_for,
     warehouse_option,
-    without_method,
 )
+from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# What is one op: of an ETDump, and of a trace.
+# Groupings of ops: in an ETDump, and in a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
-# The columns of torch's own table; what a trace doesn't have is left out of them.
+# The columns of torch's own table, without those that a trace doesn't have.
 TORCH_TABLE: Final = {
     "name": True,
     "shapes": "by_shape",
@@ -52,19 +50,18 @@ TORCH_TABLE: Final = {
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping: what one op is.")
+@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping of ops.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N.")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
 @file_options
-@output_options
+@limit_option
+@file_output_options
 def ops(
     capture: str,
     by: str | None,
     sort_by: str | None,
-    limit: int | None,
     unit: str | None,
     db: str,
     format: str | None,
@@ -98,9 +95,8 @@ def ops(
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, view, query)
-        if limit is not None:
-            query += f" LIMIT {limit:d}"
-        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+            note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)
 
 

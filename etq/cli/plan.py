@@ -11,8 +11,10 @@ from click.core import ParameterSource
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
-from etq.cli.options import Command, output_options, report_findings, warehouse_option
+from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.targets import report_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write_rows
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 # Options for running the command, without effect if only the order is printed.
 _OF_RUNNING: Final = (
-    click.option("--resume", is_flag=True, help="Continue that --plan with the same command: take what is missing."),
+    click.option("--resume", is_flag=True, help="Take the missing captures of that --plan, with the same command."),
     click.option(
         "--warm-up",
         metavar="N",
@@ -149,8 +151,9 @@ def _plan(name: str | None, **options: Any) -> Plan:
 
 def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
     """Take the captures of a plan, and print each; if a command fails, print its output."""
-    from etq.analysis.ab_plan import CommandError, run
+    from etq.analysis.ab_plan import GRACE, CommandError, run
 
+    allow(GRACE + 1)
     taken: list[str] = []
 
     def report(warehouse: Warehouse, measured: Measured) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import is_there, output_options, warehouse_option
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.targets import is_there
 from etq.errors import EtqError
 from etq.render.writers import write
 

@@ -12,21 +12,13 @@ import click
 
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
-from etq.cli.options import (
-    FileOptions,
-    file_options,
-    method_option,
-    open_target,
-    pop_file_options,
-    runs_option,
-    unit_option,
-    warehouse_option,
-)
+from etq.cli.options import method_option, runs_option, unit_option, warehouse_option
+from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.writers import write_text
 
-# What only some kinds of report take: of one capture, of two sides, of series.
+# Options that only some kinds of report take: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
 OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
@@ -103,7 +95,7 @@ def report(
 def _page(
     kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """The page, and what it is of."""
+    """The page and its subject."""
     from etq.report import page_of, trends_page_of
     from etq.report.single import VIEWS
 
@@ -125,6 +117,6 @@ def _page(
 
 
 def _file_name(name: str) -> str:
-    """A name as a file's: no folders, nothing hidden, nothing that a terminal would obey."""
+    """A name as a file name: without folders, leading dots and control characters."""
     kept = "".join(letter if letter.isalnum() or letter in "-_.@=," else "_" for letter in name)
     return kept.strip(".")[:100] or "report"

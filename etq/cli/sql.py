@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
-from etq.render.writers import write, write_rows
+from etq.errors import EtqError, QueryError
+from etq.render.writers import write_each, write_rows
 
 
 @main.command()
-@click.argument("query")
+@click.argument("query", required=False)
+@click.option("-f", "--file", metavar="FILE", help="Read the statements from a file; - is stdin.")
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "spark"]),
@@ -18,15 +23,18 @@ from etq.render.writers import write, write_rows
     help="Engine that runs the query.  [default: duckdb]",
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
+@click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
 @click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits.")
 @click.option("--seconds", type=float, help="With --safe: time limit in seconds.  [default: 10]")
 @click.option("--megabytes", type=int, help="With --safe: memory limit in MB.  [default: 512]")
 @warehouse_option
 @output_options
 def sql(
-    query: str,
+    query: str | None,
+    file: str | None,
     engine: str,
     lake: str | None,
+    external_access: bool,
     safe: bool,
     seconds: float | None,
     megabytes: int | None,
@@ -37,16 +45,23 @@ def sql(
 ) -> None:
     """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
 
+    Without QUERY, statements are read from stdin. The result of each is printed.
+
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
+    etq sql -f questions.sql --db lab.duckdb
     etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
+    etq sql --external-access "FROM captures JOIN 'devices.csv' USING (name)"
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
     if not safe and (seconds is not None or megabytes is not None):
         raise click.UsageError("--seconds and --megabytes go with --safe")
+    if external_access and (safe or lake is not None):
+        raise click.UsageError("--external-access can't be used with --safe or --engine spark")
+    query = _query(query, file)
     if lake is not None:
         if safe:
             raise click.UsageError("--safe needs DuckDB; it can't be used with --engine spark")
@@ -62,15 +77,36 @@ def sql(
         return
     from etq.warehouse.warehouse import open
 
-    with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force)
+    with open(db, read_only=True, external_access=external_access) as warehouse:
+        try:
+            write_each(warehouse, query, format, output, force=force)
+        except QueryError as error:
+            if "disabled by configuration" in str(error) and not external_access:
+                raise QueryError(f"{error}; allow it with --external-access") from error
+            raise
+
+
+def _query(query: str | None, file: str | None) -> str:
+    """The statements: of the command line, a file, or stdin."""
+    if query is not None and file is not None:
+        raise click.UsageError("QUERY and --file don't go together")
+    if query is not None and query != "-":
+        return query
+    if file in (None, "-"):
+        if sys.stdin.isatty() and query is None and file is None:
+            raise click.MissingParameter(ctx=(context := click.get_current_context()), param=context.command.params[0])
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise EtqError(f"{file}: not UTF-8 text") from error
 
 
 @main.command()
 @click.argument("name", required=False)
 @output_options
 def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
-    """List all tables, views and macros, or document one: its columns and parameters, with units, and when it is NULL.
+    """List all tables, views and macros, or document one: columns and parameters, with units and the meaning of NULL.
 
     Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
 

@@ -11,10 +11,11 @@ import click
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
-from etq.errors import printable
+from etq.errors import EtqError, printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import write, write_text
+from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -81,6 +82,7 @@ def trend(
     arguments = {name: value for name, value in arguments.items() if value is not None}
     query = f"FROM trend({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
+        _check_keys(warehouse, options)
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
@@ -112,7 +114,19 @@ def regressions(
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     query = f"FROM regressions({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
+        _check_keys(warehouse, options)
         write(warehouse, query, format, output, force=force, **arguments)
+
+
+def _check_keys(warehouse: Warehouse, options: dict[str, Any]) -> None:
+    """Raise `EtqError` for a key of --over or --by that no label has."""
+    keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+    given = [*([options["over"]] if options.get("over") not in (None, "captured_at") else [])]
+    given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
+    for key in given:
+        if key not in keys:
+            known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
+            raise EtqError(f"no capture has a label {key!r}{nearest_words(key, keys)}{known}")
 
 
 def _arguments(arguments: dict[str, Any]) -> str:

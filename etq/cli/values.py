@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import FileOptions, output_options, show_view, warehouse_option
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import FileOptions
 from etq.errors import printable
 from etq.render.writers import write
 
@@ -104,7 +106,7 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
 @click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
 @warehouse_option
 def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
-    """Run an ETRecord's program on its representative inputs, and store what each op gives, to compare with.
+    """Run an ETRecord's program on its representative inputs, and store the values of each op for comparisons.
 
     The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
 

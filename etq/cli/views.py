@@ -9,23 +9,9 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    FileOptions,
-    check_runs,
-    file_options,
-    is_record,
-    note_excluded_runs,
-    open_target,
-    output_options,
-    pop_file_options,
-    report_record_findings,
-    run_options,
-    schedule_options,
-    show_view,
-    unit_option,
-    views_for,
-    warehouse_option,
-)
+from etq.cli.options import output_options, run_options, schedule_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, show_view, views_for
+from etq.cli.targets import FileOptions, file_options, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
@@ -42,7 +28,7 @@ def _view_command(
 ) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    The example names a file; None if the view needs what no file has.
+    The example names a file; None if the view needs more than a file.
     """
 
     def command(
@@ -86,7 +72,7 @@ _view_command(
 _view_command(
     "breakdown",
     "execute_breakdown",
-    "Show what the time of the executes is made of.",
+    "Show the parts of the time of the executes.",
     people_query="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
     choosing=run_options("typical"),
 )
@@ -148,7 +134,7 @@ _view_command(
 _view_command(
     "slow",
     "slow_runs",
-    "Show what the runs that took longer than typical ones do differently, op by op.",
+    "Show the ops that take longer in slow runs than in typical ones.",
     """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit,
         s.typical_runs, s.slow_runs
     FROM {view} AS s""",

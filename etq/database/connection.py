@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,6 +18,20 @@ from etq.errors import WarehouseError, displayed, message_of
 # Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
 # of few captures (0.5 MB of 1.6) and of many (1.4 bytes an event of 10.1), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
+
+# No code is loaded, and names in a query mean what the database has, not variables of the program that asks.
+CLOSED: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+}
+# Nor is any other file read or written, or the network reached: a file's views and macros may come from anyone.
+WITHOUT_ACCESS: Final = {"enable_external_access": "false"}
+
+# Files next to a warehouse, such as its log of changes, have its name and more, and file systems take 255 bytes.
+LONGEST_NAME: Final = 220
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
@@ -31,25 +46,84 @@ Result = TypeVar("Result")
 
 
 def connect(
-    path: str, read_only: bool, wait: float | None = None, config: Mapping[str, str] | None = None
+    path: str,
+    read_only: bool,
+    wait: float | None = None,
+    config: Mapping[str, str] | None = None,
+    *,
+    external_access: bool = False,
 ) -> duckdb.DuckDBPyConnection:
     """Connect to a file with these settings; a missing file is created.
+
+    With an existing file, queries can access no other files and load no extensions, unless there is `external_access`;
+    with a new one they can until `withdraw_access`, as nothing of it can come from others.
 
     Waits for other processes that hold the file, for `lock_timeout` seconds. Raises `WarehouseError` if the file
     can't be opened.
     """
+    config = {**CLOSED, **({} if external_access else WITHOUT_ACCESS), **(config or {})}
+    check_path(path)
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
-    if displayed(path) != path:
-        raise WarehouseError(f"{displayed(path)}: the path of a warehouse must be UTF-8")
+    if os.path.exists(path) and not Path(path).is_file():
+        raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # to open a pipe may take forever
     try:
-        return retry_while_locked(path, lambda: _attempt(path, read_only, config or {}), wait)
+        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, is_writer=not read_only)
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
 
 
+def expanded(path: str | os.PathLike[str]) -> str:
+    """A path with the user's home in place of `~`, as environment variables and Python may have it."""
+    text = os.fspath(path)
+    return str(Path(text).expanduser()) if text.startswith(("~/", f"~{os.sep}")) else text
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The path of a warehouse as DuckDB gets it, which takes the beginning of others for a protocol."""
+    return str(Path(expanded(path)).absolute())
+
+
+def check_path(path: str) -> None:
+    """Raise `WarehouseError` for a path that DuckDB can't use, or would take for another one."""
+    if displayed(path) != path:
+        raise WarehouseError(f"{displayed(path)}: the path of a warehouse must be UTF-8")
+    wrong = next((each for each in ("?", "\\", "\0") if each in path), None)
+    if wrong is not None and (wrong != "\\" or os.sep != wrong):
+        raise WarehouseError(f"{path}: the path of a warehouse can't have {wrong!r}; rename the file or folder")
+
+
+def check_name(path: str) -> None:
+    """Raise `WarehouseError` for a name that is too long."""
+    if len(os.fsencode(Path(path).name)) > LONGEST_NAME:
+        raise WarehouseError(f"{path}: the name of a warehouse can't be longer than {LONGEST_NAME} bytes")
+
+
+def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
+    """End a connection's access to other files, which can't be given back."""
+    connection.execute("SET enable_external_access = false")
+
+
+@contextmanager
+def with_access(
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that can write files, with the rows of a relation, in their order, as `rows`; to be read once."""
+    # Without it, whole numbers of 128 bits, UUIDs and some more would have another type.
+    connection.execute("SET arrow_lossless_conversion = true")
+    try:
+        with (
+            closing(relation.to_arrow_reader()) as rows,
+            duckdb.connect(":memory:", config={**CLOSED}) as other,
+        ):
+            other.register("rows", rows)
+            yield other
+    finally:
+        connection.execute("RESET arrow_lossless_conversion")
+
+
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if there is nothing to read."""
+    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if the file doesn't exist."""
     while True:
         file = identity(path)
         if file is None and read_only:
@@ -72,7 +146,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
 
 
 def open_unchanged(path: str, open_database: Callable[[], Result], close: Callable[[Result], object]) -> Result:
-    """The result of what opens a database, opened again if the file changed in between.
+    """The result of a function that opens a database, called again if the file changed in between.
 
     DuckDB 2.0 reads a file's headers before it locks the file. If another process commits between the two, DuckDB goes
     on from the state before that commit, and its own next commit replaces it. Raises as `open_database` does.
@@ -90,7 +164,7 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """What changes with each commit to a file: its inode, size and time of change; None without a file."""
+    """The inode, size and time of change of a file, which change with each commit; None without a file."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -100,14 +174,19 @@ def _state(path: str) -> tuple[int, int, int] | None:
 
 def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     """A connection: a file that exists keeps the storage version that it has."""
-    made_new = {**STORAGE, **config}
+    made_new = {**STORAGE, **{key: value for key, value in config.items() if key not in WITHOUT_ACCESS}}
+    settings = {**config}
+    if is_new:
+        # A log of changes without a file may come from anyone.
+        settings = {**STORAGE, **config} if os.path.exists(f"{path}.wal") else made_new
+    file = absolute(path)
     try:
-        return duckdb.connect(path, read_only=read_only, config={**(made_new if is_new else config)})
+        return duckdb.connect(file, read_only=read_only, config={**settings})
     except duckdb.ConnectionException as error:
         if _IN_OTHER_MODE not in str(error) or is_new or read_only:
             raise
         # This process created it, and has it open with the settings of a new file: these must be the same.
-        return duckdb.connect(path, config={**made_new})
+        return duckdb.connect(file, config={**made_new})
 
 
 def is_lake_path(path: str) -> bool:
@@ -125,12 +204,13 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def explained(path: str, error: duckdb.Error) -> str:
-    """DuckDB's message about a warehouse's file in etq's words, and what to do about it."""
+    """DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {
-        _FULL: f"{message}; out of space: free some and repeat; nothing of what failed is stored",
+        _FULL: f"{message}; out of space: free some and repeat; nothing was stored",
         ("has been invalidated",): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
+        ("external extensions is disabled", "requires the extension"): "not a DuckDB database; name another file",
         (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",
         ("WAL does not match",): f"{path}.wal belongs to another database; move it away",
         _FORBIDDEN: f"{message}; get permission to write there, or open it read-only",
@@ -139,7 +219,7 @@ def explained(path: str, error: duckdb.Error) -> str:
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
-    """Whether the creator of a file was killed before it was a database; with `remove`, deletes such a file."""
+    """Whether a file is not a database because its creator was killed; with `remove`, deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
         return False
     import fcntl

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import schema
+from etq.database import contents, schema
 from etq.database.connection import explained, identity, is_lake_path
 from etq.database.locking import WriteLock
 from etq.errors import WarehouseError
@@ -29,7 +29,7 @@ class Database:
         is_older: bool = False,
     ) -> None:
         self.path = path
-        self.is_older = is_older  # whether it is a version of a lake before the last
+        self.is_older = is_older  # whether it is a version of a lake before the latest
         self.read_only = read_only
         # A connection holds one answer at a time: hold this from a query until its rows are fetched.
         self.lock = RLock()
@@ -50,10 +50,12 @@ class Database:
         return self._connection is not None
 
     def close(self) -> None:
-        """Close the connection; a closed one stays closed."""
+        """Close the connection; does nothing if it is closed."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            if self.path is not None and not self.read_only:
+                contents.note_passed(self.path)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect to the file again, after it was replaced."""

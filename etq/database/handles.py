@@ -33,7 +33,7 @@ class Handle:
         return self.name
 
     def described(self) -> dict[str, str | None]:
-        """What it is, by name of each property."""
+        """Its properties by name."""
         return {type(self).__name__.lower(): self.name, "sha256": self.sha256}
 
 

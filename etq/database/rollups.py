@@ -1,4 +1,4 @@
-"""Rollups: what questions across captures need of each capture, in a few numbers per op and module."""
+"""Rollups: a few numbers per capture, op and module, for questions across captures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROLLUPS: Final = {
     "capture_ops": "_find_capture_ops",  # of op_times
 }
 
-# What is derived of each run, by column of `runs`.
+# Derived columns of `runs`.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
 
 # The rule of the finding for captures whose events were pruned: their rollups can't be computed again.

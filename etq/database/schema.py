@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import duckdb
 
 from etq import catalog
-from etq.database import template
+from etq.database import contents, template
 from etq.database.rollups import RUN_FINDERS
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION, VERSION
@@ -37,7 +37,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, source: str | None) -> None:
         create_all(connection)
     else:
         [(target,)] = connection.execute("SELECT current_database()").fetchall()
-        connection.execute(f'COPY FROM DATABASE {source} TO "{target}"')
+        connection.execute(f"COPY FROM DATABASE {source} TO {catalog.identifier(target)}")
     write_version(connection)
 
 
@@ -76,24 +76,28 @@ def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) ->
         _execute_all(connection, (comment for each in made for comment in each.comments()))
 
 
-def update_definitions(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool) -> None:
-    """Check the version of an existing warehouse, and replace its views and macros if they are not this etq's.
+def update_definitions(
+    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool = False
+) -> None:
+    """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
     A database that is read-only gets temporary ones. Raises `WarehouseError` for a database that is not a warehouse,
-    and for one with another schema.
+    for one with another schema, and for one whose views or macros somebody changed; with `external_access`, also for
+    one with views or macros of its user.
     """
-    try:
-        [(version, definitions, writer)] = connection.execute(
-            "SELECT schema_version, sql_sha256, etq_version FROM warehouse"
-        ).fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException, ValueError):
-        raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None
+    has_passed = not external_access and contents.has_passed(path)
+    version, definitions, writer = _versions(connection, path, is_table=has_passed)
     if version != SCHEMA_VERSION:
         raise WarehouseError(
             f"{path}: made by another version of etq ({writer}, schema {version}; this is {VERSION}, schema "
             f"{SCHEMA_VERSION}); ingest the files again into a new warehouse"
         )
-    if definitions == catalog.definitions_hash():
+    if has_passed and definitions == catalog.definitions_hash():
+        return
+    is_current = contents.has_definitions(connection, path, create_all, only_etq=external_access)
+    if not is_current and definitions == catalog.definitions_hash():
+        raise WarehouseError(f"{path}: its views or macros were changed; ingest the files again into a new warehouse")
+    if is_current:
         return
     if read_only:
         define(connection, temporary=True)
@@ -108,9 +112,26 @@ def update_definitions(connection: duckdb.DuckDBPyConnection, path: str, *, read
     in_transaction(connection, refresh)
 
 
+def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: bool) -> tuple[Any, Any, Any]:
+    """The versions of the schema, the definitions and etq that a database states, in what must be a table."""
+    query = "SELECT 1 FROM system.main.duckdb_tables() WHERE database_name = $name AND table_name = 'warehouse'"
+    try:
+        [(name,)] = connection.execute("SELECT system.main.current_database()").fetchall()
+        if not is_table and not connection.execute(query, {"name": name}).fetchall():
+            raise ValueError
+        [row] = connection.execute("SELECT schema_version, sql_sha256, etq_version FROM main.warehouse").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException, ValueError):
+        raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None
+    version, definitions, writer = row
+    if not isinstance(version, int) or version < 0:
+        raise WarehouseError(f"{path}: damaged: its schema is of version {version!r}; use a copy of the file")
+    return version, definitions, writer
+
+
 def is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether a database holds neither tables nor views."""
-    query = "SELECT 1 FROM duckdb_tables() UNION ALL SELECT 1 FROM duckdb_views() WHERE NOT internal LIMIT 1"
+    tables, views = "system.main.duckdb_tables()", "system.main.duckdb_views()"
+    query = f"SELECT 1 FROM {tables} UNION ALL SELECT 1 FROM {views} WHERE NOT internal LIMIT 1"
     return not connection.execute(query).fetchall()
 
 

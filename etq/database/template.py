@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,15 +24,17 @@ from etq.database.connection import STORAGE
 # Templates that no process has used for this long are of other versions: they are removed when one is made.
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
 _NAME: Final = "_etq_template"
+# What is removed then: templates, what is noted about them and about warehouses, and what killed processes left.
+_REMOVED: Final = ("empty-*.duckdb", "making-*", "contents-*.txt", "passed-*.txt")
 
 
 @contextmanager
 def attached(
     connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
 ) -> Iterator[str | None]:
-    """Attach the template to a connection, for reading; gives its name there, or None where it can't be used.
+    """Attach the template to a connection, for reading. Returns its name there, or None if it can't be used.
 
-    `create` fills the template where it has to be made. It can't be used where the cache can't be written or read.
+    `create` fills the template if it doesn't exist. It can't be used if the cache can't be written or read.
     """
     try:
         path = _template(create)
@@ -41,6 +43,9 @@ def attached(
         return
     try:
         connection.execute(f"ATTACH {catalog.quoted(str(path))} AS {_NAME} (READ_ONLY)")
+    except (duckdb.PermissionException, duckdb.BinderException):
+        yield None  # without external access, or a warehouse of the template's name
+        return
     except duckdb.Error:
         with suppress(OSError):
             path.unlink()  # damaged: the next warehouse makes it anew
@@ -53,9 +58,33 @@ def attached(
             connection.execute(f"DETACH {_NAME}")
 
 
+@contextmanager
+def filled(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the template, or to another file that `create` filled, for reading."""
+    with ExitStack() as stack:
+        try:
+            connection = duckdb.connect(str(_template(create)), read_only=True)
+        except (OSError, RuntimeError, duckdb.Error):
+            # DuckDB words a macro otherwise once it has read it from a file.
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "empty.duckdb"
+            with duckdb.connect(str(path), config=dict(STORAGE)) as new:
+                create(new)
+            connection = duckdb.connect(str(path), read_only=True)
+        yield stack.enter_context(connection)
+
+
+def write_note(path: Path, text: str) -> None:
+    """Write a small file of the cache, whole or not at all. Raises `OSError`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-", ignore_cleanup_errors=True) as making:
+        new = Path(making) / path.name
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+
+
 def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
-    """The template's path; makes the file. Raises `OSError` or `duckdb.Error` where it can't be made."""
-    folder = _cache_folder()
+    """Make the template's file, and return its path. Raises `OSError` or `duckdb.Error` if that fails."""
+    folder = cache_folder()
     path = folder / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
     if path.exists():
         with suppress(OSError):
@@ -67,12 +96,13 @@ def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
         new = Path(making) / "empty.duckdb"
         with duckdb.connect(str(new), config=dict(STORAGE)) as connection:
             create(connection)
+            connection.execute("CHECKPOINT")  # closing a connection drops the error of a full disk
         new.replace(path)
     _remove_unused(folder)
     return path
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """The folder of etq in the user's cache. Raises `RuntimeError` if the user has no home."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
@@ -87,11 +117,11 @@ def _cache_folder() -> Path:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove templates of other versions that were not used for long, and what processes left that were killed.
+    """Remove templates of other versions that were not used for long, and files that killed processes left.
 
     A process that has one open keeps it.
     """
-    for path in (*folder.glob("empty-*.duckdb"), *folder.glob("making-*")):
+    for path in (path for pattern in _REMOVED for path in folder.glob(pattern)):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - _UNUSED_SECONDS:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

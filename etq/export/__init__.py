@@ -1,17 +1,16 @@
-"""Captures in the formats of other tools: each a module with one function, which gives a file's text part by part."""
+"""Captures in the formats of other tools: each is a module with a function that yields a file's text in parts."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import QueryError, WarehouseError, message_of
+from etq.database.publishing import new_file
+from etq.errors import QueryError, message_of
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -26,7 +25,7 @@ SCHEDULE: Final = ("steps", "phase")
 class Format:
     """A format: its function is of the name of its module in this package, with _ for -."""
 
-    text: str  # what it is, in a line
+    text: str  # description, in a line
     needs: tuple[str, ...]  # the objects of the SQL that it asks
     options: tuple[str, ...] = ()  # options besides those that select runs
 
@@ -76,36 +75,24 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
 
 
 def _writer(to: str, format: str) -> Writer:
-    """The function of a format; PyTorch traces have their own, which writes what was read."""
+    """The function of a format; PyTorch traces have their own, which writes the events as they were read."""
     name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
     writer: Writer = getattr(import_module(f"etq.export.{name}"), name)
     return writer
 
 
-def to_file(text: Iterator[str], path: str | None) -> None:
-    """Write text to a file, which is there once it is whole, or to standard output."""
+def to_file(text: Iterator[str], path: str | None, *, overwrite: bool = True) -> None:
+    """Write text to standard output, or to a file, which appears when it is complete.
+
+    Raises `EtqError` if it can't be written, or if it exists and `overwrite` is false.
+    """
     if path is None:
         for part in text:
             sys.stdout.write(part)
         return
-    import secrets
-
-    # A pipe, or /dev/null, must stay what it is; so must a link.
-    is_device = os.path.exists(path) and not Path(path).is_file()
-    target = Path(path) if is_device else Path(os.path.realpath(path))
-    fresh = target if is_device else target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-    try:
-        with _opened(fresh, path.endswith(GZIP)) as file:
-            for part in text:
-                file.write(part)
-        if not is_device:
-            fresh.replace(target)
-    except OSError as error:
-        raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
-    finally:
-        if not is_device:
-            with suppress(OSError):
-                fresh.unlink()
+    with new_file(path, overwrite=overwrite) as written, _opened(Path(written), path.endswith(GZIP)) as file:
+        for part in text:
+            file.write(part)
 
 
 def _opened(path: Path, is_packed: bool) -> IO[str]:

@@ -40,14 +40,17 @@ def chrome(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Ite
         FROM timeline($capture, unit := $unit{arguments(options)}) AS t
         ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index
     """
+    separator = ""
     for rows in blocks(warehouse, query, {"capture": capture.sha256, "unit": unit, **options}):
-        yield "".join(trace.of(rows))
-    yield "".join(trace.names())
+        yield separator + ",\n".join(trace.of(rows))
+        separator = ",\n"
+    if names := ",\n".join(trace.names()):
+        yield separator + names
     yield "\n]}\n"
 
 
 class _Trace:
-    """The events of a trace, made of rows that come run by run."""
+    """The events of a trace, from rows in the order of runs."""
 
     def __init__(self, warehouse: Answers, capture: Capture, spans: dict[int, tuple[int, int]]) -> None:
         self._capture = capture
@@ -58,7 +61,6 @@ class _Trace:
         self._threads: dict[tuple[int, str, int | None], int] = {}
         self._run: int | None = None
         self._apart = 0
-        self._separator = ""
 
     def of(self, rows: pa.RecordBatch) -> Iterator[str]:
         columns = rows.to_pydict()
@@ -79,10 +81,10 @@ class _Trace:
             tail = f'"args":{{{static}{dynamic}}}}}'
             dump = self._runs[run][0]
             if is_bar[at]:
-                yield self._bar(head, tail, dump, track, start[at], stop[at])
+                yield from self._bar(head, tail, dump, track, start[at], stop[at])
             else:
                 place = _at(dump, self._thread(dump, track, 0), start[at])
-                yield self._one(f'{{"ph":"i","s":"t",{head}{place},{tail}')
+                yield f'{{"ph":"i","s":"t",{head}{place},{tail}'
 
     def names(self) -> Iterator[str]:
         """The names of processes and threads."""
@@ -95,33 +97,32 @@ class _Trace:
             yield self._named("thread_name", dump, thread, {"name": track + suffix})
             yield self._named("thread_sort_index", dump, thread, {"sort_index": thread})
 
-    def _bar(self, head: str, tail: str, dump: int, track: str, start: int, stop: int) -> str:
+    def _bar(self, head: str, tail: str, dump: int, track: str, start: int, stop: int) -> tuple[str, ...]:
         thread = self._thread(dump, track, 0)
         lane = self._lanes.place(thread, start, stop)
         if lane:
             thread = self._thread(dump, track, lane)
         if lane is not None:
-            return self._one(f'{{"ph":"X",{head}{_at(dump, thread, start)},"dur":{microseconds(stop - start)},{tail}')
+            return (f'{{"ph":"X",{head}{_at(dump, thread, start)},"dur":{microseconds(stop - start)},{tail}',)
         self._apart += 1
         thread, number = self._thread(dump, track, None), f',"id":{self._apart},'
-        begin = self._one(f'{{"ph":"b",{head}{_at(dump, thread, start)}{number}{tail}')
-        return begin + self._one(f'{{"ph":"e",{head}{_at(dump, thread, stop)}{number}"args":{{}}}}')
+        begin = f'{{"ph":"b",{head}{_at(dump, thread, start)}{number}{tail}'
+        return begin, f'{{"ph":"e",{head}{_at(dump, thread, stop)}{number}"args":{{}}}}'
 
     def _begin_of_run(self, run: int) -> Iterator[str]:
         """The run as an event around its events of the host, before all of these."""
         if run in self._spans:
             dump, head, args = self._runs[run]
-            yield self._bar(head, f'"args":{args}}}', dump, HOST, *self._spans[run])
+            yield from self._bar(head, f'"args":{args}}}', dump, HOST, *self._spans[run])
 
     def _thread(self, dump: int, track: str, lane: int | None) -> int:
-        return self._threads.setdefault((dump, track, lane), len(self._threads) + 1)
+        number = self._threads.get((dump, track, lane))
+        if number is None:
+            number = self._threads[dump, track, lane] = len(self._threads) + 1
+        return number
 
     def _named(self, what: str, dump: int, thread: int, args: dict[str, Any]) -> str:
-        return self._one(f'{{"ph":"M","name":"{what}","pid":{dump + 1},"tid":{thread},"ts":0,"args":{encoded(args)}}}')
-
-    def _one(self, text: str) -> str:
-        separator, self._separator = self._separator, ",\n"
-        return separator + text
+        return f'{{"ph":"M","name":"{what}","pid":{dump + 1},"tid":{thread},"ts":0,"args":{encoded(args)}}}'
 
 
 def _at(dump: int, thread: int, start: int) -> str:
@@ -141,7 +142,7 @@ def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, A
 
 
 def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str]]:
-    """Of each run its dump, its name and what is known of it as JSON."""
+    """The dump, the name and the properties as JSON of each run."""
     query = """
         SELECT r.run_index, r.dump_index, r.name, r.method, r.phase, r.iteration, r.bundled_input_index
         FROM runs AS r WHERE r.capture_id = $id
@@ -154,7 +155,7 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str
 
 
 def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
-    """Of each signature its name and category, and what is known of it, as JSON without braces."""
+    """The name, category and properties of each signature, as JSON without braces."""
     query = """
         SELECT s.signature_index, s.label, s.kind, s.name, s.family, s.chain_index, s.instruction_id,
             s.delegate_debug_id, s.delegate_debug_str,

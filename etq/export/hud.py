@@ -19,7 +19,7 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# What a benchmark is called, by the format of its captures.
+# The name of a benchmark, by the format of its captures.
 BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch_trace": "PyTorch"}
 
 
@@ -52,7 +52,7 @@ def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterat
 
 
 def _subject(warehouse: Answers, capture: Capture) -> dict[str, Any]:
-    """What was measured, by the labels of its capture."""
+    """The model, device and backend measured, by the labels of a capture."""
     known = about(warehouse, capture)
     labels: dict[str, str] = known.pop("labels", {})
     runner = stated({"name": labels.get("device"), "type": labels.get("os")})

@@ -1,4 +1,4 @@
-"""What the formats share: rows in blocks, JSON, times as text, lanes for what does not nest."""
+"""Shared by the formats: rows in blocks, JSON, times as text, lanes for events that do not nest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Rows at a time: what of a capture is held in Python at once.
-AT_ONCE: Final = 65536
+# Rows at a time: the part of a capture that Python holds at once.
+AT_ONCE: Final = 8192
+# The digits that a number of nanoseconds adds to one of microseconds.
+_FRACTIONS: Final = [f".{number:03d}" for number in range(1000)]
 # The longest time in nanoseconds: some 290 years.
 LONGEST: Final = 9.2e18
 # The most lanes of overlapping bars in a track; events that don't nest in any get a track of their own.
@@ -21,7 +23,7 @@ LANES: Final = 8
 
 
 def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A query's rows, some at a time and in order. They stream: run no other query until the last is read."""
+    """A query's rows in blocks, in order. They are streamed: run no other query until the last is read."""
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
@@ -31,7 +33,7 @@ def arguments(options: Mapping[str, Any]) -> str:
 
 
 def encoded(value: Any) -> str:
-    """A value as JSON in ASCII alone: whatever a name holds, no reader stumbles over it.
+    """A value as JSON in ASCII alone, which every reader takes, whatever characters a name has.
 
     NaN and infinities have no JSON; null is what other tools write.
     """
@@ -50,7 +52,7 @@ def _finite(value: Any) -> Any:
 
 
 def stated(pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known: without NULLs and empty lists."""
+    """The values other than NULLs and empty lists."""
     return {name: value for name, value in pairs.items() if value is not None and value != []}
 
 
@@ -67,7 +69,7 @@ def microseconds(nanoseconds: int) -> str:
     """Whole nanoseconds as microseconds, exactly."""
     if nanoseconds < 0:
         return f"-{microseconds(-nanoseconds)}"
-    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+    return f"{nanoseconds // 1000}{_FRACTIONS[nanoseconds % 1000]}"
 
 
 def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
@@ -90,14 +92,16 @@ def unit_of(warehouse: Answers, capture: Capture) -> str:
 
 
 class Lanes:
-    """Bars of each track, by start, so that those of one lane are nested or don't overlap."""
+    """Bars of each track, by start, in lanes: bars of one lane are nested or don't overlap."""
 
     def __init__(self) -> None:
         self._ends: dict[int, list[list[int]]] = {}
 
     def place(self, track: int, start: int, end: int) -> int | None:
         """The lane that a bar fits into, from 0; None if no allowed one has room."""
-        lanes = self._ends.setdefault(track, [])
+        lanes = self._ends.get(track)
+        if lanes is None:
+            lanes = self._ends[track] = []
         for at, stack in enumerate(lanes):
             while stack and stack[-1] <= start:
                 stack.pop()

@@ -57,7 +57,7 @@ class _Profile:
     end: int = 0
 
     def takes(self, start: int, stop: int, parent: tuple[int, int] | None) -> bool:
-        """Whether an event fits: within its parent, or, if that is in another profile, at the top."""
+        """Whether an event fits within its parent, or at the top if its parent is in another profile."""
         # A parent of no length is still open at its end.
         while self.open and self.open[-1][2] <= start and self.open[-1][0] != parent:
             self._close_one()
@@ -67,7 +67,7 @@ class _Profile:
         return key == parent and stop <= end
 
     def cut(self, stop: int) -> int:
-        """End of an event, clipped to its parent's end, which only the last overflow profile needs."""
+        """End of an event, clipped to its parent's end; only the last overflow profile clips."""
         return min(stop, self.open[-1][2]) if self.open else stop
 
     def add(self, key: tuple[int, int], signature: int, start: int, stop: int) -> None:
@@ -86,7 +86,7 @@ class _Profile:
 
 
 class _Profiles:
-    """The profiles of a file, made of rows that come run by run."""
+    """The profiles of a file, from rows in the order of runs."""
 
     def __init__(self, runs: dict[int, str], unit: str) -> None:
         self._runs = runs
@@ -94,7 +94,7 @@ class _Profiles:
         self._run: int | None = None
         self._profiles: dict[tuple[str, int], _Profile] = {}
         self.count = 0
-        # What to show at first: the first of those with the most events, as loading has few.
+        # Shown at first: the first profile with the most events, as loading has few.
         self.first = 0
         self._most = 0
 

@@ -1,4 +1,4 @@
-"""What `executorch.devtools.inspector` offers, without executorch: change the import, and scripts go on.
+"""The API of `executorch.devtools.inspector`, without executorch: scripts run with the import changed.
 
     from etq.inspector import Inspector, TimeScale
     Inspector(etdump_path="run.etdp", etrecord="net.etrecord").print_data_tabular()

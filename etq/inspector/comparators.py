@@ -1,6 +1,6 @@
-"""Distances between a program's values and their references: the base to derive one's own from, and three ready ones.
+"""Distances between a program's values and their references: a base class and three implementations.
 
-They work on numpy arrays and on what numpy makes arrays of, in doubles; NaN counts as 0.
+They work on numpy arrays, or values that numpy converts to arrays, in doubles; NaN counts as 0.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any
 
 
 class NumericalComparatorBase(ABC):
-    """A distance between two values, for `Inspector.calculate_numeric_gap`; derive from it to define one's own.
+    """A distance between two values, for `Inspector.calculate_numeric_gap`; users may derive classes from it.
 
-    inspector  the Inspector that asks, for what preprocessing needs to know; set by it where it isn't given
+    inspector  the Inspector whose data preprocessing needs; the Inspector sets it if it isn't given
     """
 
     def __init__(self, inspector: Any = None) -> None:
@@ -39,7 +39,7 @@ class NumericalComparatorBase(ABC):
         self._inspector = value
 
     def preprocessing(self, mapping: IntermediateOutputMapping) -> IntermediateOutputMapping:
-        """The pairs to compare: as they are, unless a derived class changes their layout or takes quantisation back."""
+        """The pairs to compare; a derived class may change their layout or dequantize them."""
         return mapping
 
     @abstractmethod

@@ -49,9 +49,9 @@ def _calculator() -> duckdb.DuckDBPyConnection:
 
 
 class PerfData:
-    """The durations of an event, one a run, and their statistics, all in the unit of the event's block.
+    """The durations of an event in each run, and their statistics, in the unit of the event's block.
 
-    raw  durations; None within where the times in the file are impossible
+    raw  durations; None for each whose times in the file are impossible
     """
 
     def __init__(self, raw: list[float]) -> None:
@@ -124,7 +124,7 @@ class PerfData:
 class Event:
     """An event of a block: an operator, a call, a step of the framework, with its times over the block's runs.
 
-    name                       what it is called; the delegate's id for what a delegate ran; empty if only values
+    name                       its name; the delegate's id for a delegate's event; empty if only values
                                were logged
     perf_data                  its durations; None if only values were logged
     op_types                   what the nodes of the model's graph call that it belongs to
@@ -162,14 +162,14 @@ class Event:
 
     @cached_property
     def delegate_debug_metadatas(self) -> Any:
-        """What the parser makes of the delegate's metadata; without one, the metadata of each run."""
+        """The parser's result for the delegate's metadata; without a parser, the metadata of each run."""
         return frames.parsed_metadata(
             self._delegate_debug_metadatas, self.is_delegated_op, self._delegate_metadata_parser
         )
 
     @property
     def raw_delegate_debug_metadatas(self) -> list[Any]:
-        """What the delegate logged with the times: bytes for each run, or an empty text; empty if no run logged any."""
+        """The delegate's metadata: bytes for each run, or an empty text; an empty list if no run logged any."""
         return self._delegate_debug_metadatas
 
     @property
@@ -182,7 +182,7 @@ class Event:
         return frames.frame_of(frames.columns_of([self._row()]), _units)
 
     def asdict(self, _units: str = "") -> dict[str, Any]:
-        """The event as columns of one row: what is a list, or may be one, within a list of one."""
+        """The event as columns of one row; values that are or may be lists are within a list of one."""
         row = self._row()
         lists = {"raw", "op_types", "stack_traces", "module_hierarchy", "debug_data", "start_time"}
         shown = {name: [value] if name in lists else value for name, value in row.items()}
@@ -207,12 +207,12 @@ class Event:
 
 @dataclass
 class EventBlock:
-    """The runs of one name that logged the same events in the same order: loading, or executing one way.
+    """The runs of one name that logged the same events in the same order.
 
     name                 the name that the runtime gave them: Default (loading), Execute, or the user's
     events               their events, in order
-    source_time_scale    what one tick is
-    target_time_scale    what durations are shown in
+    source_time_scale    unit of one tick
+    target_time_scale    unit of the durations shown
     bundled_input_index  which bundled input they ran; None if none is named
     run_output           outputs of the first run that logged some: arrays, lists of arrays, numbers
     reference_output     what the record expects; None if it has no expectation, if several are possible, or

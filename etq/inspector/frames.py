@@ -37,7 +37,7 @@ def import_pandas() -> Any:
 
 
 def shortened(op_types: list[str]) -> list[str] | str:
-    """A list that is short enough to print; of a longer one, a text of its ends and its length."""
+    """A list that is short enough to print; for a longer one, a text with its ends and its length."""
     if len(op_types) <= _MOST_OPS:
         return op_types
     first, second, last = (f"'{op_types[at]}'" for at in (0, 1, -1))
@@ -65,7 +65,7 @@ def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
 
 
 def _dtype(name: str, values: list[Any]) -> Any:
-    """As they come when rows are put one below the other: what is missing among numbers stays None."""
+    """Columns as pandas makes them when rows are concatenated: a missing number stays None."""
     if name in _OF_TEXT:
         return None if values else object
     if name in STATISTICS:
@@ -91,7 +91,7 @@ def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.Da
 
 
 def printed_frame(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """What of a DataFrame is shown: without wide columns, and without calls that only wrap another event."""
+    """The part of a DataFrame to show: without wide columns, and without calls that only wrap another event."""
     shown = frame.drop(columns=list(NOT_PRINTED))
     shown = shown.loc[["OPERATOR_CALL" not in name for name in shown["event_name"]]].reset_index(drop=True)
     shown["op_types"] = [shortened(each) if isinstance(each, list) else each for each in shown["op_types"]]

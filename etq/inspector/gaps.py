@@ -1,4 +1,4 @@
-"""How far what a runtime logged is from what the exported program gives, as a DataFrame of the Inspector's columns."""
+"""Gaps between the values that a runtime logged and those of the exported program, in the Inspector's columns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Place = tuple[str, int, int]
 
 
 class Value(np.ndarray[Any, np.dtype[Any]]):
-    """An array that can be a key of a mapping, by which one it is: as tensors can."""
+    """An array that can be a key of a mapping, by its identity, as tensors can."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -125,7 +125,7 @@ def _figures(warehouse: Warehouse, base: Capture, new: Capture, pairs: list[Pair
 
 
 def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
-    """By a comparator of the user's: what it raises for a pair is that pair's problem alone."""
+    """Gaps by a comparator of the user's: an exception for a pair affects that pair alone."""
     mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
     pair_of_value = {id(pair.given): pair for pair in pairs}
     results: list[Compared] = []

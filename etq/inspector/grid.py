@@ -1,4 +1,4 @@
-"""Tables as text within lines, as the package tabulate draws what it calls a fancy grid."""
+"""Tables as text within lines, like the format fancy_grid of the package tabulate."""
 
 from __future__ import annotations
 

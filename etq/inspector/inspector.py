@@ -35,8 +35,8 @@ class Inspector:
     etdump_path                    the ETDump's file; either this or etdump_data is given
     etdump_data                    its bytes
     etrecord                       path of the program's ETRecord, or executorch's object, which then needs executorch
-    source_time_scale              what one tick is; a TimeScale or its value, as wherever one is taken
-    target_time_scale              what durations are shown in; cycles go with cycles only
+    source_time_scale              unit of one tick; a TimeScale or its value
+    target_time_scale              unit of the durations shown; cycles can't be converted to time
     debug_buffer_path              file of the values that the runtime logged; without it they are unknown
     delegate_metadata_parser       given what a delegate logged of an event in each run, its columns, or a list
     delegate_time_scale_converter  function of a delegate's event name and a time in ticks that returns the time to
@@ -46,7 +46,7 @@ class Inspector:
                                    member of the record by its name, as exported_program
     compat                         answer as executorch's Inspector does where that is wrong; see below
 
-    event_blocks    a list of `EventBlock`; what is changed in it shows in all that is asked for later
+    event_blocks    a list of `EventBlock`; changes to it show in all later results
     op_graph_dict   always None: the graphs are in the tables op_nodes and op_edges
 
     With `compat`, of several occurrences in a run only the last has a row; a 32-bit clock that wraps is a tick short;
@@ -204,7 +204,7 @@ class Inspector:
         """One row an event of each block, as a pandas DataFrame.
 
         include_units                whether the names of statistics have their unit, as in `p50 (ms)`
-        include_delegate_debug_data  whether what delegates logged with times is included: a column for each field
+        include_delegate_debug_data  whether to include the delegates' metadata: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
         Raises `EtqError` if pandas is missing.
@@ -322,7 +322,7 @@ class Inspector:
         disable_debug_handle_valdiation: bool = False,
         reference_graph: str | None = None,
     ) -> pandas.DataFrame:
-        """How far what the runtime logged is from what the exported program gives on its representative inputs.
+        """Compare the values that the runtime logged with those of the exported program for its representative inputs.
 
         distance         MSE, L1 (sum) or SNR (dB), or a comparator of one's own
         disable_debug_handle_valdiation  taken for compatibility: an op without a handle has no row in any case
@@ -364,7 +364,7 @@ def _queries(
 
 
 def _first_dump(dump: Any) -> Any:
-    """The first of several dumps in a file, which is all that the Inspector reads; the file if it has only one."""
+    """The first of several dumps in a file, as the Inspector reads no other; the file if it has only one."""
     from etq.ingest.etdump.containers import find_dumps, is_etdump
 
     content = source_of(dump).content

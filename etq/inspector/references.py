@@ -1,4 +1,4 @@
-"""What only torch and executorch can read of a record: reference outputs, and exported programs."""
+"""Parts of a record that only torch and executorch can read: reference outputs and exported programs."""
 
 from __future__ import annotations
 

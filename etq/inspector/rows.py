@@ -25,7 +25,7 @@ _ROWS: Final = """
         i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
     FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
 """
-# What a runtime logs after Method::execute without marking it: outputs of the program that are not tensors.
+# Events that a runtime logs after Method::execute without marking them: outputs that are not tensors.
 _UNMARKED: Final = """
     SELECT s.block_index, s.slot FROM signatures AS s
     WHERE s.capture_id = $key AND s.kind = 'debug' AND s.chain_index = -1 AND s.label = ''
@@ -136,7 +136,7 @@ def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] |
 
 
 def _grouped(groups: Integers, runs: Integers, count: int) -> tuple[Integers, list[int]]:
-    """An order that puts events by groups, and by runs within, and where each of the groups ends."""
+    """The order of events by group and run, and the end of each group."""
     ends = np.bincount(groups, minlength=count).cumsum().tolist()
     if len(runs) and (np.diff(runs) < 0).any():
         return np.lexsort((runs, groups)), ends
@@ -150,7 +150,7 @@ def _split(values: list[Any], ends: list[int]) -> list[list[Any] | None]:
 
 
 def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
-    """Ids within delegates: numbers where they were written as such."""
+    """Ids within delegates: integers if they were written as integers."""
     identifiers: list[int | str | None] = texts.to_pylist()
     if texts.null_count == len(identifiers):
         return identifiers
@@ -159,7 +159,7 @@ def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArra
 
 
 def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
-    """Put other durations in place of the views': of all events the Inspector's, or of delegates' the user's."""
+    """Replace the durations of all events by the Inspector's, or those of delegates' events by the user's."""
     query = (
         "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "
         "FROM _event_lists($key, $unit, $repeats) AS l"
@@ -185,7 +185,7 @@ def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
 
 
 def _converted(converter: TimeScaleConverter, name: str, start: int, end: int, compat: bool) -> Any:
-    """The duration of what a delegate ran, by the user's function of its start and of its end."""
+    """The duration of a delegate's event, by the user's function of its start and of its end."""
     if end < start and not compat:
         end += _WRAPS
     first, last = converter(name, start), converter(name, end)

@@ -9,7 +9,7 @@ from etq.errors import EtqError
 
 
 class TimeScale(Enum):
-    """What one tick is, or what times are shown in. Wherever one is taken, its value as text is, too."""
+    """A unit of ticks or of results. Functions that take a TimeScale also take its value as text."""
 
     NS = "ns"
     US = "us"

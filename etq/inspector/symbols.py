@@ -112,7 +112,7 @@ def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], g
         symbols = found.setdefault((block, slot), Symbols())
         name, op_type, stack_trace = described[graph_id, node]
         symbols.op_types.append(op_type)
-        # So the Inspector calls nodes: what it makes of a graph has a name for each output, this one without a number.
+        # As the Inspector names nodes: its graph has a name for each output, this one without a number.
         symbols.stack_traces.setdefault(f"{name}_", stack_trace)
         symbols.modules.setdefault(f"{name}_", modules.get((graph_id, node)))
 

@@ -33,13 +33,13 @@ _REPEATED: Final = """
     JOIN signatures AS s ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
     WHERE t.capture_id = $key GROUP BY ALL HAVING count(*) > 1
 """
-# What a value belongs to within its block: chain, instruction, and the ids within a delegate.
+# Key of a value within its block: chain, instruction, and the ids within a delegate.
 Group = tuple[Any, ...]
 
 
 @dataclass
 class Logged:
-    """What one debug event logged: a value, or a list of tensors, as parts of (kind, …, number)."""
+    """The value that one debug event logged: one value or a list of tensors, as parts of (kind, …, number)."""
 
     run: int
     event: int
@@ -48,7 +48,7 @@ class Logged:
 
 @dataclass
 class Values:
-    """Values of events by their keys, outputs by blocks, and what differed between runs."""
+    """Values of events by their keys, outputs by blocks, and the differences between runs."""
 
     of_events: dict[Key, list[Any]] = field(default_factory=dict)
     of_blocks: dict[int, list[Any]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Values:
 
 
 def read_values(queries: CaptureQueries, buffer: Any) -> Values:
-    """All that was logged, with the tensors that a debug buffer holds; None for each that it doesn't.
+    """All logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
 
     To be compatible, tensors without any buffer at all are zeros.
     """
@@ -82,7 +82,7 @@ def read_values(queries: CaptureQueries, buffer: Any) -> Values:
 
 
 def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[int, list[Logged]]]:
-    """What was logged for each group of events, and of outputs for each block."""
+    """The values logged for each group of events, and the outputs of each block."""
     of_groups: dict[Group, list[Logged]] = defaultdict(list)
     outputs: dict[int, list[Logged]] = defaultdict(list)
     current = Logged(-1, -1, [])

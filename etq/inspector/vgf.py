@@ -18,7 +18,7 @@ MetadataBytes = bytes | bytearray | str
 
 
 class VgfError(EtqError, ValueError):
-    """Metadata that claim to be VGF's statistics, and can't be read."""
+    """Metadata that are marked as VGF's statistics and can't be read."""
 
 
 def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def _blob(blob: dict[str, Any]) -> dict[str, Any]:
 def parse_vgf_neural_statistics_delegate_metadata(
     delegate_metadata_list: Sequence[MetadataBytes | None],
 ) -> list[dict[str, Any]]:
-    """The records among what delegates logged: other backends' metadata are passed over.
+    """The records among the metadata that delegates logged, without those of other backends.
 
-    Raises `VgfError` for damaged ones.
+    Raises `VgfError` for damaged records.
     """
     return [
         parse_vgf_neural_statistics_metadata(metadata)
@@ -67,7 +67,7 @@ def parse_vgf_neural_statistics_delegate_metadata(
 
 
 def _claims_vgf(metadata: MetadataBytes) -> bool:
-    """Whether metadata claim to be VGF's: by their schema, or, if they are damaged, by a trace of it."""
+    """Whether metadata are marked as VGF's: by their schema, or by a part of it if they are damaged."""
     content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
     try:
         record = json.loads(content)

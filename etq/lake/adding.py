@@ -9,7 +9,7 @@ import duckdb
 
 from etq.lake.publishing import Added, Content, held, publish
 from etq.lake.reading import prepare
-from etq.lake.tables import KINDS, Lake
+from etq.lake.tables import KINDS, Lake, writing
 from etq.lake.writing import Load, discard, parts, write
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -33,11 +33,12 @@ def export(
     Raises `WarehouseError` for a folder with other files, for one that can't be written, and without `deltalake`.
     """
     lake = Lake.at(path, storage_options)
-    lake.make()
-    if isinstance(warehouse, Warehouse):
-        return _export(lake, warehouse.connection, replace)
-    with open(warehouse, read_only=True) as opened:
-        return _export(lake, opened.connection, replace)
+    with writing(lake):
+        lake.make()
+        if isinstance(warehouse, Warehouse):
+            return _export(lake, warehouse.connection, replace)
+        with open(warehouse, read_only=True) as opened:
+            return _export(lake, opened.connection, replace)
 
 
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:

@@ -18,7 +18,7 @@ from etq.lake.writing import KEY
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a file or its content. Files that are left over are harmless."""
+    """A problem of a file or its content. Files that are left over are harmless."""
 
     file: str
     what: str
@@ -46,7 +46,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
 
 
 def _faults(connection: duckdb.DuckDBPyConnection, state: State, table: str, file: File) -> Iterator[Fault]:
-    """What is wrong with a file."""
+    """The problems of a file."""
     uri = state.lake.uri(table, file.path)
     if not stores.is_there(state.lake, table, file.path):
         yield Fault(uri, "missing")

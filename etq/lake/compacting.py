@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 
 from etq.lake.reading import prepare
-from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read
+from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, writing
 from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge
 
 if TYPE_CHECKING:
@@ -29,12 +29,17 @@ def compact(
 ) -> tuple[int, int]:
     """Put small loads together, sorted by key, as large as one may be. Returns the numbers of loads before and after.
 
-    Readers go on with what they have: files that are of the lake no more are deleted `leave_seconds` (a week) after
+    Readers keep their files: files that are of the lake no more are deleted `leave_seconds` (a week) after
     they were written or taken out, and with them the versions that had them.
 
-    Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
+    Raises `WarehouseError` for what isn't a lake, for a damaged lake, and for one that can't be written.
     """
     lake = Lake.at(path, storage_options)
+    with writing(lake):
+        return _compact(lake, leave_seconds)
+
+
+def _compact(lake: Lake, leave_seconds: float) -> tuple[int, int]:
     state = read(lake)
     before = _number(state)
     merged: set[str] = set()

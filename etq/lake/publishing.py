@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Added:
-    """How many captures were new to a lake, were there already, and took the place of those that were there."""
+    """The numbers of captures that were new to a lake, were known, and replaced known ones."""
 
     new: int
     known: int
@@ -222,7 +222,7 @@ def held(connection: duckdb.DuckDBPyConnection, lake: Lake, root: DeltaTable, ki
 
 
 def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[str, str]:
-    """The name of each in the lake, by SHA-256: its own, or a longer one if other content has that."""
+    """The names of contents in the lake, by SHA-256: their own, or longer ones if other content has these."""
     owners = {name: sha256 for sha256, name in known.items()}
     names = {}
     for each in contents:

@@ -10,18 +10,23 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
+from etq.database.connection import CLOSED, withdraw_access
 from etq.errors import WarehouseError, message_of
 from etq.lake.stores import attach
 from etq.lake.tables import Lake, State, kind_of, read
 
 
-def connect(lake: Lake, state: State | None = None, version: int | None = None) -> duckdb.DuckDBPyConnection:
+def connect(
+    lake: Lake, state: State | None = None, version: int | None = None, *, external_access: bool = True
+) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables, views and macros, as the lake is now, or was at a version or `state`.
+
+    Without `external_access`, queries can read no other files than the lake's of then.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
     state = state or read(lake, version)
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={**CLOSED})
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         prepare(connection, lake, state)
@@ -30,7 +35,16 @@ def connect(lake: Lake, state: State | None = None, version: int | None = None) 
                 connection.execute(f"DROP TABLE {table.name}")
                 connection.execute(f"CREATE VIEW {table.name} AS {query}")
         _note_bytes(connection, state)
+        if not external_access:
+            allow_only_files(connection, state)
+            withdraw_access(connection)
     return connection
+
+
+def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> None:
+    """Make the lake's files those that can be read without external access."""
+    listed = [quoted(state.lake.uri(table, each.path)) for table, files in state.files.items() for each in files]
+    connection.execute(f"SET allowed_paths = [{', '.join(listed)}]")
 
 
 def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
@@ -88,7 +102,7 @@ def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Iter
 
 
 def _note_bytes(connection: duckdb.DuckDBPyConnection, state: State) -> None:
-    """Put in place of the view of what tables take what their files do."""
+    """Replace the view of the tables' sizes by the sizes of their files."""
     connection.execute("DROP VIEW _table_bytes")
     connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
     sizes = [(name, sum(each.bytes for each in files)) for name, files in state.files.items()]

@@ -28,10 +28,10 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class StagingJob:
-    """What to do with files: the lake, and the options for each file."""
+    """How to add files: the lake, the prefix of loads' names, and the options for each file."""
 
     lake: Lake
-    prefix: str  # of the names of loads
+    prefix: str
     options: Options
     label_from: str | None = None
     of_git: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class StagingJob:
 
 @dataclass(frozen=True)
 class Staged:
-    """A file whose capture is in a load now, under this name."""
+    """A file whose capture was written to a load, and the capture's name."""
 
     path: str
     sha256: str
@@ -52,7 +52,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Known:
-    """A file of which nothing was written, as the same is there already."""
+    """A file that was not written, as its content is known."""
 
     path: str
 
@@ -69,7 +69,7 @@ Result = Staged | Known | Rejected | Load
 
 
 def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
-    """Write the captures of files, (path, content) each, aside: what became of each file, and then the loads.
+    """Stage the captures of files, (path, content) each. Yields the result for each file, and then the loads.
 
     Of files that hold the same, and of what the lake has, nothing is written again. What a load may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
@@ -77,10 +77,15 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     lake = _Known(job.lake)
     rest = iter(files_given)
     for first in rest:
-        with tempfile.TemporaryDirectory(prefix="etq-") as folder, open(Path(folder) / "staging.duckdb") as warehouse:
+        with tempfile.TemporaryDirectory(prefix="etq-") as folder, _open(folder) as warehouse:
             # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
             yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
+
+
+def _open(folder: str) -> Warehouse:
+    """An empty warehouse, of this process alone, which writes files of the lake."""
+    return open(Path(folder) / "staging.duckdb", external_access=True)
 
 
 class _Known:
@@ -100,7 +105,7 @@ class _Known:
 def _write(
     job: StagingJob, warehouse: Warehouse, lake: _Known, files_given: Iterable[tuple[str, bytes]]
 ) -> Iterator[Result]:
-    """What becomes of the files that an empty warehouse takes, and their loads."""
+    """The results for the files that an empty warehouse takes, and their loads."""
     links = _links(warehouse, job)
     find = partial(discover, pattern=job.label_from, of_git=job.of_git, sidecar=job.sidecar)
     known: list[str] = []

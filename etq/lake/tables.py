@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +44,16 @@ _PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
 
 
 class ConflictError(Exception):
-    """Another writer was first: what was to be written must be looked at again."""
+    """Another writer was faster: the change must be made again from the new state."""
+
+
+@contextmanager
+def writing(lake: Lake) -> Iterator[None]:
+    """Raise what the system refuses meanwhile as `WarehouseError`."""
+    try:
+        yield
+    except OSError as error:
+        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 class File(msgspec.Struct, frozen=True):
@@ -128,11 +138,10 @@ class Lake:
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """A table as it is now, or was. Raises `WarehouseError` for a missing or damaged one."""
         module = deltalake()
-        opened = self._asked(lambda: module.DeltaTable(self.uri(table), version, self._options))
-        return opened
+        return self._asked(lambda: module.DeltaTable(self.uri(table), version, self._options))
 
     def make(self) -> None:
-        """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder of other things."""
+        """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder with other files."""
         module = deltalake()
         if self.exists():
             return

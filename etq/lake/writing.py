@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 import msgspec
 
 from etq import catalog
 from etq.catalog import quoted
+from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import stores
 from etq.lake.reading import read_parquet
@@ -167,8 +168,12 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
     written: list[File] = []
 
     def make(target: str) -> bool:
-        copy = f"COPY ({query}) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd, RETURN_STATS)"
-        [(_, rows, size, _, statistics, *_)] = connection.execute(copy).fetchall()
+        [(has_access,)] = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
+        if has_access:
+            rows, size, statistics = _copy(connection, query, target)
+        else:
+            with with_access(connection, connection.sql(query)) as other:
+                rows, size, statistics = _copy(other, "FROM rows", target)
         if rows:
             of_key = statistics[f'"{key}"']
             written.append(File(path, load, rows, size, int(of_key["min"]), int(of_key["max"])))
@@ -181,3 +186,10 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
     except (duckdb.IOException, OSError) as error:
         raise WarehouseError(f"{lake.uri(table, path)}: can't be written: {message_of(error)}") from error
     return written[0] if written else None
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: str) -> tuple[int, int, dict[str, Any]]:
+    """Write rows to a file: their number, its size in bytes, and the statistics of each column."""
+    copy = f"COPY ({query}) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd, RETURN_STATS)"
+    [(_, rows, size, _, statistics, *_)] = connection.execute(copy).fetchall()
+    return rows, size, statistics

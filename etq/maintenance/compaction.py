@@ -10,9 +10,12 @@ from typing import Final
 
 import duckdb
 
-from etq.catalog import quoted
-from etq.database.connection import STORAGE, connect
+from etq.catalog import identifier, quoted
+from etq.database import contents, schema
+from etq.database.connection import absolute, connect, withdraw_access
 from etq.database.database import Database
+from etq.database.locking import retry_while_locked
+from etq.database.publishing import fsync_folder
 from etq.errors import WarehouseError, message_of
 
 # The ending of the new file before it replaces the old one.
@@ -26,11 +29,10 @@ def compact(database: Database) -> tuple[int, int]:
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
-            left.unlink()  # Of a process that was killed.
+            left.unlink()  # A process that was killed left it.
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
-            before = _write_anew(connection, path, fresh)
-            database.forget()
+            before = _write_anew(database, connection, path, fresh)
             _put_in_place(fresh, path, before)
         except duckdb.Error as error:
             raise WarehouseError(f"{database.path}: {message_of(error)}") from error
@@ -39,26 +41,34 @@ def compact(database: Database) -> tuple[int, int]:
             raise WarehouseError(f"{database.path}: can't be compacted: {what}") from error
         finally:
             fresh.unlink(missing_ok=True)
+            fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
             if not database.is_open:
                 database.reopen(lambda path: connect(path, False))
         return before.st_size, path.stat().st_size
 
 
-def _write_anew(connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path) -> os.stat_result:
-    """Copy the whole database to a new file, and close it. Returns what the old file was then."""
-    [(name,)] = connection.execute("SELECT current_database()").fetchall()
-    storage = (
-        f"BLOCK_SIZE {STORAGE['default_block_size']}, STORAGE_VERSION '{STORAGE['storage_compatibility_version']}'"
-    )
-    connection.execute("CHECKPOINT")
+def _write_anew(
+    database: Database, open_connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path
+) -> os.stat_result:
+    """Copy the whole database to a new file, and close it. Returns what the old file was then.
+
+    The copy takes a connection of its own: that of an open warehouse can access no other files.
+    """
+    open_connection.execute("CHECKPOINT")
+    open_connection.close()
+    database.forget()
     before = path.stat()
-    connection.execute(f"ATTACH {quoted(str(fresh))} AS _fresh ({storage})")
-    try:
-        connection.execute(f'COPY FROM DATABASE "{name.replace(chr(34), chr(34) * 2)}" TO _fresh')
-    finally:
-        # What is written is in the file once it is detached.
-        connection.execute("DETACH _fresh")
-    connection.close()
+    with connect(str(fresh), False) as connection:
+        [(name,)] = connection.execute("SELECT current_database()").fetchall()
+        source = f"_source_{secrets.token_hex(4)}"  # the file may have any name
+        attach = f"ATTACH {quoted(absolute(path))} AS {source} (READ_ONLY)"
+        retry_while_locked(str(path), lambda: connection.execute(attach), yields=False)
+        withdraw_access(connection)
+        contents.has_definitions(connection, str(path), schema.create_all, database=source)
+        connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
+        connection.execute(f"DETACH {source}")
+        # A connection that is closed writes its log into the file, and doesn't report if that fails.
+        connection.execute("CHECKPOINT")
     return before
 
 
@@ -81,8 +91,4 @@ def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
         os.fsync(new.fileno())
         fresh.chmod(before.st_mode & 0o777)
         fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    fsync_folder(path.parent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +13,10 @@ import duckdb
 
 from etq import catalog
 from etq.catalog import quoted
-from etq.database import schema
-from etq.database.connection import connect, open_unchanged
+from etq.database import contents, schema
+from etq.database.connection import absolute, check_name, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
+from etq.database.publishing import aside, publish_new, remove_left
 from etq.database.rollups import PRUNED, fill_rollups
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.retention import EVENT_TABLES
@@ -29,7 +29,7 @@ KINDS: Final = ("program", "record", "capture")
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge made: numbers of captures, and of those that a warehouse before had already.
+    """The result of a merge: the numbers of captures, and of those that an earlier warehouse had.
 
     `conflicts` has a line for each difference between warehouses about one capture, where the first one's value stayed.
     """
@@ -50,18 +50,23 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, and for an output that exists already or
     can't be written; then nothing is left of it.
     """
-    sources = [os.fspath(path) for path in paths]
-    target = Path(output)
+    sources = [expanded(path) for path in paths]
+    target = Path(expanded(output))
     for path in sources:
         _check(path)
+    check_name(str(target))
     if target.exists():
         raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
-    fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}.merge")
+    remove_left(target, "merge")
+    # The name of a database is what comes before the first dot: not that of a source.
+    fresh = aside(target, "merge")
     try:
         with connect(str(fresh), False) as connection:
             merged = _merged(connection, sources)
-        fresh.rename(target)
+        publish_new(fresh, target)
         return merged
+    except FileExistsError as error:
+        raise WarehouseError(f"{target}: made by another process meanwhile; it was not changed") from error
     except duckdb.Error as error:
         raise WarehouseError(f"{target}: {message_of(error)}") from error
     except OSError as error:
@@ -84,18 +89,21 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:
+            # This connection has access to other files, and the file may be another one since it was checked.
+            contents.has_definitions(connection, path, schema.create_all, database="_source")
             result = schema.in_transaction(connection, lambda: _add(connection))
         finally:
             _detach(connection)
         known += result.known
         conflicts += [f"{path}: {each}" for each in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
+    # A connection that is closed writes its log into the file, and doesn't report if that fails.
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: str) -> duckdb.DuckDBPyConnection:
-    return connection.execute(f"ATTACH {quoted(path)} AS _source (READ_ONLY)")
+    return connection.execute(f"ATTACH {quoted(absolute(path))} AS _source (READ_ONLY)")
 
 
 def _detach(connection: duckdb.DuckDBPyConnection) -> None:
@@ -117,7 +125,7 @@ def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
 
 
 def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """Make the table of the source's keys of a kind, and what they are here: of known content those that it has."""
+    """Make the table of the source's keys of a kind, with their keys here: known content keeps the key that it has."""
     connection.execute(
         f"""
         CREATE TEMP TABLE _{kind}_keys AS

@@ -21,9 +21,15 @@ EVENT_TABLES: Final = (
 
 
 def outdated_captures(
-    database: Database, keep_last: int, by: Sequence[str], selectors: Sequence[str] | None, *, keep_rollups: bool
+    database: Database,
+    keep_last: int,
+    by: Sequence[str],
+    selectors: Sequence[str] | None,
+    *,
+    over: str | None = None,
+    keep_rollups: bool,
 ) -> list[Capture]:
-    """The captures that pruning takes, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
+    """The captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
 
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """
@@ -31,14 +37,17 @@ def outdated_captures(
         raise WarehouseError(f"keep_last must be a number of captures, not {keep_last!r}")
     with database.lock:
         _check_keys(database.connection, by)
+        _check_keys(database.connection, [over] if over not in (None, "captured_at") else [])
     query = """
         SELECT c.capture_id, c.name, c.sha256, c.format
-        FROM _outdated_captures($keep_last, "by" := $keys::VARCHAR[], selectors := $selectors::VARCHAR[]) AS o
+        FROM _outdated_captures(
+            $keep_last, "by" := $keys::VARCHAR[], selectors := $selectors::VARCHAR[], over := $over::VARCHAR
+        ) AS o
         JOIN captures AS c ON c.capture_id = o.capture_id
         WHERE NOT (o.is_pruned AND $keep_rollups)
         ORDER BY o.group_values, o.age DESC
     """
-    parameters = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups}
+    parameters = {"keep_last": keep_last, "keys": list(by), "keep_rollups": keep_rollups, "over": over}
     chosen = None if selectors is None else list(selectors)
     return [Capture(*row) for row in database.fetch(query, {**parameters, "selectors": chosen})]
 

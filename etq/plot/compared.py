@@ -1,4 +1,4 @@
-"""What changed between two sides."""
+"""Plots of the changes between two sides."""
 
 from __future__ import annotations
 

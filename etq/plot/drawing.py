@@ -1,4 +1,4 @@
-"""What plots share: an empty figure with named axes, names as they can be shown, colours, questions."""
+"""Shared by plots: an empty figure with named axes, names as they can be shown, colours, queries."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_legend(axes: Axes, **options: Any) -> None:
 
 
 def printable_text(text: str) -> str:
-    """A text from a file, with nothing in it that isn't shown. Dollar signs are left, and never read as formulas."""
+    """A text from a file, without characters that can't be shown. Dollar signs are kept, and not read as formulas."""
     return printable(text)
 
 

@@ -1,4 +1,4 @@
-"""Ops under the roof of what a device can do."""
+"""Ops under the roofline of a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# What a name takes, in pixels.
+# Size of a name, in pixels.
 _ROOM: Final = (160, 12)
 _BOUNDS: Final = {"memory": ("bound by memory", GREEN), "compute": ("bound by compute", BLUE)}
 
@@ -41,8 +41,8 @@ def roofline(
     """Each op of `roofline` under the roof of the peaks: operations per second over operations per byte. Its area is
     its share of the time.
 
-    peak_flops      what the device can do at most, in operations per second; by default the capture's metric
-    peak_bandwidth  what its memory can move at most, in bytes per second; likewise
+    peak_flops      the device's peak, in operations per second; by default the capture's metric
+    peak_bandwidth  its memory's peak bandwidth, in bytes per second; by default the capture's metric
     by              what is one op, as the view takes it
     limit           how many are named, where there is room: those that take most
     schedule        which runs, as the view takes it: steps, phase

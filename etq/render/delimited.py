@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 # Whether texts that a spreadsheet would take for formulas get an apostrophe.
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets take full-width signs for formulas, too.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
 _NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # else -nan for some
-# What writes cells of a type, of which DuckDB's own text is another.
+# Writers of cells, by type, where DuckDB's own text differs.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
     "DOUBLE": _NUMBER,
@@ -57,11 +58,15 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def write_delimited(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]) -> bool:
+def write_delimited(
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]
+) -> bool:
     """Write a query's result as `delimited` does, by DuckDB's writer, which is many times as fast.
 
     Returns whether there are rows. Raises `duckdb.Error`.
     """
+    from etq.database.connection import with_access
+
     cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
     if len(cells) == 1:
         cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # as above, not an empty line
@@ -69,7 +74,8 @@ def write_delimited(relation: duckdb.DuckDBPyRelation, delimiter: str, stream: I
     has_rows = False
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows")
-        relation.project(", ".join(cells)).write_csv(path, sep=delimiter, header=False)
+        with with_access(connection, relation.project(", ".join(cells))) as other:
+            other.table("rows").write_csv(path, sep=delimiter, header=False)
         with open(path, encoding="utf-8", newline="") as file:
             while text := file.read(_CHUNK):
                 stream.write(text)

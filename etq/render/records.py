@@ -1,4 +1,4 @@
-"""Rows with long texts for a terminal: a line with the short values of a row, followed by its texts as paragraphs."""
+"""Rows with long texts for a terminal: a line with the short values of a row, and then its texts as paragraphs."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
@@ -11,6 +12,8 @@ from etq.errors import printable
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
 
 _SHORTEST_TEXT: Final = 12
+# Narrower terminals show the columns that fit; in others, lines that are too long go on in the next one.
+_WIDE: Final = 80
 # Columns that a wide terminal shows with bars: the first of those that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
@@ -20,6 +23,9 @@ VERDICT_STYLES: Final = {
     "worse": "red",
     "faster": "green",
     "better": "green",
+    "unstable": "red",
+    "possibly slower": "yellow",
+    "possibly faster": "yellow",
     "too few": "yellow",
     "can't judge": "yellow",
     "conditions differ": "yellow",
@@ -43,10 +49,31 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
     """The same for rows that come in parts: columns become wider where a later part needs it."""
     remaining = iter(parts)
     first = next(remaining, [])
-    layout = _Layout(columns, first, style)
+    kept = _fitting(columns, first, style)
+    layout = _Layout([columns[at] for at in kept], _of(kept, first), style)
     yield layout.head()
     for rows in chain([first], remaining):
-        yield layout.lines(rows)
+        yield layout.lines(_of(kept, rows))
+    if others := [printable(name) for at, name in enumerate(columns) if at not in kept]:
+        assert style.width is not None
+        text = f"Not shown: {', '.join(others)}; in a wider terminal, and with --format csv or json"
+        yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
+
+
+def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
+    """The positions of the columns to show: all; on a narrow terminal those that fit, from the left, and the unit."""
+    kept = list(range(len(columns)))
+    if style.width is None or style.width >= _WIDE:
+        return kept
+    while len(kept) > 1 and not _Layout([columns[at] for at in kept], _of(kept, rows), style).fits:
+        del kept[-2 if len(kept) > 2 and columns[kept[-1]] == "unit" else -1]
+    return kept
+
+
+def _of(kept: Sequence[int], rows: Rows) -> Rows:
+    """The rows with these columns alone."""
+    is_all = not rows or len(kept) == len(rows[0])
+    return rows if is_all else [[row[at] for at in kept] for row in rows]
 
 
 class _Layout:
@@ -61,6 +88,7 @@ class _Layout:
         if style.width is not None:
             _narrow(self._widths, self._is_number, self._columns, style.width)
         share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
+        self.fits = style.width is None or sum(self._widths) + 2 * (len(self._widths) - 1) <= style.width
         room = (style.width or 0) - sum(self._widths) - 2 * len(self._widths)
         self._bar_width = 0 if share is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
         self._barred = share if self._bar_width else None
@@ -111,7 +139,7 @@ def _texts(rows: Rows) -> list[list[str]]:
 
 
 def _column_texts(values: Sequence[Any]) -> list[str]:
-    """What `shown` gives of each value; columns of whole numbers and of plain texts are faster as a whole."""
+    """The text of each value, as by `shown`; columns of integers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
         return ["" if value is None else str(value) for value in values]
@@ -143,7 +171,7 @@ def _is_number(values: Sequence[Any]) -> bool:
 
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
-    """How each cell of a row looks: verdicts in colours, and what belongs to no op dim."""
+    """The style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
     styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
     if row and row[0] in _REST:
         styles[0] = "dim"

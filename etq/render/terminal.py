@@ -1,4 +1,4 @@
-"""What the place that text goes to can show: how wide it is, colours, and bars beyond ASCII."""
+"""The abilities of a terminal or file that text is written to: width, colours, characters beyond ASCII."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PLAIN: Final = TerminalStyle()
 
 
 def width_of(text: str) -> int:
-    """How many columns a text takes: letters of East Asia two, marks on the letter before them none."""
+    """The number of columns that a text takes: two for East Asian letters, none for combining marks."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -96,7 +96,7 @@ def has_blocks(stream: IO[Any]) -> bool:
 
 
 def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
-    """A bar of `width` cells at most, of which `share` is filled from the part `start` on; what is not 0 shows.
+    """A bar of at most `width` cells: `share` of it is filled, from `start` on; any share above 0 is visible.
 
     start, share  parts of the whole, from 0 to 1
     """

@@ -12,8 +12,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, QueryError, message_of, printable, printable_lines
+from etq.database.publishing import new_file
+from etq.errors import EtqError, QueryError, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
+from etq.render.markdown import markdown_parts
+from etq.render.selection import selection
 from etq.render.table import Rows, shown, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, width_of
 
@@ -23,11 +26,12 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
-# Of these, formats for people.
+# The formats among these that people read.
 TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
 }  # fmt: skip
+_TABLE_SUFFIXES: Final = ("", ".txt")
 # Binary formats; Feather is also an Arrow IPC file.
 BINARY: Final = frozenset({"parquet", "arrow"})
 
@@ -47,26 +51,53 @@ def write(
     format  one of `FORMATS`; by default that of the file's suffix, or a table
     long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
 
-    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, and for a binary
-    format on a terminal; `QueryError` for a query that fails, of which no file is left.
+    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an ending
+    that no format has, and for a binary format on a terminal; `QueryError` for a query that fails, of which no file is
+    left.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
+    query = selection.get().query(warehouse, query, parameters)
     if format in BINARY:
-        _write_binary(warehouse.sql(query, **parameters), format, path)
+        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path, force=force)
         return True
     if format in DELIMITERS:
         relation = warehouse.sql(query, **parameters)
         if relation is None:  # an empty query
             return False
-        with _text_output(path) as stream, _query_errors():
-            return write_delimited(relation, DELIMITERS[format], stream)
+        with _text_output(path, force=force) as stream, _query_errors():
+            return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         first = next(parts, [])
         if columns:
-            with _text_output(path, is_printable=format == "table") as stream:
+            with _text_output(path, force=force, is_printable=format == "table") as stream:
                 _write_parts(columns, chain([first], parts), format, path, long, stream)
     return bool(first)
+
+
+def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
+    """Write the result of each statement, as `write` does; between two there is an empty line.
+
+    Raises `EtqError` for several statements in a format of which a file holds one result.
+    """
+    import duckdb
+
+    try:
+        statements = [each.query.strip() for each in duckdb.extract_statements(script)]
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+    if len(statements) <= 1:
+        write(warehouse, script, format, path, force=force)
+        return
+    refuse_existing(path, force)
+    format = _checked_format(format, path)
+    if format in BINARY:
+        raise EtqError(f"{format} holds the result of one statement, and there are {len(statements)}; take them apart")
+    with _text_output(path, force=force, is_printable=format == "table") as stream:
+        for at, statement in enumerate(statements):
+            stream.write("\n" if at else "")
+            with warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts):
+                _write_parts(columns, parts, format, path, (), stream)
 
 
 def write_rows(
@@ -81,8 +112,9 @@ def write_rows(
     """Write rows of texts as `write` does a result."""
     refuse_existing(path, force)
     format = _checked_format(format, path)
+    rows = selection.get().rows(columns, rows)
     if format not in BINARY:
-        with _text_output(path, is_printable=format == "table") as stream:
+        with _text_output(path, force=force, is_printable=format == "table") as stream:
             _write_parts(columns, [rows], format, path, long, stream)
         return
     import duckdb
@@ -92,7 +124,7 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_binary(connection.sql(f"SELECT {selected}", params=lists), format, path)
+        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path, force=force)
 
 
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
@@ -101,13 +133,12 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
     A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
     """
     refuse_existing(path, force)
-    with _text_output(path, is_printable=is_printable) as stream:
+    with _text_output(path, force=force, is_printable=is_printable) as stream:
         stream.write(text)
 
 
 def _checked_format(format: str | None, path: str | None) -> str:
-    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
-        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
+    _refuse_compressed(path)
     format = format or format_of(path)
     if escaping_formulas.get() and format not in ("csv", "tsv"):
         raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
@@ -115,7 +146,18 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    return "table" if path is None else SUFFIXES.get(Path(path).suffix.lower(), "table")
+    """The format of a file by the ending of its name; a table if it has none. Raises `EtqError` for an unknown one."""
+    _refuse_compressed(path)
+    ending = "" if path is None else Path(path).suffix.lower()
+    if ending not in SUFFIXES and ending not in _TABLE_SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise EtqError(f"{path}: no format has the ending {ending}; use {known} or .txt, or name one with --format")
+    return SUFFIXES.get(ending, "table")
+
+
+def _refuse_compressed(path: str | None) -> None:
+    if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
+        raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
 
 
 def refuse_existing(path: str | None, force: bool) -> None:
@@ -161,7 +203,7 @@ def _write_parts(
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
     writers = {"table": lambda: table_parts(columns, parts, style), "json": lambda: _json_parts(columns, parts)}
-    for text in writers.get(format, lambda: _markdown_parts(columns, parts))():
+    for text in writers.get(format, lambda: markdown_parts(columns, parts))():
         stream.write(text)
 
 
@@ -181,33 +223,14 @@ class _PrintableLines:
 
 
 @contextmanager
-def _text_output(path: str | None, *, is_printable: bool = False) -> Iterator[Any]:
-    """A stream to standard output, or to a file that is there when all of it is written."""
+def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
+    """A stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         # Files and pipes get names as they are; a terminal would obey them.
         yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
         return
-    with new_file(path) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
+    with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
         yield file
-
-
-@contextmanager
-def new_file(path: str) -> Iterator[str]:
-    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
-
-    Anything but a regular file, such as a pipe, is written in place. Raises `EtqError` where it can't be written.
-    """
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        yield path
-        return
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etq-") as folder:
-            written = Path(folder) / target.name
-            yield str(written)
-            written.replace(target)
-    except OSError as error:
-        raise EtqError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -240,41 +263,34 @@ def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Names of which none comes twice: an object holds one value of a name."""
+    """Distinct names, as an object has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]
 
 
-def markdown(columns: Sequence[str], rows: Rows) -> str:
-    """A table in Markdown."""
-    return "".join(_markdown_parts(columns, [rows]))
-
-
-def _markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |\n"
-
-    yield line(map(printable, columns)) + "|" + " --- |" * len(columns) + "\n"
-    for rows in parts:
-        yield "".join(line(map(shown, row)) for row in rows)
-
-
-def _write_binary(relation: duckdb.DuckDBPyRelation, format: str, path: str | None) -> None:
+def _write_binary(
+    connection: duckdb.DuckDBPyConnection,
+    relation: duckdb.DuckDBPyRelation,
+    format: str,
+    path: str | None,
+    *,
+    force: bool,
+) -> None:
     if path is not None:
-        with new_file(path) as written, _query_errors():
-            _BINARY_WRITERS[format](relation, written)
+        with new_file(path, overwrite=force) as written, _query_errors():
+            _BINARY_WRITERS[format](connection, relation, written)
         return
     if sys.stdout.isatty():
         raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
     with tempfile.TemporaryDirectory() as folder, _query_errors():
         written_file = os.path.join(folder, "result")
-        _BINARY_WRITERS[format](relation, written_file)
+        _BINARY_WRITERS[format](connection, relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer
         stream.write(Path(written_file).read_bytes())
 
 
-def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     types = [str(each) for each in relation.types]
     if "HUGEINT" in types:
         # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
@@ -283,10 +299,13 @@ def _write_parquet(relation: duckdb.DuckDBPyRelation, path: str) -> None:
         relation = relation.project(
             ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
         )
-    relation.write_parquet(path)
+    from etq.database.connection import with_access
+
+    with with_access(connection, relation) as other:
+        other.table("rows").write_parquet(path)
 
 
-def _write_arrow(relation: duckdb.DuckDBPyRelation, path: str) -> None:
+def _write_arrow(_: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     import pyarrow as pa
 
     rows = relation.to_arrow_reader()

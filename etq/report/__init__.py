@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etq.database.publishing import new_file
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def page_of(
 ) -> str:
     """A report as the text of an HTML page.
 
-    captures  what it is of: one, by name, hash prefix or selector; or two sides to compare, base and new, each of
+    captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
               which may be a selector that means many
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
     names     of two sides: what to call them, if not as they are selected
@@ -83,7 +84,7 @@ def write(
     unit: str | None = None,
     **options: Any,
 ) -> None:
-    """Write a report to a file, in place of what is there; arguments and errors are those of `page_of`."""
+    """Write a report to a file, which is replaced; arguments and errors are those of `page_of`."""
     _put(page_of(warehouse, captures, unit=unit, **options), path)
 
 
@@ -93,10 +94,8 @@ def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.Path
 
 
 def _put(page: str, path: str | os.PathLike[str]) -> None:
-    try:
-        Path(path).write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise EtqError(f"{os.fspath(path)}: can't be written: {(error.strerror or str(error)).lower()}") from error
+    with new_file(os.fspath(path)) as written:
+        Path(written).write_text(page, encoding="utf-8", newline="\n")
 
 
 def _check(options: dict[str, Any], known: Sequence[str]) -> None:

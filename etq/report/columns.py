@@ -1,4 +1,4 @@
-"""A query's answer on its way into a page: by columns, texts once each, as compressed text that no markup can be in."""
+"""The result of a query for a page: by columns, each text once, compressed and encoded without markup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask(warehouse: Warehouse, query: str, **parameters: Any) -> Table:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Rows as columns. NaN and infinities, which JSON has no word for, become null."""
+    """Rows as columns. NaN and infinities, which JSON can't represent, become null."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return Table(list(names), [_column(column) for column in columns], len(rows))
 

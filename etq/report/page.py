@@ -1,4 +1,4 @@
-"""A page made of a report's sections: one HTML file that needs nothing else.
+"""A page of a report's sections: one HTML file without other files.
 
 A content security policy in the page limits it to one script and one style, identified by their hashes: no network, no
 inline handlers, no eval.
@@ -47,7 +47,7 @@ STYLES: Final = ("page.css", "many.css")
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page. Data only: what draws it is registered in the page's script under `kind`.
+    """One part of a page, as data: the function that draws it is registered in the page's script under `kind`.
 
     kind     what draws it
     title    its heading; names from files are not in it
@@ -78,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """What a page shows: a kind of report (capture, difference, trends), its title, and its sections in order."""
+    """The content of a page: the kind of report (capture, difference, trends), its title, and its sections in order."""
 
     kind: str
     title: str

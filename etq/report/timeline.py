@@ -49,7 +49,7 @@ RUNS: Final = """
     ORDER BY p.run_index
 """
 
-# What a backend ran is shown within its call; what has no place in time is left out.
+# Events of a backend are shown within their call; events without a position in time are left out.
 EVENTS: Final = """
     SELECT
         t.run_index, t.signature_index, CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END AS lane,
@@ -63,7 +63,7 @@ EVENTS: Final = """
     ORDER BY t.run_index, lane, t.depth, t.start
 """
 
-# What a trace records of each call.
+# Columns that a trace records for each call.
 CALLS: Final = """
     LEFT JOIN captures AS c ON c.sha256 = $capture
     LEFT JOIN op_arguments AS a
@@ -84,7 +84,7 @@ SIGNATURES: Final = """
 
 
 def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST_EVENTS) -> Section | None:
-    """The section; None if the capture has no events. `most` is the number of events it has at most."""
+    """The section; None if the capture has no events. `most` is the largest number of events."""
     runs = ask(RUNS, most=most)
     if not runs.length:
         return None

@@ -52,7 +52,7 @@ TOTALS: Final = """
         c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
     ORDER BY c.series, position
 """
-# What is in each series, in a line.
+# Each series in a line.
 SERIES: Final = """
     SELECT
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
@@ -97,7 +97,7 @@ OPS: Final = """
 
 
 def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> Report:
-    """The report of the series of the captures that a selector means, or of all.
+    """The report of the series of the captures that a selector matches, or of all.
 
     options  options by name, as in `OPTIONS`
 
@@ -177,7 +177,7 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
-    """The points of as many ops as a page bears, and a section that lists all ops."""
+    """The points of the ops that a page has room for, and a section that lists all ops."""
     listed = ask(
         trends.warehouse,
         f"""

@@ -1,4 +1,4 @@
-"""Runs SQL that isn't trusted: each query in a process of its own, which can only read the warehouse."""
+"""Runs untrusted SQL: each query in a process of its own, which can only read the warehouse."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from etq.database.connection import expanded
 from etq.database.locking import seconds_to_wait
 from etq.errors import QueryError, WarehouseError
 
 SECONDS: Final = 10.0
 MEGABYTES: Final = 512
-# What a process needs of the environment to start at all; the rest is none of the query's business.
-_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT")
-# All that values of a database are made of: what comes back is not trusted either.
+# The process ends itself in time; it is killed if it hangs where it can't, or doesn't start.
+STARTING: Final = 10.0
+# Environment variables without which a process doesn't start or doesn't find the user's cache; a query gets no others.
+_ENVIRONMENT: Final = (
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT"),
+    *("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"),
+)
+# Types that results may contain: the result of the other process isn't trusted either.
 _TYPES: Final = {
     ("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")
 } | {("decimal", "Decimal"), ("uuid", "UUID")}  # fmt: skip
@@ -44,22 +50,35 @@ def ask(
         raise QueryError(
             f"limits of {seconds:g} s and {megabytes} MB: out of range; use up to 86400 s, and at least 16 MB"
         )
-    request = pickle.dumps((path, query, parameters, seconds, megabytes, seconds_to_wait()))
-    done = subprocess.run(
+    wait = seconds_to_wait()
+    request = pickle.dumps((expanded(path), query, parameters, seconds, megabytes, wait))
+    try:
+        done = _done(request, wait + seconds + STARTING)
+    except subprocess.TimeoutExpired:
+        raise QueryError(f"the query took longer than {seconds:g} s") from None
+    if done.returncode == -signal.SIGALRM:
+        raise QueryError(f"the query took longer than {seconds:g} s")
+    if done.returncode != 0:
+        # Where memory can't be had, code of the system's and of other libraries may end a process as it likes.
+        if done.returncode < 0 or any(each in done.stderr for each in (b"MemoryError", b"bad_alloc", b"new thread")):
+            raise QueryError(f"the query ended its process, or took more than {megabytes} MB of memory")
+        raise QueryError(f"the query crashed its process (status {done.returncode})")
+    kind, result = _Unpickler(io.BytesIO(done.stdout)).load()
+    if kind == "rows":
+        columns, parts = result
+        return columns, [row for part in parts for row in _Unpickler(io.BytesIO(part)).load()]
+    raise (WarehouseError if kind == "WarehouseError" else QueryError)(result)
+
+
+def _done(request: bytes, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    """The process that answers a request, when it has ended. Raises `TimeoutExpired`."""
+    return subprocess.run(
         [sys.executable, "-P", "-m", "etq.sandbox.worker"],
         input=request,
         capture_output=True,
         check=False,
+        timeout=seconds,
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         # Each arena of the allocator takes a large part of the address space.
         | {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each), "MALLOC_ARENA_MAX": "2"},
     )
-    if done.returncode == -signal.SIGALRM:
-        raise QueryError(f"the query took longer than {seconds:g} s")
-    if done.returncode != 0:
-        raise QueryError(f"the query crashed its process (status {done.returncode})")
-    kind, result = _Unpickler(io.BytesIO(done.stdout)).load()
-    if kind == "rows":
-        columns, rows = result
-        return columns, rows
-    raise (WarehouseError if kind == "WarehouseError" else QueryError)(result)

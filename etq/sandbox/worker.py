@@ -1,4 +1,4 @@
-"""The process that answers one query that isn't trusted: it locks itself in first.
+"""The process that answers one untrusted query: it first gives up all other access.
 
 The database is opened for reading, without any other file, extension or setting, and that can't be changed any more.
 The system's limits hold where the database's don't: for single large values, for what can't be interrupted, for files.
@@ -19,12 +19,13 @@ from typing import Any, Final
 import duckdb
 
 from etq.database.connection import is_lake_path
-from etq.errors import EtqError, message_of
+from etq.errors import EtqError, WarehouseError, message_of
 
-# What the process itself needs besides the query, in megabytes.
+# Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
+ROWS_AT_ONCE: Final = 2_000
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -40,15 +41,18 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 def main() -> None:
     """Answer the request on standard input on standard output: rows, or an error's kind and text."""
+    _end_with_parent()
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
     try:
+        # To open a file takes memory and time, too: more of both than what is left for the query then.
+        _limit(wait + seconds, megabytes + HEADROOM)
         connection = _lake(path, megabytes) if is_lake_path(path) else _file(path, megabytes, wait)
         # The thread is started before: there must be room for its stack.
         clock = threading.Timer(seconds, connection.interrupt)
         clock.daemon = True
         clock.start()
         _limit(seconds, megabytes)
-        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters)
+        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters, megabytes)
     except duckdb.InterruptException:
         outcome = "QueryError", f"the query took longer than {seconds:g} s"
     except (duckdb.OutOfMemoryException, MemoryError):
@@ -57,12 +61,9 @@ def main() -> None:
         # Where a module is missing, the database quotes Python.
         outcome = "QueryError", message_of(error).split(" Traceback ")[0]
     except EtqError as error:
-        outcome = type(error).__name__, str(error)
-    try:
-        written = pickle.dumps(outcome)
-    except MemoryError:
-        written = pickle.dumps(("QueryError", f"the query's result took more than {megabytes} MB of memory"))
-    sys.stdout.buffer.write(written)
+        # The names that the one that asks knows.
+        outcome = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", str(error)
+    sys.stdout.buffer.write(pickle.dumps(outcome))
     sys.stdout.flush()
     os._exit(0)
 
@@ -77,10 +78,9 @@ def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
 
 
 def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
-    """A lake, of which no other files can be read than those that its log names."""
-    from etq import catalog
+    """A lake, with access only to the files that its log names."""
     from etq.catalog import quoted
-    from etq.lake.reading import connect
+    from etq.lake.reading import allow_only_files, connect
     from etq.lake.tables import Lake, read
 
     lake = Lake.at(path)
@@ -90,23 +90,27 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
         raise EtqError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
     state = read(lake)
     connection = connect(lake, state)
-    named = [
-        quoted(file)
-        for table in catalog.tables()
-        for whole in (True, False)
-        for file in state.paths(table.name, whole=whole)
-    ]
-    connection.execute(f"SET allowed_paths = [{', '.join(named)}]")
+    allow_only_files(connection, state)
     for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
         connection.execute(f"SET {setting} = {quoted(value)}")
     return connection
 
 
+def _end_with_parent() -> None:
+    """Have the system end this process when the one that started it ends: nobody waits for the result then."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2)
+
+
 def _limit(seconds: float, megabytes: int) -> None:
-    """What the system sees to: the process writes to no file, and ends when its time is over."""
+    """Limits that the system enforces: the process writes to no file, and ends when its time is over."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # that of opening, which can't be raised
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -115,15 +119,26 @@ def _limit(seconds: float, megabytes: int) -> None:
 
 
 def _answer(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns and rows of a query that is one SELECT. Raises `EtqError` for any other."""
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None, megabytes: int
+) -> tuple[list[str], list[bytes]]:
+    """The columns of a query that is one SELECT, and its rows, in lists that are pickled.
+
+    Raises `EtqError` for any other query, and for more rows than the limit of memory takes.
+    """
     statements = duckdb.extract_statements(query)
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
         raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
     answer = connection.execute(statements[0], parameters)
-    return [column[0] for column in answer.description or ()], answer.fetchall()
+    columns = [column[0] for column in answer.description or ()]
+    parts: list[bytes] = []
+    size = 0
+    while rows := answer.fetchmany(ROWS_AT_ONCE):
+        parts.append(pickle.dumps(rows))
+        size += len(parts[-1])
+        if size > megabytes * 2**20:
+            raise EtqError(f"the query's result took more than {megabytes} MB of memory")
+    return columns, parts
 
 
 def _kind(statement: duckdb.Statement) -> str:

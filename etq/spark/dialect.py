@@ -1,6 +1,6 @@
-"""The words of DuckDB's SQL that Spark has by another name, or not at all: how sqlglot is to read and to write them.
+"""Functions of DuckDB's SQL that Spark lacks or names otherwise: rules by which sqlglot reads and writes them.
 
-What takes more than another word is mended in the tree before: see `etq.spark.rewrites`.
+Differences that need more than another word are rewritten in the tree first: see `etq.spark.rewrites`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
 
 
 def _contains(writer: SparkGenerator, node: exp.ArrayContains) -> str:
-    """Whether a list has an element; NULL, which Spark takes for no list, has none that is known."""
+    """Whether a list contains an element; NULL if the list is NULL, which Spark rejects."""
     if isinstance(node.this, exp.Null):
         return "CAST(NULL AS BOOLEAN)"
     return writer.func("ARRAY_CONTAINS", node.this, node.expression)
@@ -103,7 +103,7 @@ def _literal(writer: SparkGenerator, node: exp.Literal) -> str:
 
 
 def _log(writer: SparkGenerator, node: exp.Log) -> str:
-    """Of one argument DuckDB's is to the base of 10, and Spark's natural."""
+    """With one argument, DuckDB's logarithm is to the base of 10, and Spark's is natural."""
     return writer.function_fallback_sql(node) if node.args.get("expression") else writer.func("LOG10", node.this)
 
 

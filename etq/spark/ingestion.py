@@ -73,7 +73,7 @@ def ingest(
     files_at_once: int = 100_000,
     storage_options: Mapping[str, str] | None = None,
 ) -> Ingested:
-    """Read profiling files into a lake by the executors of a Spark session. What is there already stays as it is.
+    """Read profiling files into a lake by the executors of a Spark session. Known captures are unchanged.
 
     files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
            as s3a://lab/*/*.etdp; up to 2 GB each
@@ -152,7 +152,7 @@ def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Have a session read files as it should here, without a word of pandas, which nothing here uses."""
+    """Set how a session reads files, and silence its warnings about pandas, which is not used here."""
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -179,19 +179,19 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
 
 
 def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
-    """What became of files, in the order of their paths, and the loads that were written."""
+    """The results for files, in the order of their paths, and the loads that were written."""
     written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Load) else each.path)
 
 
 def _path(place: str) -> str:
-    """The path of a file's address, as Spark writes it in one way or another."""
+    """The path of a file's address, which Spark writes in several ways."""
     return _LOCAL.sub("", unquote(place))
 
 
 def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What an executor does with the files of a task."""
+    """Read the files of a task, in an executor."""
     import pyarrow as pa
 
     results = staging.stage(job, _files(batches))

@@ -146,7 +146,7 @@ def _is_all_of(query: exp.Query, name: str) -> bool:
 
 @dataclass
 class _Statement:
-    """One statement that is being made: its common table expressions, in order."""
+    """A statement under construction: its common table expressions, in order."""
 
     expressions: list[exp.CTE] = field(default_factory=list)
     names: set[str] = field(default_factory=lambda: set(catalog.objects()))
@@ -198,7 +198,7 @@ class _Statement:
             old = each.alias.lower()
             name = self._named(f"{owner}_{old}" if owner else old)
             if clause.args.get("recursive") and any(table.name.lower() == old for table in each.find_all(exp.Table)):
-                self.local.add(name)  # what uses an expression within itself can't stand outside of it
+                self.local.add(name)  # a user of an expression within itself can't be moved out of it
                 self._expand(each.this, {**scope, old: name}, owner, hoists=False)
                 self.local.discard(name)
             else:

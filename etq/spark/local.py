@@ -1,4 +1,4 @@
-"""Asking a lake on this machine alone, in a session made for one question."""
+"""Queries of a lake on this machine alone, in a session made for one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites of a query's tree for what DuckDB and Spark interpret differently, or write in another form.
+"""Rewrites of a query's tree where DuckDB and Spark interpret or write expressions differently.
 
 Each function rewrites one difference, in place. They run before `etq.spark.dialect`, which writes the text.
 """
@@ -112,7 +112,7 @@ def _nearest_rows(query: exp.Query) -> None:
 
 
 def _chosen_rows(query: exp.Query) -> None:
-    """QUALIFY chooses rows by a window function: here by a column of a query around, which may name no table."""
+    """QUALIFY filters rows by a window function: rewritten as a column and a filter in a query around it."""
     for select in _all(query, exp.Select):
         qualify = select.args.get("qualify")
         if qualify is None:
@@ -243,7 +243,7 @@ def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, 
 
 
 def _comparator(falls: list[bool]) -> exp.Expr:
-    """How two rows of a list compare: by its keys, some of them falling, and then by their values."""
+    """The comparison of two rows of a list: by its keys, some of them descending, and then by their values."""
     first, second = exp.to_identifier("first"), exp.to_identifier("second")
     keys = [(f"{kind}_{at}", fall and kind == "key") for at, fall in enumerate(falls) for kind in ("unknown", "key")]
     case = exp.Case()
@@ -327,7 +327,7 @@ def _any_values(query: exp.Query) -> None:
 
 
 def _silently_wrong(query: exp.Query) -> None:
-    """What Spark would take and answer otherwise, and no view may use. Raises QueryError."""
+    """Raises `QueryError` for expressions that Spark accepts and evaluates differently; no view may use them."""
     if any(each.find(exp.PercentileCont) for each in query.find_all(exp.WithinGroup)):
         raise QueryError("percentile_cont ... WITHIN GROUP is approximate in Spark: use quantile_cont")
     for join in query.find_all(exp.Join):

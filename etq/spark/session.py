@@ -110,7 +110,7 @@ def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What pyspark raises for a query that fails: its own kind, and its bridge's for what fails in a task."""
+    """The exceptions that pyspark raises for a failed query: its own, and those of its bridge for failures in tasks."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,1 +1,1 @@
-"""From files to rows: what ingestors read, stored in tables."""
+"""Storing files: the rows that ingestors read, inserted into tables."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import duckdb
 import numpy as np
@@ -34,14 +35,24 @@ SMALL: Final = 4 * 2**20
 Outcome = tuple[int, bool] | EtqError
 # Columns of `captures` that link to records and programs, each with a key.
 Links = Sequence[tuple[str, int]]
+# What a file is read into: tables, with their rows.
+Tables: TypeAlias = "list[tuple[str, Rows]]"
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to store, with its options and what was found about it."""
+    """A file to store, with its options and the annotations found for it."""
 
     source: Source
     options: Options
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Files that are stored together, and what is read of them, by hash."""
+
+    files: Sequence[File | EtqError]
+    tables: Mapping[str, Future[Tables]]
 
 
 @dataclass(frozen=True)
@@ -51,13 +62,13 @@ class Decoded:
     file: File
     name: str
     labels: Mapping[str, str]
-    tables: list[tuple[str, Rows]]
+    tables: Tables
 
 
 def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[File | EtqError]:
-    """Each file with the options, and what is found about its path; or why it can't be read."""
+    """Each file with its options and the annotations found for its path; or the reason why it can't be read."""
     for each in sources:
         try:
             discovered = find(None if isinstance(each, bytes) else os.fspath(each))
@@ -72,9 +83,39 @@ def store_many(
     """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
     Each file is stored whole or not at all, and none stops the others. An error among `files` is its own outcome.
+    Files are read on another thread while those before them are written.
     """
-    for together in _batches(files):
-        yield _store_together(connection, together, links)
+    pool = ThreadPoolExecutor(1)
+    try:
+        before: Batch | None = None
+        for together in _batches(files):
+            batch = Batch(together, _read_ahead(connection, together, pool))
+            if before is not None:
+                yield _store_together(connection, before, links)
+            before = batch
+        if before is not None:
+            yield _store_together(connection, before, links)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read_ahead(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], pool: Executor
+) -> dict[str, Future[Tables]]:
+    """What is read of files that share a transaction and that the warehouse doesn't have yet, by hash."""
+    readable = [each for each in files if isinstance(each, File)]
+    if len(readable) < 2:
+        return {}
+    known = _known(connection, readable)
+    new: dict[str, File] = {}
+    for each in readable:
+        if each.source.sha256 not in known:
+            new.setdefault(each.source.sha256, each)  # An error names the first file of a content.
+    return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
+
+
+def _read(file: File) -> Tables:
+    return list(read_capture(file.source.content, file.source.uri, file.options.clock_bits))
 
 
 def _batches(files: Iterable[File | EtqError]) -> Iterator[list[File | EtqError]]:
@@ -101,12 +142,10 @@ def _unpacked_bytes(source: Source) -> int:
     return len(source.content)
 
 
-def _store_together(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], links: Links
-) -> list[Outcome]:
+def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links) -> list[Outcome]:
     """The outcomes of files: those of new content share a transaction, each known one has its own if it changes."""
-    outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(files) if isinstance(each, EtqError)}
-    readable = {at: each for at, each in enumerate(files) if isinstance(each, File)}
+    outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(batch.files) if isinstance(each, EtqError)}
+    readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, File)}
     if len(readable) > 1:
         known = _known(connection, readable.values())
         new: dict[str, int] = {}
@@ -116,16 +155,16 @@ def _store_together(
                 new.setdefault(each.source.sha256, at)
             elif not stored.is_changed_by(each.options, links):
                 outcomes[at] = stored.capture_id, False
-        outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, links)
+        outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, batch.tables, links)
     for at, each in readable.items():
         if at not in outcomes:
             outcomes[at] = _store_alone(connection, each, links)
-    return [outcomes[at] for at in range(len(files))]
+    return [outcomes[at] for at in range(len(batch.files))]
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A capture of the warehouse, with what storing its file again may change."""
+    """A capture of the warehouse, with the properties that storing its file again may change."""
 
     capture_id: int
     clock_bits: int | None
@@ -194,14 +233,20 @@ def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links
         return WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
 
 
-def _store_new(connection: duckdb.DuckDBPyConnection, files: Mapping[int, File], links: Links) -> dict[int, Outcome]:
+def _store_new(
+    connection: duckdb.DuckDBPyConnection,
+    files: Mapping[int, File],
+    tables: Mapping[str, Future[Tables]],
+    links: Links,
+) -> dict[int, Outcome]:
     """The outcomes of files of new content; empty if the database refuses them together."""
     outcomes: dict[int, Outcome] = {}
     decoded: dict[int, Decoded] = {}
     taken = _taken(connection, files.values())
     for at, each in files.items():
         try:
-            decoded[at] = _decoded(each, taken)
+            read = tables.get(each.source.sha256)
+            decoded[at] = _decoded(each, taken, _read(each) if read is None else read.result())
         except EtqError as error:
             outcomes[at] = error
         else:
@@ -227,7 +272,7 @@ def _names(source: Source) -> Iterator[str]:
     return names_for(source.uri, lambda: source.sha256)
 
 
-def _decoded(file: File, taken: set[str]) -> Decoded:
+def _decoded(file: File, taken: set[str], tables: Tables) -> Decoded:
     """A file's rows. Raises `EtqError` for what `store` would refuse."""
     options, source = file.options, file.source
     # Labels that the user gives have precedence over those that were found.
@@ -237,11 +282,10 @@ def _decoded(file: File, taken: set[str]) -> Decoded:
     moment = labels.pop(CAPTURED_AT, None)
     if moment is not None and options.captured_at is None:
         options = replace(options, captured_at=moment_of(moment))
-    reading = list(read_capture(source.content, source.uri, options.clock_bits))
     names = list(_names(source))
     name = next((name for name in names if name not in taken), names[-1])
     check_name(name)
-    return Decoded(file, name, labels, list(described_tables(reading, name, source, options)))
+    return Decoded(file, name, labels, list(described_tables(tables, name, source, options)))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], links: Links) -> list[int]:

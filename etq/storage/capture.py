@@ -17,7 +17,7 @@ from etq import catalog
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import add_labels, set_labels
 from etq.database.rollups import describe_runs, fill_rollups, is_pruned
-from etq.ingest.arrow import Rows, batch, integers, texts
+from etq.ingest.arrow import LazyBatch, Rows, batch, integers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.registry import is_json, read_capture
 from etq.storage.linking import link
@@ -27,8 +27,12 @@ from etq.version import VERSION
 
 # Memory limit of DuckDB while a file is inserted: without a limit it caches all that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
+# So many threads sort times in as much memory as the file has bytes, and fewer in less; the rest needs these megabytes.
+_THREADS: Final = 8
+_ROOM: Final = 64
 # An ETDump's events are read where they were decoded: to insert them takes longer than most questions. A trace's are
-# inserted: views join them by time, and DuckDB compares each with each where it doesn't know how many there are.
+# inserted: views join them by time, and DuckDB compares each with each where it doesn't know how many there are. Rows
+# that are made when somebody reads them, such as a trace's `op_arguments`, are never inserted.
 _ZERO_COPY: Final = "event_ticks"
 # Tables that are empty for most files. If that is known when a query is planned, their part of the plan is left out.
 RARE_TABLES: Final = ("device_events", "trace_memory")
@@ -36,7 +40,7 @@ RARE_TABLES: Final = ("device_events", "trace_memory")
 
 @dataclass(frozen=True)
 class Options:
-    """What the user sets for a file, and what was found about it; None for what is not set."""
+    """The options that a user sets for a file, and the annotations found for it; None where not set."""
 
     name: str | None
     labels: Mapping[str, str]
@@ -82,7 +86,7 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
 
 
 def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
-    """Make captures from this key on later than those before, even if the clock was set back."""
+    """Make the ingest times of captures from this key on later than earlier ones, even if the clock was set back."""
     query = """
         SELECT
             max(c.ingested_at) FILTER (WHERE c.capture_id < $first),
@@ -154,9 +158,11 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Raise the memory limit to a large file's size: rollups sort all times of its ops, which DuckDB can't spill."""
-    megabytes = len(source.content) >> 20
-    [(is_little,)] = connection.execute("SELECT getvariable('memory_is_little')").fetchall()
+    """Raise the memory limit for a large file: rollups sort all times of its ops, which DuckDB can't spill."""
+    query = "SELECT getvariable('memory_is_little'), current_setting('threads')"
+    [(is_little, threads)] = connection.execute(query).fetchall()
+    size = len(source.content) >> 20
+    megabytes = min(size, _ROOM + size * threads // _THREADS)
     if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
         connection.execute(f"SET memory_limit = '{megabytes}MB'")
 
@@ -172,11 +178,13 @@ def load_ephemeral(
     reading = read_capture(source.content, source.uri, options.clock_bits)
     first = [*islice(reading, 1)]
     connection, tables = database()
-    rows = _load(connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content))
-    if rows is not None:
-        connection.register(f"_{_ZERO_COPY}_1", rows)
-        connection.execute(f"DROP TABLE {_ZERO_COPY}")
-        connection.execute(f"CREATE VIEW {_ZERO_COPY} AS SELECT 1 AS capture_id, * FROM _{_ZERO_COPY}_1")
+    in_place = _load(
+        connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content)
+    )
+    for table, each in in_place.items():
+        connection.register(f"_{table}_1", each)
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
     for table in RARE_TABLES:
         if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
             connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
@@ -191,23 +199,20 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
-    is_in_place = _ZERO_COPY in views
     for table in views & set(RARE_TABLES):
         connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
-    known_tables = {name for (name,) in tables} | {_ZERO_COPY}
-    rows = _load(connection, 2, known_tables, reading, source, options, zero_copy=is_in_place)
-    if rows is not None:
-        connection.register(f"_{_ZERO_COPY}_2", rows)
-        connection.execute(
-            f"""
-            CREATE OR REPLACE VIEW {_ZERO_COPY} AS
-            SELECT 1 AS capture_id, * FROM _{_ZERO_COPY}_1
-            UNION ALL
-            SELECT 2 AS capture_id, * FROM _{_ZERO_COPY}_2
-            """
-        )
+    known_tables = {name for (name,) in tables} | views
+    in_place = _load(connection, 2, known_tables, reading, source, options, zero_copy=_ZERO_COPY in views)
+    for table, each in in_place.items():
+        connection.register(f"_{table}_2", each)
+        if table in views:
+            first = f"SELECT 1 AS capture_id, * FROM _{table}_1 UNION ALL"
+        else:
+            first = ""
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"CREATE OR REPLACE VIEW {table} AS {first} SELECT 2 AS capture_id, * FROM _{table}_2")
     describe_runs(connection, 2, 2)
     return 2
 
@@ -221,15 +226,21 @@ def _load(
     options: Options,
     *,
     zero_copy: bool,
-) -> pa.Table | None:
-    """Insert the rows of these tables; with `zero_copy` not those of `_ZERO_COPY`, which are returned."""
-    in_place: list[pa.RecordBatch] = []
+) -> dict[str, pa.Table | LazyBatch]:
+    """Insert the rows of these tables; but not lazy ones, and with `zero_copy` not those of `_ZERO_COPY`: these are
+    returned."""
+    in_place: dict[str, LazyBatch] = {}
+    events: list[pa.RecordBatch] = []
     for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
-        if table == _ZERO_COPY and zero_copy and table in tables:
-            in_place.append(rows)
-        elif table in tables:
+        if table not in tables:
+            continue
+        if isinstance(rows, LazyBatch):
+            in_place[table] = rows
+        elif table == _ZERO_COPY and zero_copy:
+            events.append(rows)
+        else:
             _insert_part(connection, table, capture_id, rows, options)
-    return pa.Table.from_batches(in_place) if in_place else None
+    return in_place | ({_ZERO_COPY: pa.Table.from_batches(events)} if events else {})
 
 
 def _insert_rows(

@@ -1,4 +1,4 @@
-"""Linking captures to their records and programs, and finding what these state about their events."""
+"""Linking captures to their records and programs, and mapping their events by these."""
 
 from __future__ import annotations
 

@@ -1,36 +1,42 @@
-"""The files that are read: their bytes, paths and hashes, and checks of the options about them."""
+"""Files to read: their bytes, paths and hashes, and checks of their options."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import stat
+import tempfile
+import weakref
 from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import BinaryIO, Final
 
 from etq.choices import UNITS
 from etq.errors import FormatError, WarehouseError, displayed
 
-# Larger files are mapped: bytes.
-SMALL: Final = 2**20
+# Of a larger file a copy is made, which is mapped, rather than held in memory: bytes.
+SMALL: Final = 64 * 2**20
+_AT_ONCE: Final = 2**24
 
 
 class Source:
-    """A file's bytes and path."""
+    """A file's bytes and path. The bytes stay as they are whatever happens to the file."""
 
-    def __init__(self, content: bytes | mmap.mmap, path: str, mapped: tuple[int, ...] | None = None) -> None:
+    def __init__(self, content: bytes | mmap.mmap, path: str, copy: int | None = None) -> None:
         self.content = content
-        self._mapped = mapped
+        self._copy = copy
+        if copy is not None:
+            weakref.finalize(self, os.close, copy)
         self.path = path
         self.uri = displayed(path)
         self._digest: str | None = None
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Compute the hash on another thread; once."""
+        """Start to compute the hash on another thread, unless that was done."""
         if self._hashing is None:
             self._hashing = Thread(target=self._hash)
             self._hashing.start()
@@ -46,49 +52,56 @@ class Source:
         return self._digest
 
     def _hash(self) -> None:
-        if isinstance(self.content, bytes):
+        if self._copy is None:
             self._digest = sha256(self.content).hexdigest()
             return
-        # The file is read again if it is unchanged: reading through the map would keep all of it in memory.
-        try:
-            with Path(self.path).open("rb") as file:
-                if _identity(os.fstat(file.fileno())) == self._mapped:
-                    self._digest = file_digest(file, "sha256").hexdigest()
-                    return
-        except OSError:
-            pass
-        self._digest = sha256(self.content).hexdigest()
+        # Reading through the map would keep all of it in memory.
+        with open(os.dup(self._copy), "rb") as copy:
+            copy.seek(0)
+            self._digest = file_digest(copy, "sha256").hexdigest()
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
-    """A file, or its bytes, to read from. Raises `FormatError` for a file that can't be read."""
+    """A file, or its bytes, to read from.
+
+    Raises `FormatError` for a file that can't be read, and for one that changes meanwhile.
+    """
     if isinstance(file, bytes):
         return Source(file, "bytes")
     path = os.fspath(file)
-    return Source(*_content(path))
-
-
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    """What distinguishes a file from another one, and from itself after a change."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _content(path: str) -> tuple[bytes | mmap.mmap, str, tuple[int, ...] | None]:
-    """A file's bytes and path, and of a large one, which is mapped rather than read, its identity.
-
-    Raises `FormatError` if it can't be read.
-    """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
             raise FormatError(path, "can't be read: not a regular file")
-        with Path(path).open("rb") as file:
-            status = os.fstat(file.fileno())
-            # To touch what another process cuts off of a file that is mapped ends this one: small ones are read.
-            if status.st_size <= SMALL and stat.S_ISREG(status.st_mode):
-                return file.read(), path, None
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path, _identity(status)
+        with Path(path).open("rb") as opened:
+            before = _state(opened)
+            # To touch what another process cuts off of a file that is mapped would end this one.
+            source = _read(opened, path) if before[0] <= SMALL else _copied(opened, path)
+            if _state(opened) != before or len(source.content) != before[0]:
+                raise FormatError(displayed(path), "changed while it was read; repeat when it is complete")
+            return source
+    except FileNotFoundError as error:
+        raise FormatError(displayed(path), "no such file") from error
     except OSError as error:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def _state(file: BinaryIO) -> tuple[int, int, int]:
+    """What changes when a file is written to: its size, and the times of change."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read(file: BinaryIO, path: str) -> Source:
+    return Source(file.read(), path)
+
+
+def _copied(file: BinaryIO, path: str) -> Source:
+    """A file of which a copy is read that no other process can change, and which is gone when this one ends."""
+    # Where temporary files are in memory, this takes as much of it as to read the file.
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy, _AT_ONCE)
+        copy.flush()
+        return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
 
 
 def checked_moment(captured_at: datetime | None) -> datetime | None:

@@ -32,7 +32,7 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa
 
 
 def find_in_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
-    """Add findings about what the buffer lacks, and what differs between runs."""
+    """Add findings about tensors that the buffer lacks, and values that differ between runs."""
     connection.execute(
         "DELETE FROM findings WHERE capture_id = ? AND rule IN ('short debug buffer', 'values differ')", [capture_id]
     )

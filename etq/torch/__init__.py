@@ -1,1 +1,1 @@
-"""What needs torch or serves it: reference runs, a handler for its profiler."""
+"""Functions that need torch or serve it: reference runs, a handler for its profiler."""

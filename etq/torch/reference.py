@@ -20,7 +20,7 @@ NO_EXECUTORCH: Final = (
 
 
 def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dict[str, list[Any]]:
-    """What each node of an ETRecord's graph gives on the record's representative inputs.
+    """The values of each node of an ETRecord's graph for the record's representative inputs.
 
     Returns, by node name and in the order of running, the node's outputs: numpy arrays (bfloat16 and float8 as
     float32), ints, floats and bools; None for what is none of these. Pickled members are read as tensors, nothing else.
@@ -64,7 +64,7 @@ def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
 
 
 def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
-    """What torch.save wrote into a member: tensors and plain values; anything else in it is refused, not run."""
+    """The content of a member that torch.save wrote: tensors and plain values; anything else is refused, not run."""
     import torch
 
     try:
@@ -85,7 +85,7 @@ def _exported(archive: zipfile.ZipFile, path: str) -> Any:
         raise FormatError(displayed(path), f"member {EXPORTED}: {error}") from error
     # executorch writes an older version of the same schema, which torch refuses by its number alone.
     program["schema_version"] = {"major": SCHEMA_VERSION[0], "minor": SCHEMA_VERSION[1]}
-    # Read here, as torch would unpickle what it can't read as tensors.
+    # Read here, as torch would unpickle a member that it can't read as tensors.
     saved = [_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants", "example_inputs")]
     try:
         return deserialize(SerializedArtifact(json.dumps(program).encode(), *saved)).module()
@@ -115,7 +115,7 @@ def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
             result = super().run_node(n)
             if n.op == "call_function":
                 values = result if isinstance(result, tuple | list) else [result]
-                # Later nodes may write into a tensor: what it is now is copied.
+                # Later nodes may write into a tensor: copy its present values.
                 outputs.append((n.name, [_plain(value) for value in values]))
             return result
 

@@ -18,7 +18,7 @@ def torch_trace_handler(
 ) -> Callable[[Any], None]:
     """A function for `on_trace_ready` of `torch.profiler.profile`, which puts each trace into a warehouse file.
 
-    The capture has these labels, a label `step` (the profiler's) and, of distributed runs, `rank`; it was captured now.
+    The capture has these labels, a label `step` (the profiler's) and, in distributed runs, `rank`; its time is now.
 
     warehouse  path of the warehouse file; created if it doesn't exist
     labels     key=value pairs that distinguish captures

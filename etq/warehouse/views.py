@@ -12,7 +12,7 @@ from etq.errors import QueryError
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
-# What these begin with takes selectors of many captures as `base` and `new`, or programs.
+# Views whose names begin with these take selectors of many captures as `base` and `new`, or programs.
 OF_SIDES: Final = "compare"
 # The types in the stub; those of other parameters follow from their defaults.
 PYTHON_TYPES: Final = {

@@ -20,13 +20,15 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import connect, explained, is_lake_path
+from etq.database.connection import CLOSED, check_name, connect, expanded, explained, is_lake_path, withdraw_access
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
+from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.views import Views
+from etq.warehouse.zones import Answer
 
 if TYPE_CHECKING:
     from etq.storage.bulk import Outcome
@@ -45,38 +47,47 @@ def open(
     *,
     read_only: bool = False,
     wait: float | None = None,
+    external_access: bool = False,
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist; without a path, one in memory; or a lake.
 
-    read_only  whether to open an existing file for reading, as other processes may at the same time; otherwise no other
-               process can have it open. A lake is always read-only, and stays as it is when it is opened
-    wait       how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
-    version    of a lake: the version of its table `captures` to read, instead of the latest
+    read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
+                     other process can have it open. A lake is always read-only, and stays as it is when it is opened
+    wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
+    external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
+                     warehouse may come from anyone; with a warehouse in memory they can
+    version          of a lake: the version of its table `captures` to read, instead of the latest
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
-    that can't be opened, or that another process holds.
+    that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
     """
     if path is None:
-        connection = duckdb.connect(":memory:")
+        connection = duckdb.connect(":memory:", config={**CLOSED})
         schema.create(connection)
         return Warehouse(Database(connection, None))
     path = os.fspath(path)
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
+    path = expanded(path)
     if is_lake_path(path):
-        return _open_lake(path, version, storage_options)
+        return _open_lake(path, version, storage_options, external_access=external_access)
     if version is not None or storage_options is not None:
         raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
+    check_name(path)
     with WriteLock(path):
-        connection = connect(path, read_only, wait)
+        connection = connect(path, read_only, wait, external_access=external_access)
         try:
             if not read_only and schema.is_empty(connection):
                 schema.create(connection)
+                if not external_access:
+                    withdraw_access(connection)
             else:
-                schema.update_definitions(connection, path, read_only=read_only)
+                if not external_access:
+                    withdraw_access(connection)  # of a file that another process created just now
+                schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -86,7 +97,9 @@ def open(
         return Warehouse(Database(connection, path, read_only=read_only))
 
 
-def _open_lake(path: str, version: int | None, storage_options: Mapping[str, str] | None) -> Warehouse:
+def _open_lake(
+    path: str, version: int | None, storage_options: Mapping[str, str] | None, *, external_access: bool
+) -> Warehouse:
     from etq.lake.reading import connect
     from etq.lake.tables import Lake
 
@@ -94,7 +107,8 @@ def _open_lake(path: str, version: int | None, storage_options: Mapping[str, str
     if not lake.exists():
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes")
-    return Warehouse(Database(connect(lake, version=version), path, read_only=True, is_older=version is not None))
+    connection = connect(lake, version=version, external_access=external_access)
+    return Warehouse(Database(connection, path, read_only=True, is_older=version is not None))
 
 
 class Warehouse(Views):
@@ -155,7 +169,7 @@ class Warehouse(Views):
             with self._database.lock:
                 return self.connection.sql(query, params=_values(parameters))
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
@@ -164,11 +178,10 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                result = self.connection.execute(query, _values(parameters))
-                # An empty query has no result at all.
-                return ([column[0] for column in result.description or ()], result.fetchall()) if result else ([], [])
+                answer = Answer(self.connection, query, _values(parameters))
+                return answer.columns, answer.all()
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     @contextmanager
     def rows_in_parts(
@@ -180,11 +193,10 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                result = self.connection.execute(query, _values(parameters))
-                columns = [column[0] for column in result.description or ()] if result else []
-                yield columns, iter(lambda: result.fetchmany(_ROWS_AT_ONCE) if columns else [], [])
+                answer = Answer(self.connection, query, _values(parameters))
+                yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
@@ -222,7 +234,7 @@ class Warehouse(Views):
         try:
             return self._capture_of(query, [selector])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def captures(self) -> duckdb.DuckDBPyRelation:
         """All captures with their labels: one row each, in the order of ingest."""
@@ -236,7 +248,7 @@ class Warehouse(Views):
         try:
             return Record(*self._database.fetch(query, [selector])[0])
         except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
+            raise self._query_error(error) from error
 
     def ingest(
         self,
@@ -253,6 +265,8 @@ class Warehouse(Views):
         label_git: str | os.PathLike[str] | None = None,
         sidecar: bool = True,
         metrics: Sequence[str | os.PathLike[str] | bytes] = (),
+        etrecord: str | os.PathLike[str] | bytes | None = None,
+        pte: str | os.PathLike[str] | bytes | None = None,
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
@@ -271,16 +285,22 @@ class Warehouse(Views):
         label_git     folder whose repository's commit, commit_time, branch and dirty become labels
         sidecar       whether to read labels and metrics from run.etdp.json or run.etdp.toml next to the file
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
+        etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
+        pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. Of the labels that a known capture has, only `labels` replace any.
 
-        Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
-        and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a folder without git.
+        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `WarehouseError` for
+        a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a
+        folder without git.
         """
         # Queries need none of the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
+        from etq.storage.linking import link
+        from etq.storage.programs import store_program
+        from etq.storage.records import store_record
         from etq.storage.sources import source_of
 
         bits = checked_clock_bits(clock_bits)
@@ -293,7 +313,17 @@ class Warehouse(Views):
         metric_files = tuple(source_of(each) for each in metrics)
         moment = checked_moment(captured_at)
         options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, metric_files)
-        capture_id, is_new = self._stored(source, lambda file: store(self.connection, file, options))
+        program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
+
+        def stored(file: Source) -> tuple[int, bool]:
+            capture_id, is_new = store(self.connection, file, options)
+            if program is not None:
+                link(self.connection, capture_id, "program_id", store_program(self.connection, program, None)[0])
+            if record is not None:
+                link(self.connection, capture_id, "record_id", store_record(self.connection, record, None)[0])
+            return capture_id, is_new
+
+        capture_id, is_new = self._stored(source, stored)
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return self._capture_of(query, [is_new, capture_id])
 
@@ -551,6 +581,7 @@ class Warehouse(Views):
         keep_last: int,
         by: Sequence[str] = (),
         *,
+        over: str | None = None,
         selectors: Sequence[str] | None = None,
         keep_rollups: bool = False,
         dry_run: bool = False,
@@ -558,6 +589,8 @@ class Warehouse(Views):
         """Remove all captures but the latest ones, and return those removed.
 
         keep_last     number of captures of each group that stay: the latest by captured_at, then by ingest
+        over          key of a label, such as build, by which the latest are found instead, as in `trend`, or
+                      captured_at; captures without it stay, and are not counted
         by            keys of labels: captures of a group have the same values of these; by default all are one group
         selectors     selectors of the captures to consider; by default all
         keep_rollups  whether captures keep their labels, metrics and what comparisons need: only their events are
@@ -569,7 +602,7 @@ class Warehouse(Views):
         """
         from etq.maintenance.retention import outdated_captures, prune_events, remove_captures
 
-        found = outdated_captures(self._database, keep_last, by, selectors, keep_rollups=keep_rollups)
+        found = outdated_captures(self._database, keep_last, by, selectors, over=over, keep_rollups=keep_rollups)
         keys = [each.capture_id for each in found]
         if keys and not dry_run:
             work = prune_events if keep_rollups else remove_captures
@@ -594,7 +627,7 @@ class Warehouse(Views):
         A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
         runs     list of run_index: only these runs (chrome, speedscope)
-        by       what one op is, as in `op_totals`; adds the times of ops (hud)
+        by       the grouping of ops, as in `op_totals`; adds the times of ops (hud)
         method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
         unit     unit of times (model-explorer); by default as in all views
@@ -621,6 +654,11 @@ class Warehouse(Views):
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return self.connection.from_arrow(decoded_metadata(self, found, decoder))
+
+    def _query_error(self, error: duckdb.Error) -> QueryError:
+        """What a query raises for DuckDB's error."""
+        with self._database.lock:
+            return QueryError(explained_selector(self.connection, message_of(error)))
 
     def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
         """The capture that a query finds."""

@@ -1,4 +1,4 @@
-"""Where the ETDumps of a file are: one, several one after the other, or printed as base64 into a device's log."""
+"""The positions of the ETDumps of a file: one, several concatenated, or printed as base64 into a device's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from etq.ingest.etdump.schema import IDENTIFIER
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
 _SHORTEST_FIRST_LINE: Final = 16
-# What a device prints before a line of a dump: looked at again for each word of it.
+# Prefix that a device prints before a line of a dump; it is searched again for each word of the line.
 _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
@@ -121,7 +121,7 @@ def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> boo
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
-    """Whether a line after so many letters is a dump's last: by its size, or, if that is unknown, its padding."""
+    """Whether a line is a dump's last: by the dump's size, or by padding if the size is unknown."""
     if not wanted:
         return token.endswith(b"=")
     return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted

@@ -80,7 +80,7 @@ def tensor_at(
 
 
 def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
-    """Rows of `debug_values` with two columns more, in batches that take little memory.
+    """Rows of `debug_values` with two further columns, in small batches.
 
     elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown

@@ -1,4 +1,4 @@
-"""What debug events logged: tensors by shape and place in the debug buffer, tensor lists, numbers."""
+"""Values of debug events: tensors by shape and position in the debug buffer, tensor lists, numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
         _tensors(values, np.flatnonzero(kind == VALUE_KINDS.index("tensor"))),
         _tensor_lists(values, np.flatnonzero(kind == VALUE_KINDS.index("tensor_list"))),
     ]
-    # What has no tensor to show, an empty tensor list among it, has one row all the same.
+    # A value without a tensor, such as an empty tensor list, also has one row.
     rest = np.setdiff1d(np.arange(len(values)), np.concatenate([place for place, _ in parts]))
     parts.append(_numbers(Tables(values.buffer, VALUE, values.positions[rest]), rest, kind[rest]))
     places = np.concatenate([place for place, _ in parts])

@@ -1,8 +1,7 @@
-"""ETDump (`.etdp`): what an ExecuTorch runtime logged, as tables.
+"""ETDump (`.etdp`): events and values that an ExecuTorch runtime logged, as tables.
 
-The one public function is `read_etdump`. Decoding goes by slices of events (`event_slices`), side by side on two
-threads, and steps that need the order (event blocks, `blocks`) follow, group by group of runs, so that memory does not
-grow with the file.
+The one public function is `read_etdump`. Two threads decode slices of events (`event_slices`); steps that need the
+events in order (event blocks, `blocks`) follow for one group of runs at a time, so memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _what_it_is(data: Any) -> str:
 
 @dataclass
 class _Facts:
-    """What is known of a whole file only at its end."""
+    """Properties of a whole file that are known only at its end."""
 
     types: set[int] = field(default_factory=set)
     # For each signature of a delegate: events, events that start at 0, events on another clock than the host's.
@@ -132,7 +131,7 @@ class _Reader:
         for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
             yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
-                # What was decoded need not stay in memory: the file still has it.
+                # Decoded parts need not stay in memory: the file still has them.
                 data.madvise(mmap.MADV_DONTNEED)
 
     def _allocators(self, runs: Tables, first_run: int) -> Iterator[Batch]:
@@ -187,7 +186,7 @@ class _Reader:
     def _detached(
         self, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
     ) -> npt.NDArray[np.bool_] | None:
-        """Find the detached events, and note for the signatures of delegates' events on which clock they seem to be."""
+        """Find the detached events, and set the likely clock of the signatures of delegates' events."""
         found = find_detached(self.keys, self.clock, structure, codes, start, elapsed, before)
         self.misfits.note(found, structure.signature)
         rows = len(self.blocks.signatures)

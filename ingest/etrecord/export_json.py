@@ -36,7 +36,7 @@ DTYPES: Final = (
 )
 
 
-# What isn't there.
+# JSON of a missing value.
 NOTHING: Final = msgspec.Raw(b"null")
 
 # Numbers that columns of the warehouse hold.
@@ -51,7 +51,7 @@ class Size(msgspec.Struct, gc=False):
 
 
 class TensorMeta(msgspec.Struct, gc=False):
-    """What is known of a tensor; in version 1 under `meta`."""
+    """The properties of a tensor; in version 1 under `meta`."""
 
     dtype: int = 0
     sizes: list[Size] = []
@@ -79,7 +79,7 @@ class NestedGraph(msgspec.Struct, gc=False):
 
 
 class Argument(msgspec.Struct, gc=False):
-    """An argument of a node, or an output: the kinds of it that name values, hold graphs, or are literals (unread)."""
+    """An argument of a node, or an output: a value's name, a graph, or a literal, which is not decoded."""
 
     as_tensor: Named | None = None
     as_tensors: list[Named] | None = None
@@ -120,7 +120,7 @@ class NamedArgument(msgspec.Struct, gc=False):
 
 
 class Metadata(msgspec.Struct, gc=False):
-    """What export kept of where a node comes from.
+    """The origin of a node as far as export kept it.
 
     The long texts, which are few different ones that come again and again, are kept as they are written, for those who
     decode each once.
@@ -143,9 +143,9 @@ class Node(msgspec.Struct, gc=False):
 
 
 class Graph(msgspec.Struct, gc=False):
-    """A graph within a node: inputs, nodes and what is known of values.
+    """A graph within a node: inputs, nodes and properties of values.
 
-    The descriptions of tensors, each a `TensorMeta`, are few different ones that come again and again: they are kept as
+    The descriptions of tensors, each a `TensorMeta`, are few and repeat: they are kept as
     they are written, for those who decode each text once.
     """
 
@@ -155,7 +155,7 @@ class Graph(msgspec.Struct, gc=False):
 
 
 class ProgramGraph(msgspec.Struct, gc=False):
-    """The outermost graph of a program: a `Graph`, but the nodes, which may be very many, are as they are written."""
+    """The outermost graph of a program: a `Graph` whose nodes, which may be very many, are not decoded."""
 
     nodes: list[msgspec.Raw]
     inputs: list[Argument] = []
@@ -169,7 +169,7 @@ class SpecArgument(msgspec.Struct, gc=False):
 
 
 class Spec(msgspec.Struct, gc=False):
-    """What an input stands for."""
+    """The meaning of an input: a parameter, a buffer, or a user's input."""
 
     arg: SpecArgument
 
@@ -183,7 +183,7 @@ class InputSpec(msgspec.Struct, gc=False):
 
 
 class Signature(msgspec.Struct, gc=False):
-    """What the inputs of a program are."""
+    """The meanings of a program's inputs."""
 
     input_specs: list[InputSpec] = []
 

@@ -1,4 +1,4 @@
-"""The values of exported programs' graphs: what is known of their tensors."""
+"""The values of exported programs' graphs, with the properties of their tensors."""
 
 from __future__ import annotations
 

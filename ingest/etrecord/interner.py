@@ -1,4 +1,4 @@
-"""Texts of exported programs' nodes that come again and again: each is decoded and kept once."""
+"""Texts that exported programs' nodes repeat: each is decoded and stored once."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ AT_ONCE: Final = 512
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A program of an ETRecord: where it stands and what it is called."""
+    """A program of an ETRecord: its place and its name."""
 
     graph_id: int
     stage: str
@@ -52,7 +52,7 @@ class StoredGraph:
 
 
 def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
-    """The nodes of a program's own graph, some at a time: all of them fill memory, and leave the processor's cache."""
+    """The nodes of a program's own graph in blocks, which fit into the processor's cache."""
     for start in range(0, len(graph.nodes), AT_ONCE):
         nodes: list[Node] = []
         try:
@@ -356,7 +356,7 @@ def _nested(node: Node) -> list[tuple[int, NestedGraph]]:
 
 
 def _input_kinds(signature: Signature | None) -> dict[str, str]:
-    """What the inputs of a program are, by name, where they are not the user's."""
+    """The meanings of a program's inputs, by name, without the user's inputs."""
     kinds: dict[str, str] = {}
     for spec in signature.input_specs if signature else []:
         for kind, named in (("parameter", spec.parameter), ("buffer", spec.buffer), ("constant", spec.tensor_constant)):

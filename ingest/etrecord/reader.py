@@ -1,4 +1,4 @@
-"""ETRecord (`.etrecord`): what the export step wrote of a program, as tables, from its zip and JSON alone.
+"""ETRecord (`.etrecord`): the export step's description of a program, as tables, from its zip and JSON alone.
 
 The one public function is `read_etrecord`. Nothing in the file is executed: weights and pickles are listed by name and
 size and never opened, so neither torch nor executorch is needed.
@@ -36,7 +36,7 @@ LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
 # Fewer bytes are not worth a thread.
 LITTLE: Final = 2**20
-# What zipfile raises for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
+# Exceptions of zipfile for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
 DAMAGES: Final = (
     *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
     *(struct.error, zlib.error, lzma.LZMAError),
@@ -74,7 +74,7 @@ class _Bytes(io.RawIOBase):
         return len(part)
 
     def rest(self, size: int) -> memoryview:
-        """Up to so many bytes from here on, where they are."""
+        """At most that many bytes from the current position, without a copy."""
         return self._data[self._at : self._at + size]
 
 
@@ -122,7 +122,7 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
         archive = zipfile.ZipFile(file)
     except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
-    # Of a large record's objects none refer to each other in a cycle: looking for cycles among them again and again
+    # No objects of a record refer to each other in a cycle: looking for cycles among many of them again and again
     # takes a tenth of the time.
     collecting = gc.isenabled()
     gc.disable()
@@ -210,7 +210,7 @@ class _Record:
                 raise self._damaged(member, f"Bad CRC-32 for file {name!r}")
 
     def _content(self, member: zipfile.ZipInfo) -> bytes | memoryview:
-        """The bytes of a member, where they are if it is stored as it is: zipfile would copy them in pieces."""
+        """The bytes of a member, without a copy if it is not compressed: zipfile would copy them in pieces."""
         name = member.filename
         if member.file_size > LARGEST_JSON or member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
             raise FormatError(
@@ -265,7 +265,7 @@ class _Record:
         return graphs, rows
 
     def _graph(self, rows: GraphRows, number: int, stage: str, method: str, name: str) -> StoredGraph:
-        """Add a program to the rows, and let go of it: one is much larger than its rows."""
+        """Add a program to the rows, and release it: a program is much larger than its rows."""
         with self._json(name) as content:
             program: ExportedProgram = _decode(content, ExportedProgram)
             graph = StoredGraph(number, stage, method, name, program.dialect)
@@ -331,7 +331,7 @@ class _Record:
 
 
 def _decode(content: bytes | memoryview, type: Any) -> Any:
-    """JSON by its type. Numbers that are none, which no JSON has but Python writes, are read as texts."""
+    """JSON by its type. NaN and infinities, which Python writes though JSON has none, are read as texts."""
     try:
         return msgspec.json.decode(content, type=type)
     except msgspec.DecodeError:
@@ -342,7 +342,7 @@ def _decode(content: bytes | memoryview, type: Any) -> Any:
 
 
 def _kind(name: str) -> str:
-    """What a member is, by its name."""
+    """The kind of a member, by its name."""
     if name == IDENTIFIER:
         return "identifier"
     if name in MAPS:

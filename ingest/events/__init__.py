@@ -1,1 +1,1 @@
-"""What events of all formats have in common: keys, kinds, event blocks, nesting, clocks."""
+"""Events of all formats: keys, kinds, event blocks, nesting, clocks."""

@@ -18,11 +18,13 @@ from etq.ingest.events.nesting import Order, find_execute, find_parents
 
 # Patterns that are remembered: in a file where every run is another one, remembering all would take all memory.
 PATTERNS = 2048
+# Runs of at most so many events share what follows from their shape (see `Keys.shape`) with runs of other events.
+SHORT = 256
 
 
 @dataclass(frozen=True)
 class SignatureRow:
-    """A row of the table `signatures`: what events of one slot of a block have in common."""
+    """A row of the table `signatures`: the properties that events of one slot of a block have in common."""
 
     block_index: int
     slot: int
@@ -37,11 +39,29 @@ class Pattern:
     occurrence  how many events of the same slot came before it in the run
     parent      index in the run of the event that contains it; NOWHERE if none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
-    order       what holds of a run's times if these are its parents
+    order       the order of a run's times that these parents imply
     """
 
     block_index: int
     signature: npt.NDArray[np.int32]
+    occurrence: npt.NDArray[np.int32]
+    parent: npt.NDArray[np.int32]
+    execute: npt.NDArray[np.int32]
+    order: Order
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What sequences of other events have in common whose groups, identities and instructions are at the same places.
+
+    slots     slot of each event; NOWHERE if it has none
+    of_slots  the events that make the signature of each slot: a profile event or NOWHERE, a value or NOWHERE
+    is_profile, occurrence, parent, execute, order  as in `Pattern`
+    """
+
+    slots: list[int]
+    of_slots: list[tuple[int, int]]
+    is_profile: list[bool]
     occurrence: npt.NDArray[np.int32]
     parent: npt.NDArray[np.int32]
     execute: npt.NDArray[np.int32]
@@ -57,6 +77,10 @@ class Structure:
     parent: npt.NDArray[np.int32]
     execute: npt.NDArray[np.int32]
 
+    def arrays(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """All of them, in this order."""
+        return self.signature, self.occurrence, self.parent, self.execute
+
 
 class Blocks:
     """The blocks of a file, found run by run."""
@@ -65,6 +89,7 @@ class Blocks:
         self.keys = keys
         self.signatures: list[SignatureRow] = []
         self._patterns: dict[tuple[str, int, bytes, bytes], Pattern] = {}
+        self._shapes: dict[tuple[tuple[tuple[int, ...], ...], bytes], _Shape] = {}
         self._blocks: dict[tuple[str, int, bytes], int] = {}
         self._signature_of: dict[tuple[int, int, int], int] = {}
 
@@ -85,13 +110,16 @@ class Blocks:
         by run, the places in the run of its events in the order of their ends.
         """
         patterns: list[Pattern] = []
-        begin = 0
-        for name, bundled, end, wraps in zip(
-            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), strict=True
+        begin, before = 0, None
+        for name, bundled, end, wraps, is_same in zip(
+            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), _same_as_before(codes, ends), strict=True
         ):
-            by_end = None if ended is None else ended[begin:end]
-            patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
-            begin = end
+            if not is_same or ended is not None or before != (name, bundled):
+                by_end = None if ended is None else ended[begin:end]
+                patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
+            else:
+                patterns.append(patterns[-1])
+            begin, before = end, (name, bundled)
         structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
         begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         again = wrapped.copy()
@@ -123,8 +151,10 @@ class Blocks:
     def _new_pattern(
         self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
     ) -> Pattern:
-        slots, in_slots = _slots(self.keys, codes)
-        block = self._blocks.setdefault((name, bundled, in_slots.tobytes()), len(self._blocks))
+        if len(codes) <= SHORT and not wrapped:
+            return self._short_pattern(name, bundled, codes, start, ended)
+        slots, of_slots = _slots(self.keys, codes)
+        block = self._block(name, bundled, codes.tolist(), of_slots)
         signature = self._signature_indexes(block, codes, slots)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
         parent, order = find_parents(self.keys, codes, start, wrapped, ended)
@@ -137,19 +167,75 @@ class Blocks:
             order,
         )
 
+    def _short_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
+        """The pattern of a short run: in a file of many different ones, arrays take longer to make than to fill."""
+        listed = codes.tolist()
+        known = self.keys.shape(listed), b"" if ended is None else ended.tobytes()
+        shape = self._shapes.get(known)
+        if shape is None or not shape.order.is_kept(start[None]).all():
+            if len(self._shapes) >= PATTERNS:
+                self._shapes.clear()
+            shape = self._shapes[known] = self._shape(codes, start, ended)
+        block = self._block(name, bundled, listed, shape.of_slots)
+        # In the order of slots and keys, in which signatures are numbered.
+        pairs = sorted({(slot, code) for slot, code in zip(shape.slots, listed, strict=True) if slot != NOWHERE})
+        rows = {(slot, code): self._signature(block, slot, code) for slot, code in pairs}
+        signature = [
+            rows[slot, code] if is_profile else NOWHERE
+            for slot, code, is_profile in zip(shape.slots, listed, shape.is_profile, strict=True)
+        ]
+        return Pattern(block, np.array(signature, np.int32), shape.occurrence, shape.parent, shape.execute, shape.order)
+
+    def _shape(self, codes: Indexes, start: Ticks, ended: Indexes | None) -> _Shape:
+        slots, of_slots = _slots(self.keys, codes)
+        profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
+        parent, order = find_parents(self.keys, codes, start, False, ended)
+        return _Shape(
+            slots.tolist(),
+            of_slots,
+            profile.tolist(),
+            occurrences(np.where(profile, slots, NOWHERE)),
+            parent.astype(np.int32),
+            find_execute(self.keys, codes, parent).astype(np.int32),
+            order,
+        )
+
+    def _block(self, name: str, bundled: int, codes: list[int], of_slots: list[tuple[int, int]]) -> int:
+        """The block of runs with these names and signatures."""
+        identity = self.keys.identity
+        signatures = [
+            (0 if profile == NOWHERE else identity(codes[profile]) + 1) << 32
+            | (0 if logged == NOWHERE else identity(codes[logged]) + 1)
+            for profile, logged in of_slots
+        ]
+        return self._blocks.setdefault((name, bundled, np.array(signatures, np.int64).tobytes()), len(self._blocks))
+
+    def _signature(self, block: int, slot: int, code: int) -> int:
+        """The row of a signature, which is added if it is new."""
+        row = self._signature_of.get((block, slot, code))
+        if row is None:
+            row = self._signature_of[block, slot, code] = len(self.signatures)
+            self.signatures.append(SignatureRow(block, slot, self.keys.keys[code]))
+        return row
+
     def _signature_indexes(self, block: int, codes: Indexes, slots: Indexes) -> Indexes:
         pairs = np.stack([slots, codes], axis=1)[slots != NOWHERE]
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
         indexes = np.zeros(len(distinct), np.int64)
         for at, (slot, code) in enumerate(distinct.tolist()):
-            row = self._signature_of.get((block, slot, code))
-            if row is None:
-                row = self._signature_of[block, slot, code] = len(self.signatures)
-                self.signatures.append(SignatureRow(block, slot, self.keys.keys[code]))
-            indexes[at] = row
+            indexes[at] = self._signature(block, slot, code)
         found = np.full(len(codes), NOWHERE, np.int64)
         found[slots != NOWHERE] = indexes[which.ravel()]
         return found
+
+
+def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
+    """For each run whether its codes are those of the run before it: known where all runs are of one length."""
+    runs = len(ends)
+    if runs < 2 or not len(codes) or (np.diff(ends) != ends[0]).any():
+        return [False] * runs
+    by_run = codes.reshape(runs, -1)
+    return [False, *(by_run[1:] == by_run[:-1]).all(axis=1).tolist()]
 
 
 def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:
@@ -160,6 +246,9 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
     length = len(pattern.signature)
     if not length:
         return np.zeros(len(begins), np.bool_)
+    if len(begins) == 1:
+        is_all, start = True, start[begins[0] : begins[0] + length]
+        structure = Structure(*(each[begins[0] : begins[0] + length] for each in structure.arrays()))
     places = np.s_[:] if is_all else begins[:, None] + np.arange(length)
     for into, values in (
         (structure.signature, pattern.signature),
@@ -174,9 +263,9 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
     return ~pattern.order.is_kept(start.reshape(-1, length) if is_all else start[places])
 
 
-def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
-    """The slot of each event, NOWHERE for allocations, outputs, and values logged without a profile event; and the
-    block's signatures in the order of their slots.
+def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, list[tuple[int, int]]]:
+    """The slot of each event, NOWHERE for allocations, outputs, and values logged without a profile event; and, in the
+    order of slots, the events that make their signatures: a profile event and a value, or NOWHERE for either.
 
     The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are gathered into groups in the order of
     the groups' first events, whatever these are; each profile event of a group, with the first value logged in the
@@ -186,7 +275,7 @@ def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
     slots = np.full(len(codes), NOWHERE, np.int64)
     grouped = np.flatnonzero(type != ALLOCATION)
     if not len(grouped):
-        return slots, np.zeros(0, np.int64)
+        return slots, []
     distinct, group_first, group_of = np.unique(group[grouped], return_index=True, return_inverse=True)
     logged = np.zeros(len(distinct), np.int64)
     debug = np.flatnonzero(type[grouped] == DEBUG)[::-1]
@@ -206,7 +295,15 @@ def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, Indexes]:
     rank = np.empty(len(order), np.int64)
     rank[np.argsort(first)] = np.arange(len(order))
     slots[at] = rank[which]
-    return slots, order[np.argsort(first)]
+    firsts = np.sort(first)
+    values = first_debug[group_of[entries[firsts]]]
+    of_slots = [
+        (event if is_profile else NOWHERE, NOWHERE if value == NOWHERE else int(grouped[value]))
+        for event, is_profile, value in zip(
+            at[firsts].tolist(), (type[at[firsts]] == PROFILE).tolist(), values.tolist(), strict=True
+        )
+    ]
+    return slots, of_slots
 
 
 def occurrences(values: Indexes) -> npt.NDArray[np.int32]:

@@ -52,7 +52,7 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
 
 
 def profiling_level(keys: Iterable[EventKey]) -> str | None:
-    """How much was traced, by the events that exist: all, method_only, or None if nothing ran."""
+    """The profiling level, by the events that exist: all, method_only, or None if nothing ran."""
     profiled = [key for key in keys if key.type == PROFILE]
     if any(event_kind(key) not in ("framework", "user") for key in profiled):
         return "all"
@@ -62,14 +62,14 @@ def profiling_level(keys: Iterable[EventKey]) -> str | None:
 
 
 def event_label(key: EventKey) -> str:
-    """What an event is called: its delegate id where it has one, as the Inspector does, else its name, else ''."""
+    """The label of an event, as in the Inspector: its delegate id if it has one, else its name, else ''."""
     if key.delegate_debug_id != -1:
         return str(key.delegate_debug_id)
     return key.delegate_debug_str or key.name or ""
 
 
 def event_family(key: EventKey) -> str:
-    """The label without what differs between instances of one op: serial numbers, dispatch ids, wrappers, overloads."""
+    """The label without serial numbers, dispatch ids, wrappers and overloads, which differ between calls of one op."""
     kind, label = event_kind(key), event_label(key)
     if kind == "kernel":
         return _OUT_OVERLOAD.sub("", label.removeprefix(KERNEL_PREFIX))

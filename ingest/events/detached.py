@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 
 # Sums of integers in floating point are exact up to here.
 EXACT: Final = 2.0**53
-# Of one rule, so many instructions are named.
+# Number of instructions that a finding names.
 NAMED: Final = 5
 
 # Why a call has no breakdown, the first that holds.
@@ -39,7 +39,7 @@ _CAUSES: Final = {
 
 @dataclass(frozen=True)
 class Detached:
-    """What was found of the events of consecutive runs; indexes count through all of these.
+    """Findings about the events of consecutive runs; indexes count through all of these runs.
 
     events     which are not counted within what contains them; None if all are
     delegates  the delegates' events that are within another
@@ -48,7 +48,7 @@ class Detached:
                call, or was logged after it, may be on the host's clock, of a backend that runs asynchronously
     calls      what contains delegates' events
     causes     why each of these has no breakdown, or FITS
-    parents    what else takes less time than what it contains
+    parents    other events that take less time than their children together
     """
 
     events: Mask | None
@@ -131,7 +131,7 @@ class _Delegates:
         execute = structure.execute[self.events]
         widest = np.where(execute == NOWHERE, self.outer, execute + before[self.events])
         end = clock.since(start, elapsed, self.events, widest) + length[self.events]
-        # Of impossible times nothing follows.
+        # Nothing follows from impossible times.
         is_possible = (elapsed >= 0) | (length > 0)
         is_after = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
         is_beyond = is_possible[widest] & (self.events < widest) & (end > length[widest])
@@ -145,7 +145,7 @@ class _Delegates:
             (OTHER_CLOCK, self.call_of[decides & self.elsewhere]),
         ):
             self.causes[holds] = cause
-        # What contains no delegate's event that counts ticks stays as it is.
+        # Events that contain no delegate's event in ticks are unchanged.
         has_any = np.zeros(len(self.calls), np.bool_)
         has_any[self.call_of[decides]] = True
         self.causes[~has_any] = FITS
@@ -181,7 +181,7 @@ class Misfits:
     parents: Counter[int] = field(default_factory=Counter)
 
     def note(self, found: Detached, signature: npt.NDArray[np.int32]) -> None:
-        """Count what was found in some runs, of whose events these are the signatures."""
+        """Count the findings of some runs; these are the signatures of their events."""
         if len(found.calls):
             self.calls.update(_counted(signature[found.calls]))
             for cause in _CAUSES if found.causes.any() else ():
@@ -191,7 +191,7 @@ class Misfits:
             self.parents.update(_counted(signature[found.parents]))
 
     def findings(self, keys: Sequence[EventKey], run_names: Sequence[str]) -> list[tuple[str, str]]:
-        """(rule, detail), once all of the file is seen; of each signature its key, and the name of its runs."""
+        """The findings (rule, detail) after the whole file, from each signature's key and the name of its runs."""
         found = []
         if self.causes:
             of_causes, of_events = Counter[int](), Counter[int]()
@@ -212,8 +212,8 @@ class Misfits:
             found.append(
                 (
                     "detached events",
-                    f"{self.parents.total()} events take less time than what they contain takes together; they count "
-                    f"as a whole, and what they contain is in no total: {places}",
+                    f"{self.parents.total()} events take less time than their children together; they count "
+                    f"as a whole, and their children are in no total: {places}",
                 )
             )
         return found
@@ -228,7 +228,7 @@ def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
 def _places(
     counts: Counter[int], totals: Counter[int] | None, keys: Sequence[EventKey], run_names: Sequence[str]
 ) -> str:
-    """Which instructions the counted signatures are of, those with most first: `instruction 3 of forward (2 of 9)`."""
+    """The instructions of the counted signatures, the most frequent first: `instruction 3 of forward (2 of 9)`."""
     of_place, in_all = Counter[str](), Counter[str]()
     for which, number in counts.items():
         key = keys[which]

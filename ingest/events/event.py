@@ -1,4 +1,4 @@
-"""Events as arrays, as ingestors of all formats hand them on: what they are, and when."""
+"""Events as arrays, which the readers of all formats produce: names, kinds and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ticks = npt.NDArray[np.int64]
 
 
 class EventKey(NamedTuple):
-    """What events have in common that are the same event of different runs.
+    """The properties that the same event of different runs has in common.
 
     `type` is PROFILE, DEBUG (a logged value), OUTPUT (a logged program output) or ALLOCATION; the others are the
     file's fields, -1 and None if they are absent. `chain_index` is an i32 of profile events and a u64 of debug

@@ -1,4 +1,4 @@
-"""The counter of a file's clock: how wide it is, whether it passed zero, which times are impossible."""
+"""The counter of a file's clock: its width, whether it wrapped, and which times are impossible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRAP: Final = 2**32
 
 
 class HostClock:
-    """What is known of a file's clock, gathered run by run. `given_bits` is its width where that is known.
+    """The properties of a file's clock, collected run by run. `given_bits` is its width if the user gives it.
 
     Where it is not, 32 bits are taken as evident when a pair of times below 2**32 runs backward.
     """
@@ -53,7 +53,7 @@ class HostClock:
         return wrapped
 
     def bits(self) -> int:
-        """The width of the counter, once all of the file is seen."""
+        """The width of the counter, after the whole file."""
         if self.known_bits is not None:
             return self.known_bits
         return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64

@@ -1,4 +1,4 @@
-"""The distinct event keys of a file, numbered, with what grouping and nesting need of each."""
+"""The distinct event keys of a file, numbered, with the properties that grouping and nesting need."""
 
 from __future__ import annotations
 
@@ -46,6 +46,25 @@ class Keys:
         if self._table is None:
             self._table = np.array(self._columns, np.int64).reshape(-1, 8)
         return self._table[:, which]
+
+    def shape(self, codes: list[int]) -> tuple[tuple[int, ...], ...]:
+        """What grouping and nesting go by in a sequence of events: equal for sequences of other names of events, too,
+        whose groups, identities and instructions are equal at the same places."""
+        groups: dict[int, int] = {}
+        identities: dict[int, int] = {}
+        instructions: dict[int, int] = {}
+        found = []
+        for code in codes:
+            type, group, identity, instruction, role, wrapper, root, _ = self._columns[code]
+            group = groups.setdefault(group, len(groups))
+            identity = identities.setdefault(identity, len(identities))
+            instruction = instructions.setdefault(instruction, len(instructions))
+            found.append((type, group, identity, instruction, role, wrapper, root))
+        return tuple(found)
+
+    def identity(self, code: int) -> int:
+        """The attribute IDENTITY of one key."""
+        return self._columns[code][self.IDENTITY]
 
     def _describe(self, key: EventKey) -> tuple[int, ...]:
         # The Inspector gathers events by these four (FORMATS: InstructionEventSignature); a debug event's chain is a

@@ -20,7 +20,7 @@ class Order:
     gap: Indexes
 
     def is_kept(self, times: Ticks) -> npt.NDArray[np.bool_]:
-        """For which runs it holds, whose starts are `times` [runs, events]."""
+        """Which runs fulfil the conditions; `times` [runs, events] has their starts."""
         is_early: npt.NDArray[np.bool_] = times.take(self.early, axis=1) + self.gap <= times.take(self.late, axis=1)
         return np.asarray(is_early.all(axis=1))
 
@@ -100,7 +100,7 @@ class _Above:
             self.steps.append(self.steps[-1][self.steps[-1]])
 
     def first_that_starts_by(self, begin: Indexes, times: Ticks) -> Indexes:
-        """From each event upward, itself included, the first that starts no later; starts only decrease upward."""
+        """The first of each event and its ancestors that doesn't start after it; starts only decrease upward."""
         at = np.where(begin == NOWHERE, self.none, begin)
         for step in reversed(self.steps):
             further = step[at]
@@ -125,7 +125,7 @@ def _next_of(chosen: Indexes, places: Indexes) -> Indexes:
 
 
 def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes) -> None:
-    """Fill in the parents of framework and user events: the nearest later one that starts no later."""
+    """Fill in the parents of framework and user events: the nearest later event that doesn't start after them."""
     for at in range(len(containers) - 2, -1, -1):
         here, above = containers[at], containers[at + 1]
         while above != NOWHERE and times[above] > times[here]:

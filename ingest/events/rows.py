@@ -1,4 +1,4 @@
-"""Rows of the base tables, as Arrow record batches, from what was decoded of an ETDump or a file like it."""
+"""Rows of the base tables, as Arrow record batches, from the decoded parts of an ETDump or a prof_result."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Place:
-    """Where each event of a group stands: its run in the file, and its index in the run."""
+    """The position of each event of a group: its run in the file, and its index in the run."""
 
     run_index: Indexes
     event_index: Indexes
@@ -213,10 +213,10 @@ def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.Rec
 
 
 def _known(values: Sequence[int]) -> pa.Array:
-    """Integers, NULL for -1, which a file writes for none."""
+    """Integers, NULL for -1, which files write for a missing number."""
     return integers(None if value == -1 else value for value in values)
 
 
 def _chain(keys: Sequence[EventKey]) -> pa.Array:
-    """A chain of a debug event is a u64, of which 2**64 - 1 means none, as -1 does for other events."""
+    """The chains of debug events, u64: 2**64 - 1 means none, as -1 does for other events."""
     return numbers(np.array([key.chain_index % 2**64 for key in keys], np.uint64).view(np.int64))

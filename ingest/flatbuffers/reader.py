@@ -88,9 +88,9 @@ class Buffer:
         self._claimed = 0
 
     def claim(self, size: int, what: str) -> None:
-        """Count the bytes of vectors that are each to have their own; refuse more than the buffer has.
+        """Count the bytes of vectors that must not overlap; raise `FormatError` for more than the buffer has.
 
-        Vectors that share their bytes would make a small file as large as one likes.
+        Vectors that share their bytes would make a small file very large.
         """
         self._claimed += size
         if self._claimed > self.end - self.start:
@@ -132,11 +132,23 @@ class Buffer:
             int(positions[first]),
         )
 
-    def gather(self, positions: Positions, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-        """The values of `dtype` at each position, in any alignment. `what` names the field in messages."""
+    def gather(
+        self,
+        positions: Positions,
+        dtype: np.dtype[Any],
+        what: str,
+        *,
+        is_inside: bool = False,
+        is_aligned: bool = False,
+    ) -> npt.NDArray[Any]:
+        """The values of `dtype` at each position, in any alignment. `what` names the field in messages.
+
+        Positions that are known to lie within the buffer, or to be multiples of the size, are not looked at for that.
+        """
         size = dtype.itemsize
-        self.check(positions, size, what)
-        if size == 1 or not int(np.bitwise_or.reduce(positions, initial=0)) & (size - 1):
+        if not is_inside:
+            self.check(positions, size, what)
+        if is_aligned or size == 1 or not int(np.bitwise_or.reduce(positions, initial=0)) & (size - 1):
             return self._view(dtype).take(positions >> (size.bit_length() - 1))
         each_byte = self.bytes.take(positions[:, None] + np.arange(size))
         return each_byte.view(dtype).ravel()
@@ -178,8 +190,9 @@ class Tables:
         return len(self.positions)
 
     @cached_property
-    def _vtables(self) -> tuple[npt.NDArray[Any], Positions]:
-        """The distinct vtables' slots, as offsets [vtable, slot] and 0 where absent, and each table's vtable."""
+    def _vtables(self) -> tuple[npt.NDArray[Any], Positions, Positions]:
+        """The distinct vtables' slots, as offsets [vtable, slot] and 0 where absent; each table's vtable; and the size
+        of each vtable's tables."""
         name = self.type.name
         back = self.buffer.gather(self.positions, SCALARS["i32"], f"{name}'s reference to its vtable")
         distinct, which = _few_distinct(self.positions - back)
@@ -213,21 +226,41 @@ class Tables:
                     f"{table_size[first]} bytes of the table",
                     int(distinct[first]),
                 )
-        return slots, which
+        return slots, which, table_size
+
+    @cached_property
+    def _is_inside(self) -> bool:
+        """Whether all of each table lies within the buffer, and so all of its fields."""
+        if not len(self):
+            return True
+        first, last = int(self.positions.min()), int(self.positions.max())
+        return first >= self.buffer.start and last + int(self._vtables[2].max()) <= self.buffer.end
+
+    @cached_property
+    def _is_aligned(self) -> bool:
+        """Whether all tables stand at multiples of 4."""
+        return not int(np.bitwise_or.reduce(self.positions, initial=0)) & 3
 
     def _places(self, name: str) -> tuple[Positions, Mask | None]:
         """The position of field `name` in each table that has it, and which have it (None: all do)."""
-        slots, which = self._vtables
+        slots, which, _ = self._vtables
         offsets = slots[:, self.type.fields[name].slot]
-        if len(offsets) == 1:
-            if offsets[0]:
-                return self.positions + offsets[0], None
+        has = offsets != 0
+        if not has.any():
             return self.positions[:0], np.zeros(len(self), np.bool_)
-        each = offsets.take(which)
-        present = each != 0
-        if present.all():
-            return self.positions + each, None
-        return (self.positions + each)[present], present
+        if not has.all():
+            present = has.take(which)
+            return (self.positions + offsets.take(which))[present], present
+        if (offsets == offsets[0]).all():
+            return self.positions + offsets[0], None
+        return self.positions + offsets.take(which), None
+
+    def _values(self, name: str, dtype: np.dtype[Any], places: Positions) -> npt.NDArray[Any]:
+        """What stands at these places of field `name`."""
+        offsets = self._vtables[0][:, self.type.fields[name].slot]
+        is_aligned = dtype.itemsize <= 4 and self._is_aligned and not int(np.bitwise_or.reduce(offsets, initial=0)) & 3
+        what = f"{self.type.name}.{name}"
+        return self.buffer.gather(places, dtype, what, is_inside=self._is_inside, is_aligned=is_aligned)
 
     def scalar(self, name: str) -> npt.NDArray[Any]:
         """Field `name` of each table: its value, or the schema's default where it is absent."""
@@ -235,10 +268,10 @@ class Tables:
         dtype = SCALARS[field.type]
         places, present = self._places(name)
         if present is None:
-            return self.buffer.gather(places, dtype, f"{self.type.name}.{name}")
+            return self._values(name, dtype, places)
         values = np.full(len(self), field.default, dtype)
         if len(places):
-            values[present] = self.buffer.gather(places, dtype, f"{self.type.name}.{name}")
+            values[present] = self._values(name, dtype, places)
         return values
 
     def present(self, name: str) -> Mask:
@@ -247,9 +280,9 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """What field `name` refers to, for the tables that have it, and which have it (None: all do)."""
+        """The targets of field `name`, for the tables that have it, and which have it (None: all)."""
         places, present = self._places(name)
-        return places + self.buffer.gather(places, REFERENCE, f"{self.type.name}.{name}"), present
+        return places + self._values(name, REFERENCE, places), present
 
     def tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
         """The tables that field `name` refers to, and the index here of the table that each belongs to."""
@@ -280,7 +313,7 @@ class Tables:
         return Tables(self.buffer, self.type, self.positions[chosen])
 
     def vector(self, name: str, type: str) -> tuple[npt.NDArray[Any], Positions]:
-        """The scalars of vector field `name`, those of one table after those of the other, and how many each has."""
+        """The scalars of vector field `name`, concatenated table by table, and the number of scalars of each table."""
         dtype = SCALARS[type]
         spans = self.spans(name, dtype.itemsize)
         self._check_not_shared(spans, dtype.itemsize, name)
@@ -294,7 +327,7 @@ class Tables:
         return self.elements(spans, type, 0, spans.total()), spans.count
 
     def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
-        """Refuse vectors that can't all lie side by side: a small hostile file could claim any number of elements."""
+        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim very many elements."""
         room = self.buffer.end - self.buffer.start
         if spans.total() * width > room:
             raise FormatError(

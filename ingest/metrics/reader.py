@@ -29,7 +29,7 @@ _UNITS: Final = {"mb": "MB", "kb": "kB", "gb": "GB", "b": "B"}
 
 
 def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read the metrics of a file: `metrics`, without its keys, and `runner_stats`, of which metrics are counted.
+    """Read the metrics of a file: rows of `metrics`, without keys, and of `runner_stats`, which metrics derive from.
 
     `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of no known
     format, and for files about several models or devices, as a capture is of one.
@@ -107,14 +107,14 @@ def _listed(items: list[Any], path: str) -> list[Metric]:
 
 
 def _runners(content: Any, path: str, place: str) -> Any:
-    """What distinguishes runners: not the memory that was free."""
+    """The properties that identify a runner; the memory that was free is not one of them."""
     if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
         raise FormatError(path, f"at {place}: expected a list of objects, found {shown(content)}")
     return [[each.get("name"), each.get("type")] for each in content]
 
 
 def _device(content: Any, path: str, place: str) -> Any:
-    """What distinguishes devices: not the memory that was free."""
+    """The properties that identify a device; the memory that was free is not one of them."""
     if not isinstance(content, dict):
         raise FormatError(path, f"at {place}: expected an object, found {shown(content)}")
     return [content.get("device"), content.get("arch"), content.get("os")]

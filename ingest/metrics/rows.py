@@ -1,4 +1,4 @@
-"""What readers of metrics share: JSON with its place in messages, and rows of the table `metrics`."""
+"""Shared by readers of metrics: JSON with positions in messages, and rows of the table `metrics`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def json_of(data: bytes, path: str) -> Any:
         ) from None
     try:
         value = json.loads(text)
-        # What JSON can write as two halves of a character, but no text can hold.
+        # JSON can contain half a character; a text can't.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError:
@@ -116,7 +116,7 @@ def text_or_none(value: Any, path: str, place: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """What was found, for messages: nothing, or at most 40 characters of JSON."""
+    """A value in a message: nothing, or at most 40 characters of JSON."""
     if value is None:
         return "nothing"
     written = json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""What ExecuTorch's runner of language models writes at the end of a generation: times on a clock, and counts."""
+"""Statistics that ExecuTorch's runner of language models writes after a generation: times on a clock, and counts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FIELDS: Final = {
 
 
 def is_runner_stats(content: Any) -> bool:
-    """Whether an object is what the runner writes, alone."""
+    """Whether an object is the runner's and nothing else."""
     return isinstance(content, dict) and {"prompt_tokens", "inference_start_ms"} <= set(content)
 
 
 def stats_batch(objects: Sequence[Any], path: str) -> pa.RecordBatch:
-    """A row for each generation: counts and times as they were written. Raises `FormatError` for what lacks one."""
+    """A row for each generation: counts and times as written. Raises `FormatError` if one of them is missing."""
     for position, content in enumerate(objects):
         if not isinstance(content, dict):
             raise FormatError(path, f"expected an object after PyTorchObserver, found {shown(content)}")

@@ -1,6 +1,6 @@
-"""What the tests of ExecuTorch's benchmark app for Apple devices measured, in the log of xcodebuild.
+"""Measurements of ExecuTorch's benchmark app for Apple devices, in the log of xcodebuild.
 
-The app writes no results of its own. Tests are named as DynamicTestCase names them, and what they measured is called as
+The app writes no results of its own. Tests are named as DynamicTestCase names them, and measurements are named as
 .github/scripts/extract_benchmark_results.py of executorch calls it, both for Android and Apple devices.
 """
 

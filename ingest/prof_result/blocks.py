@@ -21,7 +21,7 @@ VERSION: Final = 1
 HEADER: Final = struct.Struct("<32s7I4x")
 # name, chain (-1: none), instruction (2**32 - 1: none) …
 KEY: Final = struct.Struct("<32sii")
-# … which are what iterations have in common, and the times that they don't.
+# … which are the properties that iterations have in common, and the times, which differ.
 ENTRY: Final = np.dtype([("key", f"V{KEY.size}"), ("start", "<u8"), ("end", "<u8")])
 ALLOCATOR: Final = np.dtype([("name", "V32"), ("id", "<u8")])
 ALLOCATION: Final = np.dtype([("allocator_id", "<u4"), ("size_bytes", "<u4")])
@@ -40,7 +40,7 @@ class Part:
     dtype: np.dtype[Any]
 
     def read(self, data: Any) -> npt.NDArray[Any]:
-        """They as a structured array, a view of the file's bytes."""
+        """The slots as a structured array, a view of the file's bytes."""
         return np.frombuffer(data, self.dtype, self.count, self.start)
 
 

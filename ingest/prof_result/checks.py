@@ -1,6 +1,6 @@
-"""Checks that the iterations of a block are the same, as they should be; differences become findings, not errors.
+"""Checks that the iterations of a block are the same; differences become findings, not errors.
 
-Each iteration is held against the one before it of the same name: as many entries of the same names in the same order,
+Each iteration is compared with the previous one of the same name: as many entries of the same names in the same order,
 and as many allocations of the same sizes from the same allocators.
 """
 
@@ -19,7 +19,7 @@ Allocations = npt.NDArray[Any]
 
 
 class Checks:
-    """What was found of a file's blocks, given one by one in order.
+    """Findings about a file's blocks, which are passed one by one in order.
 
     For each rule, the finding has a block's first case, and the number of its cases.
     """
@@ -31,7 +31,7 @@ class Checks:
         self._found: dict[tuple[str, str], tuple[str, int]] = {}
 
     def compare(self, block: Block, codes: Indexes, allocations: Allocations) -> None:
-        """Hold a block's entries, by their codes, and allocations against those of the iteration before."""
+        """Compare a block's entries, by their codes, and allocations with those of the previous iteration."""
         before = self._before.get(block.name)
         self._before[block.name] = codes, allocations
         if before is not None:
@@ -44,7 +44,7 @@ class Checks:
         self._found[rule, block.name] = first, cases + 1
 
     def findings(self) -> list[tuple[str, str]]:
-        """What was found: (rule, detail)."""
+        """The findings: (rule, detail)."""
         return [
             (rule, first if cases == 1 else f"{first} ({cases} such cases in this block)")
             for (rule, _), (first, cases) in self._found.items()

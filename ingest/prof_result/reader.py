@@ -1,4 +1,4 @@
-"""`prof_result.bin`: what ExecuTorch's profiler before ETDump logged, as tables.
+"""`prof_result.bin`: entries that ExecuTorch's profiler before ETDump logged, as tables.
 
 The one public function is `read_prof_result`. `blocks` finds where things are, `checks` what is
 odd about them; grouping, nesting and rows are those of ETDumps. Two things differ from these: an entry takes its slot
@@ -113,7 +113,7 @@ class _Reader:
         elapsed = (entries["end"] - entries["start"]).view(np.int64)
         wrapped = self.clock.wrapped_runs(start, elapsed, ends, np.ones(len(start), np.bool_))
         times, ended = _unwrapped(start, elapsed, wrapped[run], before)
-        # Of entries that end together, what began earlier, or else took its slot earlier, contains the others.
+        # Of entries that end together, the one that began earlier, or else took its slot earlier, contains the others.
         order = np.lexsort((-np.arange(len(run)), -times, ended, run))
         names = [block.name for block in members]
         patterns, structure = self.blocks.structure(

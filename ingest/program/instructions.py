@@ -58,7 +58,7 @@ def instruction_rows(methods: Methods) -> pa.RecordBatch:
 
 
 class _Instructions:
-    """What is gathered of n instructions, kind by kind. `at` is where, among them, those of a kind stand."""
+    """Columns of n instructions, filled in kind by kind. `at` has the positions of the instructions of a kind."""
 
     def __init__(self, methods: Methods, count: int, owners: Positions, positions: Positions) -> None:
         self.methods = methods

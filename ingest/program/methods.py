@@ -70,7 +70,7 @@ class Methods:
         return among
 
     def are_named(self, indexes: npt.NDArray[Any], counts: Positions, what: str) -> npt.NDArray[np.bool_]:
-        """Of each value of all methods, whether it is among the methods' `indexes` (`counts` of each method)."""
+        """Whether each value of all methods is among the methods' `indexes` (`counts` of each method)."""
         owners = self.owners(counts)
         named = np.zeros(len(self.values), np.bool_)
         named[self.among_all(indexes, owners, self.value_counts, self.plans.positions[owners], what)] = True

@@ -1,4 +1,4 @@
-"""ExecuTorch programs (`.pte`): what a runtime executes, in which memory, with which data.
+"""ExecuTorch programs (`.pte`): instructions, planned memory and data of a runtime.
 
 A program is a FlatBuffers buffer, followed, where its header points, by segments: constants and delegates' blobs. The
 tables of all methods are read at once, as columns; of constants and blobs only where they are and how large.
@@ -73,7 +73,7 @@ def _what_it_is(data: Any) -> str:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Where in a file the FlatBuffers part is, bytes [start, end), and where its segments begin and end.
+    """The positions of a file's FlatBuffers part, bytes [start, end), and of its segments.
 
     `segment_bytes` is their size by the header, None if it has none.
     """
@@ -187,7 +187,7 @@ def _segments(root: Tables, parts: _Parts) -> list[_Segment]:
 
 
 def _check_apart(root: Tables, starts: Sequence[int], sizes: Sequence[int]) -> None:
-    """Refuse data that overlaps, but for data that is shared as a whole: its sizes would not add up to the file's."""
+    """Raise `FormatError` for data that overlaps in part: its sizes would not add up to the file's."""
     end = 0
     for start, size in sorted({(start, size) for start, size in zip(starts, sizes, strict=True) if size}):
         if start < end:
@@ -254,7 +254,7 @@ def _delegate_rows(methods: Methods, blobs: Spans, segments: list[_Segment], con
 
 
 def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], contents: list[str]) -> pa.RecordBatch:
-    """The table `constant_buffers`: those of the FlatBuffers part, then (where there are any) those of a segment."""
+    """The table `constant_buffers`: those of the FlatBuffers part, then those of a segment, if there is one."""
     inline = len(storage.start)
     starts: list[int | None] = [
         start if there else None for start, there in zip(storage.start.tolist(), storage.present.tolist(), strict=True)

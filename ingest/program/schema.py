@@ -98,7 +98,7 @@ VALUE_KINDS: Final = (
     "tensor_list",
     "optional_tensor_list",
 )
-# Of the lists of values' indexes: how wide an index is.
+# Width of an index in the lists of values' indexes.
 INDEX_LISTS: Final = {"int_list": "i64", "tensor_list": "i32", "optional_tensor_list": "i32"}
 DYNAMISMS: Final = ("static", "dynamic_bound", "dynamic_unbound")
 LOCATIONS: Final = ("inline", "segment")

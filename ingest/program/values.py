@@ -114,7 +114,7 @@ def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions)
 
 
 def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
-    """Of each tensor, the buffer of planned memory and the offset in it, in bytes; None if it isn't planned."""
+    """The planned buffer of each tensor and the offset in it, in bytes; None if it isn't planned."""
     found, owners = tensors.tables("allocation_info", schema.ALLOCATION)
     ids: list[int | None] = [None] * len(tensors)
     offsets: list[int | None] = [None] * len(tensors)
@@ -129,7 +129,7 @@ def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
 
 
 def _extra(tensors: Tables) -> tuple[list[str | None], list[bool]]:
-    """Of each tensor, its name, where it has one, and whether its data is in another file."""
+    """The name of each tensor, if it has one, and whether its data is in another file."""
     found, owners = tensors.tables("extra_tensor_info", schema.EXTRA_TENSOR_INFO)
     codes, spelled = encode_strings(
         tensors.buffer, found.spans("fully_qualified_name", 1), "ExtraTensorInfo.fully_qualified_name"

@@ -9,9 +9,15 @@ from itertools import compress, count
 from math import isnan
 from typing import Any, Final
 
-from etq.ingest.trace.scanner import Arguments, PlainEvent, TraceEvent, Written
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.trace.scanner import NONE, Arguments, PlainEvent, TraceEvent, Written
+
+Places = npt.NDArray[np.int32]
 
 MEMORY: Final = "[memory]"
+SLICE: Final = "X"
 NO_ARGUMENTS: Final = Arguments()
 # The placeholder of an entry that is not an event.
 NOTHING: Final = PlainEvent()
@@ -26,12 +32,34 @@ class Numbered(defaultdict[Any, int]):
         super().__init__(count().__next__)
 
 
+class Keys(dict[tuple[str, str, str, Written, Written], int]):
+    """Numbers of the (phase, category, name, pid, tid) that slices have; -1 for those of other entries.
+
+    kind    [number] number of (category, name) in `kinds`
+    thread  [number] number of (pid, tid) in `threads`
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind, self.thread = array("q"), array("q")
+        self.kinds, self.threads = Numbered(), Numbered()
+
+    def __missing__(self, key: tuple[str, str, str, Written, Written]) -> int:
+        phase, category, name, pid, tid = key
+        number = NONE
+        if phase == SLICE:
+            number = len(self.kind)
+            self.kind.append(self.kinds[category, name])
+            self.thread.append(self.threads[pid, tid])
+        self[key] = number
+        return number
+
+
 class TraceColumns:
-    """Columns of a trace's slices, and rows of what only some of its events have.
+    """Columns of a trace's slices, and rows of properties that only some of its events have.
 
     at            [n] position in `traceEvents`
-    kind          [n] number of (category, name) in `kinds`
-    thread        [n] number of (pid, tid) in `threads`
+    key           [n] number in `keys`
     start         [n] microseconds, as float
     duration      [n] microseconds, NaN if the file has none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
@@ -41,10 +69,11 @@ class TraceColumns:
     """
 
     def __init__(self) -> None:
-        self.at, self.kind, self.thread = array("q"), array("q"), array("q")
+        self.at, self.key = array("i"), array("i")
         self.start, self.duration = array("d"), array("d")
         self.external, self.old_external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(5))
-        self.kinds, self.threads, self.written = (Numbered() for _ in range(3))
+        self.keys, self.written = Keys(), Numbered()
+        self.threads = self.keys.threads
         self.plain: set[int] = set()
         self.stacks: list[tuple[int, int]] = []
         self.memory: list[tuple[int, int, float]] = []
@@ -66,29 +95,31 @@ class TraceColumns:
 
     def add(self, first: int, events: Sequence[TraceEvent | PlainEvent]) -> None:
         """Add the events at places from `first` on."""
-        places = range(first, first + len(events))
-        is_slice = [event.ph == "X" for event in events]
-        if all(is_slice):
-            self._add_slices(places, events)
+        places = np.arange(first, first + len(events), dtype=np.int32)
+        if isnan(sum([event.ts for event in events])):
+            is_kept = [event.ph != SLICE or not isnan(event.ts) for event in events]
+            self._left_out["a slice without a time"] += is_kept.count(False)
+            places, events = places[is_kept], [*compress(events, is_kept)]
+        keys = self._keys_of(events)
+        is_slice = keys != NONE
+        if is_slice.all():
+            self._add_slices(places, events, keys)
             return
-        self._add_slices([*compress(places, is_slice)], [*compress(events, is_slice)])
-        for at, event in zip(places, events, strict=True):
-            if event.ph != "X":
-                self._add_other(at, event)
+        self._add_slices(places[is_slice], [*compress(events, is_slice.tolist())], keys[is_slice])
+        others = (~is_slice).tolist()
+        for at, event in zip(places[~is_slice].tolist(), compress(events, others), strict=True):
+            self._add_other(at, event)
 
-    def _add_slices(self, places: Sequence[int], events: Sequence[TraceEvent | PlainEvent]) -> None:
-        starts = [event.ts for event in events]
-        if any(map(isnan, starts)):
-            is_timed = [not isnan(start) for start in starts]
-            self._left_out["a slice without a time"] += len(starts) - sum(is_timed)
-            self._add_slices([*compress(places, is_timed)], [*compress(events, is_timed)])
-            return
+    def _keys_of(self, events: Sequence[TraceEvent | PlainEvent]) -> Places:
+        keys = self.keys
+        return np.array([keys[event.ph, event.cat, event.name, event.pid, event.tid] for event in events], np.int32)
+
+    def _add_slices(self, places: Places, events: Sequence[TraceEvent | PlainEvent], keys: Places) -> None:
         arguments = [event.args or NO_ARGUMENTS for event in events]
-        self.at.fromlist([*places])
-        self.start.fromlist(starts)
+        self.at.frombytes(places.tobytes())
+        self.key.frombytes(keys.tobytes())
+        self.start.fromlist([event.ts for event in events])
         self.duration.fromlist([event.dur for event in events])
-        self.kind.fromlist([*map(self.kinds.__getitem__, [(event.cat, event.name) for event in events])])
-        self.thread.fromlist([*map(self.threads.__getitem__, [(event.pid, event.tid) for event in events])])
         self.external.fromlist([args.external_id for args in arguments])
         self.old_external.fromlist([args.old_external_id for args in arguments])
         self.correlation.fromlist([args.correlation for args in arguments])
@@ -96,7 +127,8 @@ class TraceColumns:
         self.forward.fromlist([args.forward_thread for args in arguments])
         stacks = [args.call_stack for args in arguments]
         if any(stacks):
-            self.stacks += [(at, self.written[each.encode()]) for at, each in zip(places, stacks, strict=True) if each]
+            written = zip(places.tolist(), stacks, strict=True)
+            self.stacks += [(at, self.written[each.encode()]) for at, each in written if each]
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
@@ -124,8 +156,13 @@ class TraceColumns:
             self.leave_out("an end without its beginning")
             return
         at, begin = waiting.pop()
-        begin.dur = end.ts - begin.ts
-        self._add_slices([at], [begin])
+        begin.ph, begin.dur = SLICE, end.ts - begin.ts
+        self._add_slices(np.array([at], np.int32), [begin], self._keys_of([begin]))
+
+    @property
+    def times(self) -> tuple[array[float], array[float]]:
+        """Starts and durations."""
+        return self.start, self.duration
 
     def finish(self) -> None:
         """Report what was left out."""
@@ -140,7 +177,7 @@ class TraceColumns:
         first: dict[tuple[str, str], int] = {}
         joined = [first.setdefault((spelled(pid), spelled(tid)), number) for (pid, tid), number in self.threads.items()]
         if len(first) < len(joined):
-            self.thread = array("q", [joined[number] for number in self.thread])
+            self.keys.thread = array("q", [joined[number] for number in self.keys.thread])
             self.memory = [(at, joined[number], moment) for at, number, moment in self.memory]
 
 

@@ -19,7 +19,9 @@ Whole = npt.NDArray[np.int64]
 # Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
 BEYOND: Final = 9.2e15
 
+_devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
 _device: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
+_memories: Final = msgspec.json.Decoder(list[MemoryEvent], strict=False)
 _memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
 
 
@@ -33,7 +35,10 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
 
 def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     """The table `device_events` of the entries at these positions, which are of these runs."""
-    details = [_of_device(entries[place]) for place in at.tolist()]
+    order = np.argsort(at, kind="stable")
+    details = [DeviceArguments()] * len(at)
+    for place, event in zip(order.tolist(), entries.decoded(at[order], _devices, _of_device), strict=True):
+        details[place] = event.args or DeviceArguments()
     return batch(
         {
             "run_index": numbers(run.astype(np.int32)),
@@ -56,10 +61,11 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
 def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) -> pa.RecordBatch:
     """The table `trace_memory` of the entries at these positions, of these threads and at these microseconds."""
     kept = [each for each in memory if abs(each[2]) < BEYOND]
-    details = [_of_memory(entries[at]) for at, _, _ in kept]
+    at = np.array([at for at, _, _ in kept], np.int64)
+    details = [event.args or MemoryArguments() for event in entries.decoded(at, _memories, _of_memory)]
     return batch(
         {
-            "event_index": numbers(np.array([at for at, _, _ in kept], np.int32)),
+            "event_index": numbers(at.astype(np.int32)),
             "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
             "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
             "bytes": _held([each.bytes for each in details], np.int64),
@@ -72,20 +78,20 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
     )
 
 
-def _of_device(entry: msgspec.Raw) -> DeviceArguments:
+def _of_device(entry: msgspec.Raw) -> DeviceEvent:
     """An entry's details about a device; none if any of it is of another tool's kind."""
     try:
-        return _device.decode(entry).args or DeviceArguments()
+        return _device.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return DeviceArguments()
+        return DeviceEvent()
 
 
-def _of_memory(entry: msgspec.Raw) -> MemoryArguments:
+def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
     """An entry's details about memory; none if any of it is of another tool's kind."""
     try:
-        return _memory.decode(entry).args or MemoryArguments()
+        return _memory.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return MemoryArguments()
+        return MemoryEvent()
 
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:

@@ -1,7 +1,8 @@
-"""The inputs of a trace's ops: as long as what else there is of it, seldom asked for, and so read when they are."""
+"""The inputs of a trace's ops: half of the file, but rarely used, and therefore read on demand."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, numbers
 from etq.ingest.trace.columns import Numbered, texts_of
-from etq.ingest.trace.scanner import UNWRITTEN, InputsEvent
+from etq.ingest.trace.scanner import NONE, UNWRITTEN, InputsEvent
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -22,6 +23,7 @@ _OP_ARGUMENTS: Final = pa.schema(
     + [(name, pa.dictionary(pa.int32(), pa.large_string())) for name in _WRITTEN]
 )
 
+_events: Final = msgspec.json.Decoder(list[InputsEvent], strict=False)
 _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
@@ -31,22 +33,30 @@ def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
 
 
 def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
+    order = np.argsort(at, kind="stable")
     written = Numbered()
-    places: list[int] = []
-    codes: list[int] = []
-    for place, position in enumerate(at.tolist()):
-        args = _event.decode(entries[position]).args
-        if args is None:
-            continue
-        shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
-        if shapes is not UNWRITTEN:
-            places.append(place)
-            codes.append(written[bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values)])
+    codes = np.array([NONE if each is None else written[each] for each in _inputs(entries, at[order])], np.int64)
+    in_order = np.empty_like(codes)
+    in_order[order] = codes
+    places = np.flatnonzero(in_order != NONE)
     columns = [*zip(*written, strict=True)] or [()] * len(_WRITTEN)
     return batch(
         {"run_index": numbers(run[places].astype(np.int32)), "event_index": numbers(at[places].astype(np.int32))}
         | {
-            name: encoded(texts_of(value or None for value in values), np.array(codes, np.int64), is_large=True)
+            name: encoded(texts_of(value or None for value in values), in_order[places], is_large=True)
             for name, values in zip(_WRITTEN, columns, strict=True)
         }
     )
+
+
+def _inputs(entries: Entries, at: Whole) -> Iterator[tuple[bytes, ...] | None]:
+    """The shapes, types, strides and values of the entries at these positions; None without shapes."""
+    for event in entries.decoded(at, _events, _event.decode):
+        if (args := event.args) is None:
+            yield None
+            continue
+        shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
+        if shapes is UNWRITTEN:
+            yield None
+        else:
+            yield bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values)

@@ -46,7 +46,7 @@ def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     order = np.lexsort((starts, ids))
     count = len(order)
     every = np.concatenate([ids[order], wanted])
-    # Of one id and moment calls come before what they launch.
+    # Calls come before the work they launch with the same id at the same time.
     merged = np.lexsort((np.arange(len(every)) >= count, np.concatenate([starts[order], moments]), every))
     is_call = merged < count
     last = np.maximum.accumulate(np.where(is_call, merged, NONE))
@@ -54,7 +54,7 @@ def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     place[merged[~is_call] - count] = last[~is_call]
     if not count:
         return place
-    # What starts before all calls of its id has one of another id there, or none.
+    # Work that starts before all calls of its id finds a call of another id here, or none.
     first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
     place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
     return np.where(ids[order][place] == wanted, order[place], NONE)

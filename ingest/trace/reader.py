@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final
@@ -16,7 +15,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
 from etq.ingest.trace.columns import NOTHING, TraceColumns
 from etq.ingest.trace.devices import device_rows
@@ -26,12 +24,6 @@ from etq.ingest.trace.types import Entries
 
 # As `torch.profiler.tensorboard_trace_handler` names files: worker and time.
 WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
-GZIP: Final = b"\x1f\x8b"
-# A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
-LARGEST_RATIO: Final = 500
-LARGEST_JSON: Final = 2**33
-# So much of a gzip file is unpacked at once, so that a bomb is known by its first part.
-PACKED: Final = 2**16
 # How many events are decoded at once: all of them would fill memory, and leave the processor's cache.
 AT_ONCE: Final = 512
 
@@ -50,9 +42,9 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
-    entries = Entries(_unpacked(data, path), path)
+    entries = Entries(data, path)
     collecting = gc.isenabled()
-    # Of a trace's objects none refer to each other in a cycle.
+    # No objects of a trace refer to each other in a cycle.
     gc.disable()
     try:
         columns, trace = _decoded(entries)
@@ -71,44 +63,16 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     yield from trace_rows(columns, entries)
 
 
-def _unpacked(data: Any, path: str) -> Any:
-    """The text of a gzip file of one member or several, with zeros between and after them; of other files, the
-    bytes."""
-    if bytes(data[:2]) != GZIP:
-        return data
-    parts: list[bytes] = []
-    size, unpacker = 0, None
-    try:
-        for start in range(0, len(data), PACKED):
-            left = memoryview(data)[start : start + PACKED]
-            room = LARGEST_RATIO * len(left) + 2**20
-            while left:
-                if unpacker is None:
-                    left = memoryview(bytes(left).lstrip(b"\0"))
-                    unpacker = zlib.decompressobj(wbits=31) if left else None
-                    continue
-                parts.append(unpacker.decompress(left, room + 1))
-                size += len(parts[-1])
-                room -= len(parts[-1])
-                if room < 0 or size > LARGEST_JSON:
-                    raise FormatError(path, f"the gzip would unpack to more than {size - 1:,} bytes, which is refused")
-                left = memoryview(unpacker.unused_data)
-                unpacker = None if unpacker.eof else unpacker
-    except zlib.error as error:
-        raise FormatError(path, f"the gzip is damaged: {error}") from error
-    if unpacker is not None:
-        raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")
-    return b"".join(parts)
-
-
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """The events, and the rest of the trace: its entries may be missing from it."""
+    """The events, and the rest of the trace, possibly without its entries."""
     try:
         columns = TraceColumns()
-        place = 0
+        place, sizes = 0, []
         for block in entries.blocks():
-            place += _add_block(columns, place, block)
-        if place:
+            sizes.append(_add_block(columns, place, block))
+            place += sizes[-1]
+        if place and entries.around is not None:
+            entries.sizes = sizes
             return columns, entries.around
     except (msgspec.DecodeError, RecursionError):
         pass

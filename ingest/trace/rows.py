@@ -20,46 +20,41 @@ from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
 _OF_NO_THREAD: Final = "Trace"
+# How many times are converted at once: few enough for the processor's cache.
+_AT_ONCE: Final = 2**14
+# Rows of a batch.
+_BATCH: Final = 2**17
 
 
 class Slices:
-    """A trace's slices in the order of the tables: by run, then as in the file.
+    """A trace's slices, as in the file.
 
     Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
     """
 
     def __init__(self, columns: TraceColumns) -> None:
-        start, duration = np.array(columns.start), np.array(columns.duration)
-        is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
-        if lost := int((~is_kept).sum()):
-            columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
-        if unknown := int(np.isnan(duration).sum()):
-            columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-        if negative := int((duration < 0).sum()):
-            columns.find("impossible times", f"{negative} events end before they start: they have no duration")
-        kept: Any = slice(None) if is_kept.all() else is_kept
-        start, duration = start[kept], duration[kept]
-        self.kinds = [*columns.kinds]
-        self.at, self.kind, self.thread = (
-            np.array(each, np.int64)[kept] for each in (columns.at, columns.kind, columns.thread)
-        )
-        self.start, self.elapsed = nanoseconds(start), nanoseconds(np.nan_to_num(duration))
+        kept = _kept(columns)
+        keys = columns.keys
+        self.kinds = [*keys.kinds]
+        key = np.frombuffer(columns.key, np.int32)[kept]
+        self.kind, self.thread = np.array(keys.kind, np.int32)[key], np.array(keys.thread, np.int32)[key]
+        del key
+        self.at = np.frombuffer(columns.at, np.int32)[kept]
         self.external, old_external, self.correlation, self.sequence, self.forward = (
-            np.array(each, np.int64)[kept]
+            np.frombuffer(each, np.int64)[kept]
             for each in (
                 *(columns.external, columns.old_external, columns.correlation),
                 *(columns.sequence, columns.forward),
             )
         )
         # In the older layout runtime and device events have it in lower case, 0 for none.
-        self.external = np.where((self.external == NONE) & (old_external > 0), old_external, self.external)
-        # Resolution of a float of microseconds, in nanoseconds: a child's end may exceed its parent's by this.
-        self.slack = np.ceil(np.spacing(np.abs(start)) * 1000).astype(np.int64)
-        self.slack[self.slack < 2] = 0
+        if (is_old := old_external > 0).any():
+            self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
+        self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
         self.is_device = self._is_of(DEVICE_CATEGORIES)
         self.steps = self._steps()
         self.run = self._runs()
-        self.parent = self._parents()
+        self.parent = self._parents(slack)
 
     def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
         is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
@@ -75,7 +70,7 @@ class Slices:
         return steps[np.argsort(self.start[steps], kind="stable")]
 
     def _runs(self) -> Whole:
-        """The run of each slice: its step, or, of what a device does, the step that launched it."""
+        """The run of each slice: its step; for a device event, the step that launched it."""
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
@@ -93,15 +88,44 @@ class Slices:
         is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
         return np.where(is_within, step, len(self.steps))
 
-    def _parents(self) -> Whole:
-        """The slice of the same thread that contains each; nothing contains what a device does."""
+    def _parents(self, slack: Whole) -> Whole:
+        """The slice of the same thread that contains each slice; none contains a device event."""
+        is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
+        if is_nested.all():
+            return parents(self.thread, self.start, self.start + self.elapsed, slack)
         parent = np.full(len(self.at), NONE, np.int64)
-        nested = np.flatnonzero(~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,))))
+        nested = np.flatnonzero(is_nested)
         start = self.start[nested]
-        found = parents(self.thread[nested], start, start + self.elapsed[nested], self.slack[nested])
+        found = parents(self.thread[nested], start, start + self.elapsed[nested], slack[nested])
         is_within = found != NONE
         parent[nested[is_within]] = nested[found[is_within]]
         return parent
+
+
+def _kept(columns: TraceColumns) -> Any:
+    """Which slices have possible times; what is wrong with others is a finding."""
+    start, duration = (np.frombuffer(each) for each in columns.times)
+    is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
+    if lost := int((~is_kept).sum()):
+        columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
+    if unknown := int(np.isnan(duration).sum()):
+        columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
+    if negative := int((duration < 0).sum()):
+        columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+    return slice(None) if is_kept.all() else is_kept
+
+
+def _times(start: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]) -> tuple[Whole, Whole, Whole]:
+    """Starts and durations in nanoseconds, and by how much each slice may stand out of its parent."""
+    starts, elapsed, slacks = (np.empty(len(start), np.int64) for _ in range(3))
+    for begin in range(0, len(start), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        starts[part] = nanoseconds(start[part])
+        elapsed[part] = nanoseconds(np.nan_to_num(duration[part]))
+        # Resolution of a float of microseconds, in nanoseconds: a child's end may exceed its parent's by this.
+        slack = np.ceil(np.spacing(np.abs(start[part])) * 1000).astype(np.int64)
+        slacks[part] = np.where(slack < 2, 0, slack)
+    return starts, elapsed, slacks
 
 
 def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
@@ -117,9 +141,11 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
     )
     yield "runs", _runs(slices)
     yield "signatures", signatures
-    yield "event_ticks", _event_ticks(slices, signature, order)
+    for rows in _event_ticks(slices, signature, order):
+        yield "event_ticks", rows
     yield "threads", _threads(columns)
-    yield "trace_events", _trace_events(columns, slices, order)
+    for rows in _trace_events(columns, slices, order):
+        yield "trace_events", rows
     readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
     yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
     if slices.is_device.any():
@@ -127,6 +153,7 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
         yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices])
     if columns.memory:
         yield "trace_memory", memory_events(entries, columns.memory)
+    entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
@@ -183,25 +210,28 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
     return rows, signature
 
 
-def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> pa.RecordBatch:
-    run, code = slices.run[order], signature[order]
-    parent = slices.parent[order]
-    is_root = parent < 0
-    parent_run = slices.run[parent]
-    columns = [
-        numbers(run.astype(np.int32)),
-        numbers(slices.at[order].astype(np.int32)),
-        numbers(code.astype(np.int32)),
-        numbers(occurrences(run * (code.max(initial=0) + 1) + code)),
-        numbers(slices.at[parent].astype(np.int32), is_root),
-        numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
-        pa.nulls(len(order), pa.int32()),
-        numbers(slices.start[order]),
-        numbers(slices.elapsed[order]),
-        pa.nulls(len(order), pa.binary()),
-        flags(np.zeros(len(order), np.bool_)),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.RecordBatch]:
+    count = signature.max(initial=0) + 1
+    occurrence = occurrences(slices.run[order] * count + signature[order])
+    for begin in range(0, len(order), _BATCH):
+        rows = order[begin : begin + _BATCH]
+        run, parent = slices.run[rows], slices.parent[rows]
+        is_root = parent < 0
+        parent_run = slices.run[parent]
+        columns = [
+            numbers(run.astype(np.int32)),
+            numbers(slices.at[rows]),
+            numbers(signature[rows].astype(np.int32)),
+            numbers(occurrence[begin : begin + _BATCH]),
+            numbers(slices.at[parent], is_root),
+            numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
+            pa.nulls(len(rows), pa.int32()),
+            numbers(slices.start[rows]),
+            numbers(slices.elapsed[rows]),
+            pa.nulls(len(rows), pa.binary()),
+            flags(np.zeros(len(rows), np.bool_)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:
@@ -217,23 +247,26 @@ def _threads(columns: TraceColumns) -> pa.RecordBatch:
     )
 
 
-def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> pa.RecordBatch:
-    found = {
-        "run_index": numbers(slices.run[order].astype(np.int32)),
-        "event_index": numbers(slices.at[order].astype(np.int32)),
-        "thread_index": numbers(slices.thread[order].astype(np.int32)),
-    }
-    for name, values in (
-        ("external_id", slices.external),
-        ("correlation_id", slices.correlation),
-        ("sequence_number", slices.sequence),
-        ("forward_thread", slices.forward),
-    ):
-        found[name] = numbers(values[order], values[order] == NONE)
+def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterator[pa.RecordBatch]:
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
-    codes = np.array(
-        [stacks.get(at, 0) for at in slices.at[order].tolist()] if stacks else np.zeros(len(order)), np.int64
-    )
-    found["call_stack"] = encoded(written, codes) if stacks else pa.nulls(len(order), pa.string())
-    return batch(found)
+    for begin in range(0, len(order), _BATCH):
+        rows = order[begin : begin + _BATCH]
+        found = {
+            "run_index": numbers(slices.run[rows].astype(np.int32)),
+            "event_index": numbers(slices.at[rows]),
+            "thread_index": numbers(slices.thread[rows]),
+        }
+        for name, values in (
+            ("external_id", slices.external),
+            ("correlation_id", slices.correlation),
+            ("sequence_number", slices.sequence),
+            ("forward_thread", slices.forward),
+        ):
+            found[name] = numbers(values[rows], values[rows] == NONE)
+        if stacks:
+            codes = np.array([stacks.get(at, 0) for at in slices.at[rows].tolist()], np.int64)
+            found["call_stack"] = encoded(written, codes)
+        else:
+            found["call_stack"] = pa.nulls(len(rows), pa.string())
+        yield batch(found)

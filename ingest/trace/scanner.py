@@ -25,10 +25,10 @@ LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
 LAUNCH_CATEGORY: Final = "Runtime"
 STEP: Final = "ProfilerStep#"
 
-# What stands for an id and for a time that aren't there.
+# Values for a missing id and a missing time.
 NONE: Final = -1
 NAN: Final = math.nan
-# What stands for a part of the JSON that isn't there.
+# Value for a missing part of the JSON.
 UNWRITTEN: Final = msgspec.Raw(b"")
 
 Written = str | int | float | None
@@ -44,11 +44,11 @@ class Arguments(msgspec.Struct, gc=False):
     external_id: Id = msgspec.field(default=NONE, name="External id")
     sequence_number: Id = msgspec.field(default=NONE, name="Sequence number")
     forward_thread: Id = msgspec.field(default=NONE, name="Fwd thread id")
-    # Of the older layout.
+    # In the older layout.
     old_external_id: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    # Of metadata.
+    # In metadata.
     name: str | None = None
 
 
@@ -79,8 +79,8 @@ class MemoryArguments(msgspec.Struct, gc=False):
     address: int | None = msgspec.field(default=None, name="Addr")
 
 
-class TraceEvent(msgspec.Struct, gc=False):
-    """An entry of `traceEvents`; times in microseconds."""
+class _Entry(msgspec.Struct, gc=False):
+    """An entry of `traceEvents` without its arguments; times in microseconds."""
 
     ph: str = ""
     name: str = ""
@@ -89,19 +89,17 @@ class TraceEvent(msgspec.Struct, gc=False):
     tid: Written = None
     ts: float = NAN
     dur: float = NAN
+
+
+class TraceEvent(_Entry, gc=False):
+    """An entry with Kineto's arguments."""
+
     args: Arguments | None = None
 
 
-class PlainEvent(msgspec.Struct, gc=False):
+class PlainEvent(_Entry, gc=False):
     """An entry whose arguments are of another tool's kind."""
 
-    ph: str = ""
-    name: str = ""
-    cat: str = ""
-    pid: Written = None
-    tid: Written = None
-    ts: float = NAN
-    dur: float = NAN
     args: ClassVar[None] = None
 
 

@@ -7,81 +7,172 @@ reader finds the entries one by one instead.
 
 from __future__ import annotations
 
+import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from etq.errors import FormatError
 from etq.ingest.trace.scanner import Trace
+from etq.ingest.trace.text import Text
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+_KEY: Final = re.compile(rb'"traceEvents"\s*:')
 _BETWEEN: Final = re.compile(rb"\}(\s*,\s*)\{")
 _END: Final = re.compile(rb"\}\s*\]")
 # As many bytes as stay in the processor's cache when they are decoded.
 _BLOCK: Final = 2**17
-# Where the list of entries is looked for: so far from the file's begin and end.
+# As many bytes as are parted into blocks at once.
+_CHUNK: Final = 2**22
+# As many bytes of a mapped file stay in memory.
+_RELEASED: Final = 2**24
+# Where the list of entries is looked for: so far from the text's begin and end.
 _AROUND: Final = 2**20
+
+# How many entries are decoded at once.
+_AT_ONCE: Final = 512
+
+Event = TypeVar("Event")
+
+_raws: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _outer_keys(content: Any, start: int) -> list[str]:
+    """The keys of the object that a JSON text is, each as often as it is there."""
+    import json
+
+    text = bytes(content[start:]).decode(errors="replace")
+    # Numbers of any length are left as texts.
+    keys: list[str] = json.loads(
+        text, object_pairs_hook=lambda pairs: [key for key, _ in pairs], parse_int=str, parse_float=str
+    )
+    return keys
 
 
 class Entries:
-    """A trace's JSON, read in parts as needed. All but `blocks` raise `FormatError` for files that aren't traces."""
+    """A trace's JSON, read in parts as needed. Raises `FormatError` for a damaged gzip.
+
+    around  the trace, of which the entries may be missing: known after `blocks`; None if these are not the entries
+    sizes   how many entries each block has, set by who reads them; None if one of them was not a list
+    """
 
     def __init__(self, content: Any, path: str) -> None:
-        self._content = content
+        self._text = Text(content, path)
         self._path = path
+        self.around: Trace | None = None
+        self.sizes: list[int] | None = None
 
     @cached_property
     def whole(self) -> Trace:
-        """The trace with its entries as they are written; a bare list of entries is one, too."""
-        content = self._content
+        """The trace with its entries as they are written; a bare list of entries is one, too.
+
+        Raises `FormatError` for files that aren't traces.
+        """
+        content = self._text.whole()
         is_list = bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
         start = len(_BOM) if bytes(content[:3]) == _BOM else 0
         try:
             if is_list:
-                return Trace(msgspec.json.decode(memoryview(content)[start:], type=list[msgspec.Raw]))
-            return msgspec.json.decode(memoryview(content)[start:], type=Trace)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                return Trace(_raws.decode(content[start:]))
+            trace = msgspec.json.decode(content[start:], type=Trace)
+            # The last of several would replace the others; each may have its own part of the events.
+            if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
+                raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
+            return trace
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
-    def __getitem__(self, place: int) -> msgspec.Raw:
-        return self.whole.traceEvents[place]
+    def release(self) -> None:
+        """Keep no text in memory: what is read after this, is unpacked again."""
+        self._text.release()
 
-    @cached_property
-    def _span(self) -> tuple[int, int, Trace] | None:
-        """Where the list of entries begins and ends, and the trace without it; None if it isn't to be seen."""
-        content = self._content
-        begin = _BEGIN.search(content, 0, _AROUND)
-        before_end = max(len(content) - _AROUND, 0)
-        ends = [*_END.finditer(content, before_end)]
-        if begin is None or not ends or ends[-1].start() < begin.end():
-            return None
-        first, last = begin.end(), ends[-1].start() + 1
-        before, after = bytes(content[:first]), bytes(content[last:])
-        try:
-            # The list is the trace's own, and no other follows it.
-            if msgspec.json.decode(before + b"]}", type=Trace).traceEvents or b'"traceEvents"' in after:
-                return None
-            return first, last, msgspec.json.decode(before + after, type=Trace)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+    def decoded(
+        self,
+        places: npt.NDArray[np.int64],
+        many: msgspec.json.Decoder[list[Event]],
+        one: Callable[[msgspec.Raw], Event],
+    ) -> Iterator[Event]:
+        """The entries at these positions, which ascend: many at a time, or one by one where any of these can't be."""
+        for raws in self._at(places):
+            try:
+                yield from many.decode(b"".join((b"[", b",".join(raws), b"]")))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                yield from map(one, raws)
 
-    @property
-    def around(self) -> Trace:
-        """The trace, of which the entries may be missing; true only where each of the blocks is a list."""
-        return self.whole if self._span is None else self._span[2]
+    def _at(self, places: npt.NDArray[np.int64]) -> Iterator[list[msgspec.Raw]]:
+        if self.sizes is None:
+            every = self.whole.traceEvents
+            for start in range(0, len(places), _AT_ONCE):
+                yield [every[place] for place in places[start : start + _AT_ONCE].tolist()]
+            return
+        ends = np.cumsum(self.sizes)
+        bounds = np.searchsorted(places, ends).tolist()
+        begin = 0
+        for block, end, size, bound in zip(self.blocks(), ends.tolist(), self.sizes, bounds, strict=True):
+            if begin < bound:
+                raws = _raws.decode(block)
+                yield [raws[place - end + size] for place in places[begin:bound].tolist()]
+            begin = bound
 
     def blocks(self) -> Iterator[bytes]:
-        """JSON lists that together hold the entries, if each is a list; nothing if these aren't to be seen."""
-        if self._span is None:
+        """JSON lists that together hold the entries, if each is a list and `around` is known then."""
+        parts = self._text.parts()
+        text, is_more = _joined(parts, b"", 2 * _AROUND)
+        begin = _BEGIN.search(text, 0, _AROUND)
+        if begin is None:
             return
-        content = memoryview(self._content)
-        start, last, _ = self._span
-        while start < last:
-            between = _BETWEEN.search(self._content, start + _BLOCK, last)
-            end = last if between is None else between.start() + 1
-            yield b"".join((b"[", content[start:end], b"]"))
-            start = last if between is None else between.end(1)
+        before, start = bytes(text[: begin.end()]), begin.end()
+        while is_more:
+            start = yield from _lists(text, start, len(text) - _AROUND, is_all=False)
+            text, is_more = _joined(parts, text[start:], max(_CHUNK, len(text) - start))
+            start = 0
+        ends = [*_END.finditer(text, max(len(text) - _AROUND, 0))]
+        if ends and ends[-1].start() >= start:
+            last = ends[-1].start() + 1
+            yield from _lists(text, start, last, is_all=True)
+            self.around = _around(before, text[last:])
+
+
+def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple[bytes | mmap.mmap, bool]:
+    """The text with at least so many bytes more, and whether there may be more yet."""
+    joined: list[bytes | mmap.mmap] = [text] if text else []
+    added = 0
+    for part in parts:
+        joined.append(part)
+        added += len(part)
+        if added >= size:
+            return joined[0] if len(joined) == 1 else b"".join(joined), True
+    return b"".join(joined), False
+
+
+def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
+    """Lists of the entries between these places, and where the next one begins; the last one only with `is_all`."""
+    content = memoryview(text)
+    while start < last:
+        between = _BETWEEN.search(text, start + _BLOCK, last)
+        if between is None and not is_all:
+            break
+        end = last if between is None else between.start() + 1
+        yield b"".join((b"[", content[start:end], b"]"))
+        if isinstance(text, mmap.mmap) and start // _RELEASED < end // _RELEASED:
+            # What was read need not stay in memory: the file still has it.
+            text.madvise(mmap.MADV_DONTNEED)
+        start = last if between is None else between.end(1)
+    return start
+
+
+def _around(before: bytes, after: bytes) -> Trace | None:
+    """The trace without its entries; None unless the list is the trace's own, and no other follows it."""
+    try:
+        if msgspec.json.decode(before + b"]}", type=Trace).traceEvents or b'"traceEvents"' in after:
+            return None
+        return msgspec.json.decode(before + after, type=Trace)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

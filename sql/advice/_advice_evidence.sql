@@ -113,25 +113,20 @@ input AS (
 ),
 classified_times AS (
     SELECT
-        r.scope AS method,
+        t.scope AS method,
         t.signature_index,
-        s.kind,
-        s.family,
-        s.instruction_id,
-        s.kind = 'operator_call' AND t.children > 0 AS is_framework,
-        s.kind = 'delegate_call' AND t.children > 0 AS is_opened,
+        t.kind,
+        t.family,
+        t.instruction_id,
+        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        t.kind = 'delegate_call' AND t.children > 0 AS is_opened,
         count(*) AS calls,
         sum(t.self_ticks) AS ticks
-    FROM _self_times(capture_key, NULL, NULL, NULL, 'all') AS t
-    CROSS JOIN target AS a
+    FROM _execute_times(capture_key, NULL, NULL, NULL, 'all') AS t
     JOIN input AS g ON g.run_index = t.run_index AND g.is_steady
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
+    WHERE t.is_additive
     GROUP BY
-        r.scope, t.signature_index, s.kind, s.family, s.instruction_id, is_framework,
+        t.scope, t.signature_index, t.kind, t.family, t.instruction_id, is_framework,
         is_opened
 ),
 readers AS (

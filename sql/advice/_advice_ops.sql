@@ -4,7 +4,7 @@
 --   kind: kernel, delegate, delegate_call, ...
 --   op: name of the op
 --   is_copy: whether it computes nothing
---   is_heavy: whether it is what backends are made for: a convolution or matrix product
+--   is_heavy: whether it is a convolution or matrix product, which backends are made for
 --   of_constants: part of per_run that reads no other op's result; NULL without a record
 --   instructions: number of instructions that call it
 --   calls: calls per run, on average

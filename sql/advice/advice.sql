@@ -10,8 +10,8 @@
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits
 --   finding: what was found, as a sentence
 --   evidence: ops, instructions, lines, runs or views that the finding is based on
---   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; NULL if it is not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; NULL if it is not about time
+--   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake and of the times in the texts; NULL for a trace
 CREATE MACRO advice(
@@ -104,7 +104,7 @@ results AS (
     FROM _advice_coarse_clock((SELECT c.rows FROM all_clocks AS c))
     UNION ALL
     SELECT r.rule, 'medium', r.finding, r.evidence, NULL, NULL, r.remedy
-    FROM trace_recommendations(capture) AS r
+    FROM _trace_recommendations((SELECT a.capture_id FROM target AS a), 'all') AS r
 )
 SELECT
     t.rule,

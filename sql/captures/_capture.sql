@@ -184,8 +184,8 @@ CREATE MACRO _capture_id(
 --   profiling_level: all, method_only, debug, or NULL
 --   name: its name
 --   format: its format, in `captures`
---   record_id: key of its record; NULL if it has none
---   program_id: key of its program; NULL if it has none
+--   record_id: key of its record; NULL if there is none
+--   program_id: key of its program; NULL if there is none
 --   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _capture(
     capture,  -- name, hash prefix, @latest or selector

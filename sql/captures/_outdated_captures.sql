@@ -1,9 +1,10 @@
 -- The captures that are not among the last of their group, by when they were
--- captured, then ingested, as for @latest.
+-- captured, then ingested, as for @latest; or by a label. Those without that label
+-- are not counted, and not among them.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
---   group_values: values of the labels, in the order requested; NULL within it for a label that the capture lacks
+--   group_values: values of the labels, in the order requested, with NULL for a label that the capture lacks
 --   age: position in its group, from 1 for the last
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   ingested_at: when it was read, in UTC
@@ -11,7 +12,8 @@
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group
-    selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
+    selectors := NULL,  -- list of captures and selectors; only captures that match any of them; NULL: all
+    over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by captured_at, then by ingest
 ) AS TABLE
 SELECT
     r.capture_id,
@@ -30,6 +32,7 @@ FROM (
         row_number() OVER (
             PARTITION BY g.group_values
             ORDER BY
+                g.place DESC NULLS LAST,
                 g.captured_at DESC NULLS LAST,
                 g.ingested_at DESC,
                 g.capture_id DESC
@@ -40,7 +43,12 @@ FROM (
             c.name,
             c.captured_at,
             c.ingested_at,
-            list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values
+            list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values,
+            CASE over::VARCHAR
+                WHEN 'captured_at' THEN c.captured_at::VARCHAR
+                WHEN 'commit' THEN l.labels['commit_time']
+                ELSE _version_key(l.labels[over::VARCHAR])
+            END AS place
         FROM captures AS c
         LEFT JOIN (
             SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels
@@ -51,6 +59,7 @@ FROM (
             SELECT m.capture_id FROM _captures_matching_any(selectors) AS m
         )
     ) AS g
+    WHERE over IS NULL OR g.place IS NOT NULL
 ) AS r
 WHERE r.age > keep_last
 ORDER BY r.group_values, r.age DESC;

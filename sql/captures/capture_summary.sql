@@ -5,8 +5,8 @@
 --   runs: number of its runs
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
---   time_scale: what one tick is
---   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if it has none
+--   time_scale: unit of one tick
+--   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if there is none
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   byte_size: size of the file in bytes
 --   findings: number of rows in `findings`

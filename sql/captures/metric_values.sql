@@ -7,7 +7,7 @@
 --   unit: unit of value; NULL if unknown
 --   better: lower or higher; NULL for conditions and if unknown
 --   meaning: what it measures; NULL if the name isn't known
---   source: first 12 characters of the hash of the file it was read from; NULL if it was attached by hand
+--   source: first 12 characters of the hash of the file it was read from; NULL if attached by hand
 CREATE MACRO metric_values(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

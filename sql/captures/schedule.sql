@@ -101,7 +101,7 @@ CREATE MACRO _is_selected_run(
     runs  -- typical or all
 ) AS (
     _is_recorded(iteration, run_phase, steps, phase)
-    AND (method IS NULL OR coalesce(run_scope = method, false))
+    AND run_scope IS NOT DISTINCT FROM coalesce(method, run_scope)
     AND CASE
         WHEN runs = 'typical' THEN is_typical
         WHEN runs = 'all' THEN true

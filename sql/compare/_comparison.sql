@@ -29,4 +29,5 @@ compared AS MATERIALIZED (
 SELECT
     (SELECT list(k) FROM selected AS k) AS chosen,
     (SELECT list(s) FROM sampled AS s) AS samples,
-    (SELECT list(c) FROM compared AS c) AS verdicts;
+    (SELECT list(c) FROM compared AS c) AS verdicts
+WHERE _has_valid_options(alpha, min_effect, phase);

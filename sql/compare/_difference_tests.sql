@@ -4,10 +4,10 @@
 -- times; the variances of ops are moderated towards the median op's, which counts
 -- as 3 more degrees of freedom. The ratio is that of Hodges and Lehmann: the median
 -- of all ratios of a new to a base capture, with the interval from Mann's and
--- Whitney's statistic.
+-- Whitney's statistic, widened by the resolution of a coarse clock.
 -- Columns:
 --   comparison: index of the comparison
---   level: total, op or module
+--   level: total, op or module; all captures for a total with disturbed captures, if there are any
 --   scope: scope, as in the input
 --   item: key of what was measured
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
@@ -21,7 +21,7 @@
 --   q: p, corrected for the number of ops: share of false positives among the ops with this q or less (Benjamini, Hochberg)
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
---   is_below_resolution: whether the clock is coarse and the difference less than its resolution
+--   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
 --   is_interleaved: whether the sides' captures alternate in time at least as often as the smaller side has captures
 --   captures_needed: captures per side that would show a difference of this size nine times in ten; NULL if there is none
 CREATE MACRO _difference_tests(
@@ -45,6 +45,22 @@ kept AS MATERIALIZED (
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM input AS g
     WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
+    UNION ALL
+    SELECT
+        g.comparison,
+        'all captures',
+        g.scope,
+        g.item,
+        g.side = 'new',
+        g.ticks,
+        g.resolution,
+        g.is_coarse,
+        g.log_ticks
+    FROM input AS g
+    WHERE g.level = 'total'
+        AND g.side <> 'history'
+        AND g.log_ticks IS NOT NULL
+        AND g.comparison IN (SELECT d.comparison FROM input AS d WHERE d.is_disturbed)
 ),
 orders AS (
     SELECT
@@ -101,7 +117,7 @@ spread AS (
         a.squares / nullif(a.base_captures + a.new_captures - 2, 0) AS variance,
         1 / a.base_captures + 1 / a.new_captures AS per_capture,
         t.base_ticks AS base_total,
-        a.is_coarse AND abs(a.new_ticks - a.base_ticks) < a.resolution
+        a.is_coarse AND abs(a.new_ticks - a.base_ticks) <= a.resolution
             AS is_below_resolution
     FROM added AS a
     LEFT JOIN added AS t
@@ -114,7 +130,9 @@ typical AS (
         s.level,
         median(s.variance / power(1 - 2 / (9 * s.freedom), 3)) AS variance
     FROM spread AS s
-    WHERE s.level <> 'total' AND s.freedom > 0 AND NOT s.is_coarse
+    WHERE s.level NOT IN ('total', 'all captures')
+        AND s.freedom > 0
+        AND NOT s.is_coarse
     GROUP BY s.comparison, s.level
     HAVING count(*) >= 5
 ),
@@ -173,6 +191,7 @@ corrected AS (
                 )
             )
         END AS q,
+        CASE WHEN r.is_coarse THEN r.resolution / r.base_ticks ELSE 0 END AS step,
         floor(
             r.base_captures * r.new_captures / 2 - 1.959963984540054 * sqrt(
                 r.base_captures * r.new_captures
@@ -191,10 +210,11 @@ SELECT
     c.base_ticks,
     c.new_ticks,
     exp(list_median(c.differences)) - 1 AS change,
-    CASE WHEN c.place >= 1 THEN exp(c.differences[c.place]) - 1 END AS change_low,
+    CASE WHEN c.place >= 1 THEN exp(c.differences[c.place]) - 1 - c.step END
+        AS change_low,
     CASE
         WHEN c.place >= 1
-            THEN exp(c.differences[len(c.differences) + 1 - c.place]) - 1
+            THEN exp(c.differences[len(c.differences) + 1 - c.place]) - 1 + c.step
     END AS change_high,
     c.p,
     c.q,

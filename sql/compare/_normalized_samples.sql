@@ -1,13 +1,16 @@
 -- Samples of captures that are compared, normalized: without the common shift of
 -- their capture. This is the capture's size factor, the median over ops of the
 -- ratio of the op's time to its median over all captures. Ops with a coarse clock
--- and ops that some capture lacks are not used for it, nor, in a second pass, ops
--- that moved by more than 2 % against it, unless these are more than two thirds.
--- With fewer than three such ops the factor is unknown, and nothing is normalized.
+-- and ops that some capture lacks are not used for it. In a second pass only ops
+-- that did not move from base to new are used: of the groups of ops that moved
+-- by the same ratio, each with a quarter of the ops' weight (the inverse of their
+-- variance), the group that moved least. With fewer than three such ops the factor
+-- is unknown, and nothing is normalized.
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
 -- standard deviations, estimated by the median deviation; for single captures, if
--- it differs from that of all by 5 %. If the factor is unknown, the total is used
--- instead.
+-- it differs from that of all by 5 %. If the factor is unknown, it is disturbed if
+-- its total differs so from that of all captures of both sides, and most of its side
+-- do not.
 -- Columns:
 --   comparison: index of the comparison
 --   capture_id: the capture
@@ -22,7 +25,7 @@
 --   log_ticks: natural logarithm of ticks; NULL if they are 0
 --   factor: logarithm of the capture's size factor; 0 if unknown
 --   has_factor: whether the size factor is known
---   off: deviation of the capture from its side, as a logarithm
+--   off: deviation of the capture from its side, or from all captures if has_factor is false or is_single, as a logarithm
 --   is_disturbed: whether the capture is disturbed
 --   is_single: whether each side is a single capture, compared with a history
 CREATE MACRO _normalized_samples(
@@ -83,47 +86,127 @@ first_factors AS MATERIALIZED (
         ON d.comparison = s.comparison AND d.capture_id = s.capture_id
     GROUP BY s.comparison, s.capture_id, s.side, s.is_single
 ),
-capture_offsets AS (
+capture_states AS (
     SELECT
         f.*,
-        CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END
-        - median(CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END) OVER (
-            PARTITION BY f.comparison, CASE WHEN f.is_single THEN '' ELSE f.side END
-        ) AS off
+        CASE WHEN f.has_factor THEN f.factor ELSE f.of_total END AS state
     FROM first_factors AS f
 ),
-disturbed AS MATERIALIZED (
+capture_offsets AS (
+    SELECT
+        t.*,
+        -- The total is what is judged: without a factor, no side may be looked at.
+        t.state - median(t.state) OVER (
+            PARTITION BY
+                t.comparison,
+                CASE WHEN t.has_factor AND NOT t.is_single THEN t.side ELSE '' END
+        ) AS off,
+        CASE
+            WHEN t.has_factor OR t.is_single THEN 0
+            ELSE
+                median(t.state) OVER (PARTITION BY t.comparison, t.side)
+                - median(t.state) OVER (PARTITION BY t.comparison)
+        END AS off_side
+    FROM capture_states AS t
+),
+limited AS (
     SELECT
         o.*,
-        -- Without a precise time it is unknown whether a capture is disturbed.
-        coalesce(abs(o.off) > greatest(
+        greatest(
             CASE WHEN o.is_single THEN 0.05 ELSE 0.03 END,
             5 * 1.4826
             * median(abs(o.off)) OVER (PARTITION BY o.comparison)
-        ), false) AS is_disturbed
+        ) AS most
     FROM capture_offsets AS o
 ),
+disturbed AS MATERIALIZED (
+    SELECT
+        m.*,
+        -- Without a precise time it is unknown whether a capture is disturbed. Where
+        -- most of a side are off, that is what is compared.
+        coalesce(abs(m.off) > m.most AND abs(m.off_side) <= m.most, false)
+            AS is_disturbed
+    FROM limited AS m
+),
+-- How far each op's mean moved, common shift included, and the error of that.
 moved AS (
     SELECT
         d.comparison,
         d.item,
-        NOT coalesce(abs(exp(
-            avg(d.deviation - c.factor) FILTER (WHERE c.side = 'new')
-            - avg(d.deviation - c.factor) FILTER (WHERE c.side = 'base')
-        ) - 1) <= 0.02, false) AS has_moved
+        avg(d.deviation) FILTER (WHERE c.side = 'new')
+        - avg(d.deviation) FILTER (WHERE c.side = 'base') AS shift,
+        coalesce(
+            (
+                count(*) FILTER (WHERE c.side = 'base')
+                * var_pop(d.deviation - c.factor) FILTER (WHERE c.side = 'base')
+                + count(*) FILTER (WHERE c.side = 'new')
+                * var_pop(d.deviation - c.factor) FILTER (WHERE c.side = 'new')
+            ) / nullif(count(*) - 2, 0) * (
+                1 / count(*) FILTER (WHERE c.side = 'base')
+                + 1 / count(*) FILTER (WHERE c.side = 'new')
+            ),
+            0
+        ) AS squared_error
     FROM deviations AS d
     JOIN disturbed AS c
         ON c.comparison = d.comparison AND c.capture_id = d.capture_id
     WHERE d.level = 'op' AND NOT c.is_disturbed AND NOT c.is_single
     GROUP BY d.comparison, d.item
 ),
-unmoved AS (
-    SELECT m.comparison, m.item
+scaled AS (
+    SELECT
+        m.comparison,
+        m.item,
+        m.shift,
+        m.shift / greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all))
+            AS scaled,
+        greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all)) AS width,
+        1 / (0.0001 + m.squared_error) AS weight
     FROM moved AS m
+    WHERE m.shift IS NOT NULL
     WINDOW in_all AS (PARTITION BY m.comparison)
-    QUALIFY NOT m.has_moved
-        AND 3 * count(*) FILTER (WHERE NOT m.has_moved) OVER in_all
-            >= count(*) OVER in_all
+),
+-- Ops that moved by the same ratio are groups.
+nearby AS (
+    SELECT
+        s.*,
+        count(*) OVER near AS ops,
+        sum(s.weight) OVER near AS near_weight,
+        sum(s.weight) OVER (PARTITION BY s.comparison) AS all_weight,
+        sum(s.weight * s.shift) OVER near / sum(s.weight) OVER near AS middle
+    FROM scaled AS s
+    WINDOW near AS (
+        PARTITION BY s.comparison
+        ORDER BY s.scaled
+        RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING
+    )
+),
+peaks AS (
+    SELECT
+        n.*,
+        max(n.near_weight) OVER (
+            PARTITION BY n.comparison
+            ORDER BY n.scaled
+            RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING
+        ) AS nearest_weight
+    FROM nearby AS n
+),
+chosen AS (
+    SELECT
+        p.comparison,
+        arg_min(p.middle, (abs(p.middle), p.item)) AS middle
+    FROM peaks AS p
+    -- Sums of the same ops may differ in their last digits.
+    WHERE p.near_weight >= 0.999999 * p.nearest_weight
+        AND p.ops >= 3
+        AND 4 * p.near_weight >= p.all_weight
+    GROUP BY p.comparison
+),
+unmoved AS (
+    SELECT s.comparison, s.item
+    FROM scaled AS s
+    JOIN chosen AS c ON c.comparison = s.comparison
+    WHERE abs(s.shift - c.middle) <= 2 * s.width
 ),
 second_factors AS (
     SELECT d.comparison, d.capture_id, median(d.deviation) AS factor

@@ -2,7 +2,8 @@
 -- between successive captures of the same program, the history. The difference is
 -- in units of the op's usual variation there: the greater of the standard
 -- deviations by median deviation and by successive differences, shrunk towards the
--- median op's, and at least 0.3 %.
+-- median op's, and at least 0.3 %. If the level of the history changed for good, what
+-- is before that is put on the new level.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module
@@ -13,6 +14,7 @@
 --   change: ratio of new to base, less 1, without the common shift; for the total, with it
 --   score: difference in standard deviations
 --   worst_score: greatest score of two successive captures of the history
+--   worst_of_ops: greatest difference of two successive captures of the history, of any op of 1 % of the total or more, for smaller items of any op of 0.1 to 1 %, in standard deviations of this item
 --   history_captures: number of captures of the history that have it; disturbed captures are excluded
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
@@ -30,6 +32,64 @@ valued AS MATERIALIZED (
         g.*,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM input AS g
+),
+histories AS (
+    SELECT
+        v.comparison,
+        v.level,
+        v.item,
+        count(*) AS captures,
+        2 * count(*) FILTER (WHERE v.is_coarse) >= count(*) AS is_coarse,
+        list(v.value ORDER BY v.position, v.capture_id) AS history
+    FROM valued AS v
+    WHERE v.side = 'history' AND NOT v.is_disturbed
+    GROUP BY v.comparison, v.level, v.item
+),
+-- The place of the history with the greatest change of its median.
+shifted AS (
+    SELECT
+        h.*,
+        list_max(list_transform(
+            range(3, len(h.history) - 2),
+            lambda k: struct_pack(
+                size := sqrt(k * (len(h.history) - k)) * abs(
+                    list_median(list_transform(
+                        range(k + 1, len(h.history) + 1), lambda i: h.history[i]
+                    ))
+                    - list_median(list_transform(
+                        range(1, k + 1), lambda i: h.history[i]
+                    ))
+                ),
+                place := k,
+                shift := list_median(list_transform(
+                    range(k + 1, len(h.history) + 1), lambda i: h.history[i]
+                ))
+                - list_median(list_transform(range(1, k + 1), lambda i: h.history[i]))
+            )
+        )) AS change,
+        list_median(list_transform(
+            range(2, len(h.history) + 1),
+            lambda i: abs(h.history[i] - h.history[i - 1])
+        )) AS usual
+    FROM histories AS h
+),
+-- A change that stayed is not variation: values before it are moved to its level.
+leveled AS (
+    SELECT
+        f.comparison,
+        f.level,
+        f.item,
+        f.captures,
+        f.is_coarse,
+        CASE
+            WHEN abs(f.change.shift) > greatest(0.03, 6 * f.usual) THEN list_transform(
+                range(1, len(f.history) + 1),
+                lambda i: f.history[i]
+                + CASE WHEN i <= f.change.place THEN f.change.shift ELSE 0 END
+            )
+            ELSE f.history
+        END AS history
+    FROM shifted AS f
 ),
 spread AS MATERIALIZED (
     SELECT
@@ -53,18 +113,7 @@ spread AS MATERIALIZED (
                 range(2, len(g.history) + 1),
                 lambda i: abs(g.history[i] - g.history[i - 1]) / sqrt(2)
             ) AS steps
-        FROM (
-            SELECT
-                v.comparison,
-                v.level,
-                v.item,
-                count(*) AS captures,
-                2 * count(*) FILTER (WHERE v.is_coarse) >= count(*) AS is_coarse,
-                list(v.value ORDER BY v.position, v.capture_id) AS history
-            FROM valued AS v
-            WHERE v.side = 'history' AND NOT v.is_disturbed
-            GROUP BY v.comparison, v.level, v.item
-        ) AS g
+        FROM leveled AS g
     ) AS h
 ),
 shrunk AS (
@@ -95,6 +144,10 @@ SELECT
     exp(n.value - b.value) - 1 AS change,
     abs(n.value - b.value) / sqrt(2) / h.used_spread AS score,
     h.worst_step / h.used_spread AS worst_score,
+    max(CASE
+        WHEN b.level = 'op' AND b.ticks >= 0.001 * t.ticks THEN h.worst_step
+    END) OVER (PARTITION BY b.comparison, b.ticks >= 0.01 * t.ticks) / h.used_spread
+        AS worst_of_ops,
     coalesce(h.captures, 0) AS history_captures,
     b.ticks / t.ticks AS share,
     greatest(b.resolution, n.resolution) AS resolution,

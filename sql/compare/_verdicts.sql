@@ -4,13 +4,15 @@
 -- chance (q below alpha), if it reaches the smallest effect (2 %; for totals 3 % if
 -- the sides were not measured in turn; 10 % for single captures), if it is at least
 -- 0.05 % of the total (0.1 % for single captures), and if it is above the clock's
--- resolution.
+-- resolution. A total that isn't slower is unstable if new has more disturbed
+-- captures, slower ones, than base, by more than a fifth of a side, or if it would be
+-- slower with them. Without a common shift, alpha is halved.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op, module or common shift
 --   scope: method
 --   item: key of what was measured
---   verdict: slower, faster, ~ (no difference that counts), too few, can't judge, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, unstable, too few, can't judge, added, removed
 --   change: ratio of new to base, less 1; for ops and modules without the common shift
 --   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures
 --   change_high: upper end of that interval
@@ -53,6 +55,27 @@ several AS (
 single AS (
     FROM _single_capture_tests((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
 ),
+-- Captures that were disturbed, and slower for it.
+states AS (
+    SELECT
+        f.comparison,
+        bool_and(f.has_factor) AS has_factor,
+        count(*) FILTER (WHERE f.is_slow AND f.side = 'base') AS slow_bases,
+        count(*) FILTER (WHERE f.is_slow AND f.side = 'new') AS slow_news,
+        median(f.off) FILTER (WHERE f.is_slow AND f.side = 'new') AS off
+    FROM (
+        SELECT DISTINCT
+            a.comparison,
+            a.capture_id,
+            a.side,
+            a.has_factor,
+            a.off,
+            a.is_disturbed AND a.off > 0 AS is_slow
+        FROM adjusted AS a
+        WHERE a.side <> 'history'
+    ) AS f
+    GROUP BY f.comparison
+),
 both_tests AS (
     SELECT
         c.*,
@@ -74,9 +97,19 @@ both_tests AS (
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
         END) AS smallest,
+        -- Of a program without a common shift, each op is a second test.
+        CASE WHEN t.has_factor THEN alpha ELSE alpha / 2 END AS used_alpha,
+        t.slow_news,
+        t.off,
+        t.slow_news >= 2
+        AND t.slow_news / c.news - t.slow_bases / c.bases > 0.2 AS is_uneven,
+        w.p AS all_p,
+        w.change AS all_change,
         i.change AS single_change,
         i.score,
         i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
+        -- Other ops were off as much, for a whole capture.
+        c.level <> 'total' AND i.score <= 1.5 * i.worst_of_ops AS is_possible,
         i.history_captures,
         i.is_disturbed,
         (i.is_coarse AND abs(i.new_ticks - i.base_ticks) < 2 * i.resolution)
@@ -84,10 +117,16 @@ both_tests AS (
     FROM counted AS c
     LEFT JOIN several AS s
         ON s.comparison = c.comparison AND s.level = c.level AND s.item = c.item
+    LEFT JOIN states AS t ON t.comparison = c.comparison
+    LEFT JOIN several AS w
+        ON w.comparison = c.comparison
+        AND w.item = c.item
+        AND w.level = 'all captures'
+        AND c.level = 'total'
     LEFT JOIN single AS i
         ON i.comparison = c.comparison AND i.level = c.level AND i.item = c.item
 ),
-judged AS (
+first_judged AS (
     SELECT
         b.*,
         CASE
@@ -100,13 +139,14 @@ judged AS (
                 WHEN b.is_rare
                     AND abs(b.single_change) >= greatest(0.1, coalesce(min_effect, 0))
                     AND abs(b.single_change) * coalesce(b.share, 1) >= 0.001
-                    THEN CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
+                    THEN CASE WHEN b.is_possible THEN 'possibly ' ELSE '' END
+                        || CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
                 ELSE '~'
             END
             WHEN coalesce(b.base_captures, 0) < 3 OR coalesce(b.new_captures, 0) < 3
                 THEN 'too few'
             WHEN b.is_below_resolution THEN 'can''t judge'
-            WHEN CASE b.level WHEN 'total' THEN b.p ELSE b.q END < alpha
+            WHEN CASE b.level WHEN 'total' THEN b.p ELSE b.q END < b.used_alpha
                 AND abs(b.change) >= b.smallest
                 AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
                 THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
@@ -115,8 +155,28 @@ judged AS (
                 AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
                 THEN 'can''t judge'
             ELSE '~'
-        END AS verdict
+        END AS kept_verdict
     FROM both_tests AS b
+),
+judged AS (
+    SELECT
+        f.*,
+        -- What is left out must not hide that new is slower.
+        CASE
+            WHEN f.level <> 'total' OR NOT f.is_matched OR f.kept_verdict = 'slower'
+                THEN f.kept_verdict
+            WHEN f.is_single
+                AND f.slow_news = 1
+                AND f.is_rare
+                AND f.single_change >= greatest(0.1, coalesce(min_effect, 0))
+                THEN 'unstable'
+            WHEN f.is_single THEN f.kept_verdict
+            WHEN f.is_uneven
+                OR f.all_p < f.used_alpha AND f.all_change >= f.smallest
+                THEN 'unstable'
+            ELSE f.kept_verdict
+        END AS verdict
+    FROM first_judged AS f
 )
 SELECT
     j.comparison,
@@ -140,6 +200,17 @@ SELECT
     coalesce(j.base_captures, 0) AS base_captures,
     coalesce(j.new_captures, 0) AS new_captures,
     CASE
+        WHEN j.verdict = 'unstable' AND j.is_single THEN
+            'all of new took ' || round(100 * (exp(j.off) - 1))::BIGINT
+            || ' % more than in other captures, as in none of them: take at least 3 '
+            || 'captures of new'
+        WHEN j.verdict = 'unstable' AND j.is_uneven THEN
+            j.slow_news || ' of ' || j.news || ' captures of new took '
+            || round(100 * (exp(j.off) - 1))::BIGINT || ' % more than the others and '
+            || 'are left out of the change: measure both again, in turns'
+        WHEN j.verdict = 'unstable' THEN
+            '+' || printf('%.1f', 100 * j.all_change) || ' % with disturbed captures, '
+            || 'which are left out of the change: measure both again, in turns'
         WHEN j.verdict = 'too few' AND j.is_single THEN
             'one capture per side, and ' || j.history_captures || ' of 10 others '
             || 'needed to judge by: take at least 3 captures per side, better 5'
@@ -155,15 +226,18 @@ SELECT
             AND NOT j.is_below_resolution THEN
             'the same in all captures of a side: its variation is unknown'
         WHEN j.verdict = 'can''t judge' THEN
-            'the clock counts in steps of ' || _length(j.resolution) || ', and '
-            || 'this takes ' || _length(j.base_ticks) || ': changes under '
+            'below the clock''s resolution: it counts in steps of '
+            || _length(j.resolution) || ', and this takes '
+            || _length(j.base_ticks) || ': changes under '
             || ceil(100 * j.resolution / j.base_ticks)::BIGINT
             || ' % cannot be measured'
+        WHEN j.verdict LIKE 'possibly %' THEN
+            'other ops differ as much between single captures: measure 3 more per side'
         WHEN j.verdict <> '~' THEN NULL
         WHEN j.is_single AND abs(j.single_change) >= 0.02 THEN
             'within the usual variation of single captures; take at least 5 per side'
         WHEN j.is_single THEN NULL
-        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < alpha
+        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
             AND abs(j.change) >= j.smallest THEN
             'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)
             || ' % of the total'
@@ -204,15 +278,3 @@ FROM (
     WHERE a.has_factor AND (a.is_single OR NOT a.is_disturbed)
 ) AS f
 GROUP BY f.comparison;
-
--- A duration as text, for notes: in the greatest unit that fits into it.
-CREATE MACRO _length(
-    ticks  -- nanoseconds
-) AS (
-    CASE
-        WHEN ticks >= 1000000000 THEN printf('%.4g s', ticks::DOUBLE / 1000000000)
-        WHEN ticks >= 1000000 THEN printf('%.4g ms', ticks::DOUBLE / 1000000)
-        WHEN ticks >= 1000 THEN printf('%.4g us', ticks::DOUBLE / 1000)
-        ELSE printf('%.4g ns', ticks::DOUBLE)
-    END
-);

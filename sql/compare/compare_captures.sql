@@ -4,7 +4,7 @@
 -- Columns:
 --   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: total less ops
 --   method: the method that ran; if unknown, the name of its runs; NULL for the common shift
---   verdict: verdict on the total, as in `compare_ops`; NULL for the others
+--   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
 --   change_percent: change in percent of base
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval

@@ -48,6 +48,7 @@ compared AS MATERIALIZED (
         a.factor,
         a.off,
         a.is_disturbed,
+        a.is_single,
         a.is_single OR NOT a.is_disturbed AS is_used
     FROM adjusted AS a
     WHERE a.side <> 'history'
@@ -134,7 +135,12 @@ FROM (
         || printf('%.1f', 100 * abs(exp(a.off) - 1))
         || CASE WHEN a.off > 0 THEN ' % more' ELSE ' % less' END
         || CASE WHEN a.has_factor THEN ' in all ops' ELSE ' in total' END
-        || ' than the rest of its side, and is excluded: measure again'
+        || CASE
+            WHEN a.is_single THEN ' than the other captures: measure again'
+            WHEN a.has_factor
+                THEN ' than the rest of its side, and is excluded: measure again'
+            ELSE ' than the captures of both sides, and is excluded: measure again'
+        END
     FROM compared AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     WHERE a.is_disturbed

@@ -149,4 +149,5 @@ SELECT
     j.base_captures,
     j.new_captures
 FROM judged AS j
+WHERE _has_valid_options(alpha, min_effect)
 ORDER BY j.better IS NULL, j.name, j.unit;

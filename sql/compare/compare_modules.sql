@@ -90,6 +90,7 @@ CROSS JOIN (
     FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
 ) AS d
 WHERE c.level = 'module'
+    AND _has_valid_options(alpha, min_effect)
 ORDER BY
     abs(coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) DESC,
     p.module_path,

@@ -8,7 +8,7 @@
 --   module_path: its module; NULL if no record is linked
 --   kind: kernel, delegate (within a delegate_call), delegate_call, operator_call (without a kernel), user
 --   instruction_id: the instruction in new, or else in base; NULL where none is named
---   verdict: slower, faster, ~ (no difference that counts), too few, can't judge, conditions differ, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed
 --   change_percent: change of its time in percent, without the common shift
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval

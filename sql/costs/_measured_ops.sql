@@ -71,7 +71,7 @@ FROM placed AS p;
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   label: label of the first of its events
 --   instruction_id: the instruction
---   graph_id: the graph of its nodes; NULL where it has none
+--   graph_id: the graph of its nodes; NULL if there is none
 --   nodes: the nodes; NULL where unknown
 --   is_one_of: whether it runs one of these nodes, and it is unknown which
 --   calls: number of calls
@@ -92,34 +92,27 @@ costed AS MATERIALIZED (
 ),
 timed AS (
     SELECT
-        r.scope AS method,
+        t.scope AS method,
         t.signature_index,
         t.is_additive,
-        s.block_index,
-        s.kind,
-        s.label,
-        s.instruction_id,
-        s.value_unit,
+        t.block_index,
+        t.kind,
+        t.label,
+        t.instruction_id,
+        t.value_unit,
         count(*) AS calls,
         sum(t.self_ticks) AS self_ticks,
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
             AS whole_ticks
-    FROM _self_times(
+    FROM _execute_times(
         capture_key, steps, phase, method, runs
     ) AS t
-    JOIN signatures AS s
-        ON s.capture_id = capture_key AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = capture_key AND r.run_index = t.run_index
     LEFT JOIN _inner_calls(capture_key) AS i
-        ON s.kind = 'delegate_call'
+        ON t.kind = 'delegate_call'
         AND i.run_index = t.run_index
         AND i.event_index = t.event_index
-    WHERE t.execute_index IS NOT NULL
-        AND (
-            s.kind IN ('kernel', 'delegate', 'delegate_call')
-            OR s.kind = 'operator_call' AND t.children = 0
-        )
+    WHERE t.kind IN ('kernel', 'delegate', 'delegate_call')
+        OR t.kind = 'operator_call' AND t.children = 0
     GROUP BY ALL
 ),
 mapped AS (

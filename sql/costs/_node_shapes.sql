@@ -38,9 +38,9 @@ CREATE MACRO _bytes_of_type(
 --   literal: the literal as JSON; NULL for values
 --   value_index: the value; NULL for literals
 --   maker: the node that produces it; NULL for inputs of the graph
---   sizes: its sizes; NULL if it is not a tensor
+--   sizes: its sizes; NULL if the value is not a tensor
 --   elements: number of its elements; NULL where unknown
---   bytes: bytes of its elements; NULL where unknown, 0 if it is not a tensor
+--   bytes: bytes of its elements; NULL where unknown, 0 if the value is not a tensor
 CREATE MACRO _node_inputs(
     record_key  -- key of a record
 ) AS TABLE

@@ -90,8 +90,8 @@ FROM counted AS c;
 --   name: its name
 --   op_type: op type of the node: aten.addmm.default
 --   module_path: path of its module; NULL where none was kept
---   input_shapes: sizes of the values that it takes, as text; NULL where it takes none
---   output_shape: sizes of its first output, as text; NULL where it has none
+--   input_shapes: sizes of the values that it takes, as text; NULL if there are none
+--   output_shape: sizes of its first output, as text; NULL if there is none
 --   flops: operations of one call, a multiply-add counts as two; NULL where unknown
 --   bytes_read: bytes of its arguments, each value once; NULL where unknown
 --   bytes_written: bytes of its outputs; NULL where unknown

@@ -7,10 +7,10 @@
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0; 0 for the last one, if only that is requested
 --   is_delegated: whether a delegate ran it
---   raw: durations as the Inspector computes them; NULL within it where it raises an error
+--   raw: durations as the Inspector computes them, with NULL where the Inspector raises an error
 --   starts: clock at the start, in ticks
 --   ends: clock at the end as written, in ticks: before the start if the clock wrapped
---   metadata: metadata that the delegate logged; NULL within it where there is none
+--   metadata: metadata that the delegate logged in each run, with NULL for a run without metadata
 CREATE MACRO _event_lists(
     capture_key,  -- key of a capture
     unit,  -- ns, us, ms, s, cycles

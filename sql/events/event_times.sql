@@ -45,7 +45,7 @@ timed AS (
         ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, runs
+        steps, phase, _known_method(capture_key, method), runs
     )
 ),
 within AS (

@@ -15,8 +15,8 @@
 --   family: label without serial numbers, dispatch ids and wrappers
 --   chain_index: chain of instructions; -1 belongs to no instruction
 --   instruction_id: instruction within the chain; NULL where none is named
---   delegate_debug_id: integer id within the delegate; NULL where it has none
---   delegate_debug_str: text id within the delegate; NULL where it has none
+--   delegate_debug_id: integer id within the delegate; NULL if there is none
+--   delegate_debug_str: text id within the delegate; NULL if there is none
 --   delegate_metadata: metadata that the delegate logged with it; NULL where there is none
 --   parent_index: event_index of the event that contains it; NULL where none does
 --   parent_run_index: run of that event

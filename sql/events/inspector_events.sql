@@ -1,6 +1,4 @@
--- One event of an event block with statistics over the block's runs: the columns of
--- the Inspector's to_dataframe(), in its order. If an event occurs several times in
--- a run (a loop), each occurrence has a row.
+-- The rows of `inspector_events`, without their order, of a capture by its key.
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
@@ -8,7 +6,7 @@
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   raw: value in each run that has it, in file order; NULL within it where times are impossible
+--   raw: values in the runs that have the event, in file order, with NULL for impossible times
 --   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
@@ -21,18 +19,20 @@
 --   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
 --   is_delegated_op: whether a delegate ran it
 --   start_ticks: clock at the start in each run that has it, in file order, in ticks
-CREATE MACRO inspector_events(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+CREATE MACRO _inspector_events(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    repeats,  -- all, or last, as in `inspector_events`
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+    SELECT c.capture_id, c.time_scale, u.unit
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
@@ -40,7 +40,8 @@ selected AS (
     JOIN target AS a ON a.capture_id = r.capture_id
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, runs
+        steps, phase,
+        _known_method((SELECT a.capture_id FROM target AS a), method), runs
     )
 ),
 timed AS (
@@ -97,7 +98,7 @@ slots AS (
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
             AS delegate_debug_identifier,
         _stored_unit(s.value_unit, a.time_scale) AS written,
-        a.unit AS asked_unit
+        a.unit
     FROM signatures AS s
     JOIN target AS a ON a.capture_id = s.capture_id
     JOIN blocks AS b ON b.block_index = s.block_index
@@ -108,8 +109,8 @@ slots AS (
 scaled AS (
     SELECT
         s.*,
-        _multiplier(s.written, s.asked_unit) AS multiplier,
-        _divisor(s.written, s.asked_unit) AS divisor
+        _multiplier(s.written, s.unit) AS multiplier,
+        _divisor(s.written, s.unit) AS divisor
     FROM slots AS s
 )
 SELECT
@@ -126,7 +127,7 @@ SELECT
     t.avg * s.multiplier / s.divisor AS avg,
     t.min * s.multiplier / s.divisor AS min,
     t.max * s.multiplier / s.divisor AS max,
-    _display_unit(s.written, s.asked_unit) AS unit,
+    _display_unit(s.written, s.unit) AS unit,
     s.kind,
     s.instruction_id,
     s.delegate_debug_identifier,
@@ -138,5 +139,67 @@ LEFT JOIN statistics AS t
 WHERE CASE
     WHEN repeats IN ('all', 'last') THEN true
     ELSE error('repeats must be ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
-END
-ORDER BY s.block_index, s.slot, t.occurrence;
+END;
+
+-- One event of an event block with statistics over the block's runs: the columns of
+-- the Inspector's to_dataframe(), in its order. If an event occurs several times in
+-- a run (a loop), each occurrence has a row.
+-- Columns:
+--   block_index: the event block
+--   event_block_name: its name
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   slot: position in the block's list of distinct events
+--   occurrence: index of the event's occurrence in a run, from 0
+--   event_name: the event's label
+--   raw: values in the runs that have the event, in file order, with NULL for impossible times
+--   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
+--   p50: 50th percentile, linearly interpolated
+--   p90: 90th percentile, linearly interpolated
+--   avg: arithmetic mean
+--   min: smallest
+--   max: largest
+--   unit: unit of raw to max: the requested one; values that are not times keep theirs
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, debug
+--   instruction_id: the instruction; NULL where none is named
+--   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
+--   is_delegated_op: whether a delegate ran it
+--   start_ticks: clock at the start in each run that has it, in file order, in ticks
+CREATE MACRO inspector_events(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    e.block_index,
+    e.event_block_name,
+    e.method,
+    e.slot,
+    e.occurrence,
+    e.event_name,
+    e.raw,
+    e.p10,
+    e.p50,
+    e.p90,
+    e.avg,
+    e.min,
+    e.max,
+    e.unit,
+    e.kind,
+    e.instruction_id,
+    e.delegate_debug_identifier,
+    e.is_delegated_op,
+    e.start_ticks
+FROM _inspector_events(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    repeats, steps, phase, method, runs
+) AS e
+ORDER BY e.block_index, e.slot, e.occurrence;

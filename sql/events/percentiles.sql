@@ -30,7 +30,8 @@ selected AS (
     JOIN target AS a ON a.capture_id = r.capture_id
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, runs
+        steps, phase,
+        _known_method((SELECT a.capture_id FROM target AS a), method), runs
     )
 ),
 statistics AS (
@@ -43,14 +44,16 @@ statistics AS (
         any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit,
         count(e.duration_ticks) AS runs,
-        quantile_cont(e.duration_ticks::DOUBLE, quantiles) AS results
+        -- Another list would be DuckDB's error, which names none of the parameters.
+        quantile_cont(
+            e.duration_ticks::DOUBLE,
+            CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
+        ) AS results
     FROM events AS e
     JOIN target AS a ON a.capture_id = e.capture_id
     JOIN selected AS r ON r.run_index = e.run_index
     WHERE CASE
-        WHEN len(quantiles) > 0
-            AND list_min(quantiles) >= 0
-            AND list_max(quantiles) <= 1 THEN true
+        WHEN _are_quantiles(quantiles) THEN true
         ELSE error(
             'quantiles must be a list of numbers between 0 and 1, not '
             || coalesce(quantiles::VARCHAR, 'NULL')
@@ -85,3 +88,14 @@ SELECT
 FROM unnested AS u
 CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
+
+-- Whether a list has quantiles, and nothing else.
+CREATE MACRO _are_quantiles(
+    quantiles  -- list of numbers between 0 and 1
+) AS (
+    coalesce(
+        len(quantiles) > 0
+        AND len(list_filter(quantiles, lambda q: q BETWEEN 0 AND 1)) = len(quantiles),
+        false
+    )
+);

@@ -15,7 +15,7 @@ JOIN runs AS r ON r.capture_id = a.capture_id
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
     AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, method, 'all'
+        steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
     );
 
 -- One event of one run with its place in time, as for a flame chart. Delegates'
@@ -30,7 +30,7 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
 --   event_index: position in the run's list of events
 --   signature_index: the event's signature, in `signatures`
 --   track: row group: host; for a delegate's event its backend if a record names it, else delegate, and its unit if that is not the host's tick; in a trace the process and thread
---   thread_index: its thread, in `threads`; NULL if it is not of a trace
+--   thread_index: its thread, in `threads`; NULL for formats other than traces
 --   depth: number of selected events that contain it
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
 --   event_name: the event's label

@@ -4,7 +4,7 @@
 --   capture_id: the capture
 --   time_scale: unit of one tick
 --   record_id: key of its record
---   program_id: key of its program; NULL if it has none
+--   program_id: key of its program; NULL if there is none
 --   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _linked_capture(
     capture,  -- name, hash prefix, @latest or selector
@@ -23,7 +23,7 @@ LEFT JOIN records AS r ON r.record_id = c.record_id;
 CREATE MACRO _linked_key(
     capture_key,  -- key of a capture
     capture_name,  -- its name
-    record_key,  -- key of its record; NULL if it has none
+    record_key,  -- key of its record; NULL if there is none
     record_name,  -- name of the record
     is_complete  -- whether the record is complete
 ) AS (
@@ -49,11 +49,11 @@ CREATE MACRO _linked_key(
 -- Columns:
 --   method: scope of the runs
 --   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL if it belongs to no line or to several
---   source_line: line in that file; NULL if it belongs to no line or to several
+--   source_file: file of the user's line; NULL for events of no line or of several
+--   source_line: line in that file; NULL for events of no line or of several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL if it belongs to no module
+--   mapping: exact or aligned; NULL for events of no module
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(
@@ -71,24 +71,18 @@ modules AS (
 ),
 classified_times AS (
     SELECT
-        r.scope AS method,
+        t.scope AS method,
         t.signature_index,
-        s.kind,
-        s.family,
-        s.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        t.kind,
+        t.family,
+        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM _self_times(
+    FROM _execute_times(
         capture_key, steps, phase, method, runs
     ) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY r.scope, t.signature_index, s.kind, s.family, is_framework
+    WHERE t.is_additive
+    GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )
 SELECT
     o.method,

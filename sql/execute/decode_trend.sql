@@ -5,7 +5,7 @@
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs
 --   run_index: the run
---   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
+--   execute: time of its Method::execute (or Method::step) events; NULL if the time is impossible
 --   slope: increase of execute per token, over all generations; NULL if there is only one position
 --   intercept: value of the line at position 0; NULL as slope
 --   r_squared: share of the variance that the line explains, between 0 and 1; NULL as slope

@@ -31,30 +31,23 @@ target AS MATERIALIZED (
 ),
 timed AS (
     SELECT
-        s.block_index,
-        r.scope AS method,
-        s.chain_index,
-        s.instruction_id,
-        s.kind,
-        _delegate_part(s.family) AS part,
+        t.block_index,
+        t.scope AS method,
+        t.chain_index,
+        t.instruction_id,
+        t.kind,
+        _delegate_part(t.family) AS part,
         t.run_index,
         t.event_index,
         t.parent_index,
         t.is_additive,
         t.duration_ticks,
         t.self_ticks,
-        t.event_index = t.execute_index AS is_execute
-    FROM _self_times(
+        t.execute_ticks IS NOT NULL AS is_execute
+    FROM _execute_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
-    CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL
 ),
 placed AS (
     SELECT

@@ -43,10 +43,10 @@ target AS MATERIALIZED (
 ),
 parts AS (
     SELECT
-        CASE s.kind
+        CASE t.kind
             WHEN 'kernel' THEN 1
             WHEN 'operator_call' THEN CASE WHEN t.children = 0 THEN 2 ELSE 9 END
-            WHEN 'delegate' THEN CASE _delegate_part(s.family)
+            WHEN 'delegate' THEN CASE _delegate_part(t.family)
                 WHEN 'ops' THEN 3
                 WHEN 'copies' THEN 4
                 ELSE 5
@@ -56,26 +56,18 @@ parts AS (
             WHEN 'user' THEN 8
             ELSE 10
         END AS part,
-        CASE WHEN part BETWEEN 3 AND 6 THEN s.block_index END AS block_index,
-        CASE WHEN part BETWEEN 3 AND 6 THEN s.chain_index END AS chain_index,
-        CASE WHEN part BETWEEN 3 AND 6 THEN s.instruction_id END
+        CASE WHEN part BETWEEN 3 AND 6 THEN t.block_index END AS block_index,
+        CASE WHEN part BETWEEN 3 AND 6 THEN t.chain_index END AS chain_index,
+        CASE WHEN part BETWEEN 3 AND 6 THEN t.instruction_id END
             AS instruction_id,
-        r.scope AS method,
+        t.scope AS method,
         t.self_ticks,
-        CASE
-            WHEN t.event_index = t.execute_index THEN t.duration_ticks
-        END AS execute_ticks
-    FROM _self_times(
+        t.execute_ticks
+    FROM _execute_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
-    CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
+    WHERE t.is_additive
 ),
 executes AS (
     SELECT

@@ -69,8 +69,8 @@ exactly AS (
 ),
 nodes AS (
     SELECT DISTINCT n.signature_index
-    FROM event_nodes(capture) AS n
-    CROSS JOIN target AS a
+    FROM target AS a
+    JOIN signature_nodes AS n ON n.capture_id = a.capture_id
     JOIN node_modules AS m
         ON m.record_id = a.record_id
         AND m.graph_id = n.graph_id
@@ -80,17 +80,11 @@ nodes AS (
         AND contains(m.module_key, module)
 ),
 averages AS (
-    SELECT
-        s.signature_index,
-        any_value(i.avg) AS avg
-    FROM inspector_events(
-        capture,
-        unit := unit,
-        repeats := 'last',
-        steps := steps,
-        phase := phase,
-        method := method,
-        runs := runs
+    SELECT s.signature_index, any_value(i.avg) AS avg
+    FROM _inspector_events(
+        (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
+        'last', steps, phase, method, runs
     ) AS i
     CROSS JOIN target AS a
     JOIN signatures AS s

@@ -1,60 +1,13 @@
--- The executes of one recorded run, and the work in them: one row per run with a
--- Method::execute (or Method::step). All times are NULL if those of one of its
--- executes are impossible.
--- Columns:
---   run_index: the run
---   execute_ticks: total time of its executes, in ticks
---   kernel_ticks: self time of kernels, in ticks
---   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
---   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
-CREATE MACRO _executes(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
-WITH
-added AS (
-    SELECT
-        t.run_index,
-        bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
-        try_cast(sum(
-            CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
-        ) AS BIGINT) AS execute_ticks,
-        try_cast(sum(
-            CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
-        ) AS BIGINT) AS kernel_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
-            END
-        ) AS BIGINT) AS delegate_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS operator_ticks
-    FROM _self_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY t.run_index
-)
-SELECT
-    d.run_index,
-    CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
-    CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
-FROM added AS d;
-
--- The rows of `framework_tax`, without their order, of a capture by its key.
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing
+-- slows a run down, so the tax of a traced run includes it. With a baseline, a
+-- capture of the same program at level method_only, the median of the baseline's
+-- executes (of the same phase, if one is requested) is the run's time without
+-- tracing. If the baseline's runs have methods, only those of the run's method
+-- count. The tax is unknown in three cases: the baseline's runs have no methods and
+-- the traced runs are of several; the traced work alone takes longer than the
+-- baseline, as tracing then slows the kernels, too; the baseline takes more than 1.5
+-- times as long as the traced run, as it then is of another program, or the device
+-- was in another state.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -67,31 +20,24 @@ FROM added AS d;
 --   tax_percent: tax in percent of execute, both without tracing where it is known
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
-CREATE MACRO _framework_taxes(
-    capture_key,  -- key of a capture
-    baseline,  -- as in `framework_tax`
-    baseline_key,  -- key of that capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
+CREATE MACRO framework_tax(
+    capture,  -- name, hash prefix, @latest or selector
+    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id,
-        u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor,
-        c.profiling_level = 'method_only' AS is_untraced
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
 ),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
-    FROM captures AS c
-    WHERE baseline IS NOT NULL AND c.capture_id = baseline_key
+    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
+    JOIN captures AS c ON c.capture_id = k.capture_id
+    WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
     SELECT
@@ -146,35 +92,29 @@ one_baseline AS (
 work_times AS (
     SELECT
         x.run_index,
-        r.scope,
-        x.execute_ticks * a.multiplier / a.divisor AS execute,
-        x.kernel_ticks * a.multiplier / a.divisor AS kernels,
-        x.delegate_ticks * a.multiplier / a.divisor AS delegates,
-        x.operator_ticks * a.multiplier / a.divisor AS operators,
-        (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
-        * a.multiplier / a.divisor AS work,
-        (
-            x.execute_ticks
-            - x.kernel_ticks
-            - x.delegate_ticks
-            - x.operator_ticks
-        ) * a.multiplier / a.divisor AS traced_tax,
+        x.scope,
+        x.execute,
+        x.kernels,
+        x.delegates,
+        x.operators,
+        x.work,
+        x.tax AS traced_tax,
+        x.note,
+        x.is_untraced,
+        x.unit,
         coalesce(
             b.execute,
             -- Two known methods are different.
-            CASE WHEN r.method IS NULL OR o.method IS NULL THEN o.execute END
+            CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
-        r.method <> o.method AS is_of_another,
-        a.is_untraced,
-        a.unit
-    FROM _executes(
+        x.method <> o.method AS is_of_another
+    FROM _run_taxes(
         (SELECT a.capture_id FROM target AS a),
+        (SELECT a.unit FROM target AS a),
         steps, phase, method, runs
     ) AS x
-    CROSS JOIN target AS a
     CROSS JOIN one_baseline AS o
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
-    LEFT JOIN baseline_executes AS b ON b.scope = r.scope
+    LEFT JOIN baseline_executes AS b ON b.scope = x.scope
 )
 SELECT
     w.run_index,
@@ -192,74 +132,14 @@ SELECT
     END AS tax,
     100 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
     CASE
-        WHEN w.is_untraced THEN 'no operators traced'
+        WHEN w.is_untraced THEN w.note
         WHEN w.work > w.untraced THEN 'work is slower when traced'
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'
         WHEN w.is_of_another THEN 'the baseline is of another method'
         WHEN baseline IS NOT NULL THEN 'the baseline does not distinguish methods'
-        ELSE 'includes tracing'
+        ELSE w.note
     END AS note,
     w.unit
-FROM work_times AS w;
-
--- The framework tax of one run with a Method::execute (or Method::step). Tracing
--- slows a run down, so the tax of a traced run includes it. A capture of the same
--- program at level method_only, given as baseline, shows how much: the median of
--- its executes (of the same phase, if one is requested) is the time of the run
--- without tracing. If the baseline's runs have methods, only those of the run's
--- method count; if they have none, and the traced runs are of several methods, the
--- tax is unknown. If the traced work alone takes longer than the baseline, tracing
--- slows the kernels too, and the tax is unknown, as it is if the baseline takes
--- more than 1.5 times as long as the traced run: it is of another program, or the
--- device was in another state.
--- Columns:
---   run_index: the run
---   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
---   kernels: self time of the kernels in it
---   delegates: self time of the DELEGATE_CALLs and delegates' events in it
---   operators: self time of the OPERATOR_CALLs in it without a kernel event
---   tracing: execute less the baseline's median; NULL without a baseline
---   tax: execute, or the baseline's median, less the work; NULL if unknown
---   tax_percent: tax in percent of execute, both without tracing where it is known
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
---   unit: unit of execute to tax
-CREATE MACRO framework_tax(
-    capture,  -- name, hash prefix, @latest or selector
-    baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
-) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
-baseline_target AS MATERIALIZED (
-    SELECT c.capture_id
-    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS c
-    WHERE baseline IS NOT NULL
-)
-SELECT
-    t.run_index,
-    t.method,
-    t.execute,
-    t.kernels,
-    t.delegates,
-    t.operators,
-    t.tracing,
-    t.tax,
-    t.tax_percent,
-    t.note,
-    t.unit
-FROM _framework_taxes(
-    (SELECT a.capture_id FROM target AS a),
-    baseline,
-    (SELECT k.capture_id FROM baseline_target AS k),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
-) AS t
-ORDER BY t.run_index;
+FROM work_times AS w
+ORDER BY w.run_index;

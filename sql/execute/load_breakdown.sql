@@ -18,6 +18,15 @@ target AS MATERIALIZED (
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
     JOIN captures AS c ON c.capture_id = u.capture_id
 ),
+callers AS MATERIALIZED (
+    SELECT e.run_index, e.event_index, e.parent_index, s.name
+    FROM target AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.name IN ('Program::load_method', 'Method::init')
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+),
 timed AS (
     SELECT
         t.run_index,
@@ -43,14 +52,12 @@ timed AS (
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = t.signature_index
-    LEFT JOIN events AS p
-        ON p.capture_id = a.capture_id
-        AND p.run_index = t.run_index
-        AND p.event_index = t.parent_index
-    LEFT JOIN (FROM events AS e WHERE e.name = 'Program::load_method') AS o
-        ON o.capture_id = a.capture_id
-        AND o.run_index = p.run_index
+    LEFT JOIN callers AS p
+        ON p.run_index = t.run_index AND p.event_index = t.parent_index
+    LEFT JOIN callers AS o
+        ON o.run_index = p.run_index
         AND o.event_index = p.parent_index
+        AND o.name = 'Program::load_method'
     WHERE t.is_additive AND s.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
@@ -84,14 +91,11 @@ executes AS (
 ),
 excess AS (
     SELECT
-        f.run_index,
-        f.ticks - (
-            SELECT median(l.ticks)
-            FROM executes AS l
-            WHERE l.block_index = f.block_index AND NOT l.is_first
-        ) AS ticks
-    FROM executes AS f
-    WHERE f.is_first
+        e.run_index,
+        e.is_first,
+        e.ticks - median(CASE WHEN NOT e.is_first THEN e.ticks END)
+            OVER (PARTITION BY e.block_index) AS ticks
+    FROM executes AS e
 ),
 parts AS (
     SELECT
@@ -102,17 +106,14 @@ parts AS (
         l.total_ticks::DOUBLE AS ticks,
         l.self_ticks,
         100 * l.loading_ticks / nullif(
-            (
-                SELECT w.loading_ticks
-                FROM loading AS w
-                WHERE w.run_index = l.run_index AND w.part = 1
-            ),
-            0
+            max(CASE WHEN l.part = 1 THEN l.loading_ticks END)
+                OVER (PARTITION BY l.run_index), 0
         ) AS share_percent
     FROM loading AS l
     UNION ALL
     SELECT e.run_index, 4, 'first run excess', 1, e.ticks, NULL, NULL
     FROM excess AS e
+    WHERE e.is_first
 )
 SELECT
     p.run_index,

@@ -92,7 +92,9 @@ JOIN graphs AS g
     AND g.method IN (
         SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
     )
-    AND (method IS NULL OR g.method = method)
+    AND g.method = coalesce(
+        _known_method((SELECT t.capture_id FROM target AS t), method), g.method
+    )
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 LEFT JOIN backends AS b

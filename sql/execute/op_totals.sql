@@ -37,45 +37,37 @@ op_types AS (
 classified_times AS (
     SELECT
         CASE
-            WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
-            WHEN s.kind = 'framework' THEN '(unattributed)'
-            WHEN "by" = 'family' THEN s.family
-            WHEN "by" IN ('label', 'instance') THEN s.label
-            WHEN "by" = 'op_type' THEN coalesce(o.op_type, s.family)
+            WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN t.kind = 'framework' THEN '(unattributed)'
+            WHEN "by" = 'family' THEN t.family
+            WHEN "by" IN ('label', 'instance') THEN t.label
+            WHEN "by" = 'op_type' THEN coalesce(o.op_type, t.family)
             WHEN "by" = 'shape' THEN
-                coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), s.family)
+                coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), t.family)
             ELSE error(
                 'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
                 || '''shape'', not ' || coalesce("by", 'NULL')
             )
         END AS op,
         CASE
-            WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
-            ELSE s.kind
+            WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework'
+            ELSE t.kind
         END AS kind,
-        r.scope AS method,
+        t.scope AS method,
         CASE
-            WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id
+            WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id
         END AS instruction_id,
         t.self_ticks,
         t.is_additive,
-        CASE
-            WHEN t.event_index = t.execute_index THEN t.duration_ticks
-        END AS execute_ticks,
+        t.execute_ticks,
         a.unit,
-        _stored_unit(s.value_unit, a.time_scale) AS written
-    FROM _self_times(
+        _stored_unit(t.value_unit, a.time_scale) AS written
+    FROM _execute_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     LEFT JOIN op_types AS o ON o.signature_index = t.signature_index
-    WHERE t.execute_index IS NOT NULL
 ),
 added AS (
     SELECT

@@ -2,7 +2,7 @@
 -- Columns:
 --   run_index: the run
 --   block_index: its event block
---   execute: time of its executes; NULL where it is impossible
+--   execute: time of its executes; NULL if the time is impossible
 --   tax: execute less the work; NULL if unknown
 --   tax_percent: tax in percent of execute
 --   is_first: whether it is the first run of its method, and enough other runs of its block follow
@@ -33,9 +33,7 @@ run_taxes AS (
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical,
         t.unit
-    FROM _framework_taxes(
-        capture_key, NULL, NULL, unit, steps, phase, method, runs
-    ) AS t
+    FROM _run_taxes(capture_key, unit, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
@@ -73,7 +71,7 @@ LEFT JOIN blocks AS b
 --   name: name of the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: its event block
---   execute: time of its Method::execute (or Method::step) events; NULL where it is impossible
+--   execute: time of its Method::execute (or Method::step) events; NULL if the time is impossible
 --   is_warm_up: whether it is the first run of its method, and at least 3 runs of the same event block follow
 --   is_typical: whether its time is similar to that of most runs of its block, see `typical_runs`
 --   is_outlier: whether it is neither typical nor a warm-up

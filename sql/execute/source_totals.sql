@@ -5,8 +5,8 @@
 -- Columns:
 --   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   source_file: the file; NULL if it belongs to no line
---   source_line: the line; NULL if it belongs to no line
+--   source_file: the file; NULL for events of no line
+--   source_line: the line; NULL for events of no line
 --   calls: number of events
 --   total: sum of their self times
 --   share_percent: total in percent of the executes

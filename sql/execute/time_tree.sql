@@ -35,109 +35,36 @@ CREATE MACRO time_tree(
     runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
 ) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT
-        c.time_scale,
-        c.unit,
-        c.format = 'torch_trace' AS is_trace,
-        CASE
-            WHEN "by" = 'module'
-                THEN _linked_key(
-                    c.capture_id, c.name, r.record_id, r.name, r.is_complete
-                )
-            WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
-            ELSE error('by must be ''module'' or ''event'', not ' || "by")
-        END AS capture_id,
-        CASE
-            WHEN "by" IS NOT NULL THEN "by"
-            WHEN r.is_complete THEN 'module'
-            ELSE 'event'
-        END AS parted_by
-    FROM _capture(capture, unit) AS c
-    LEFT JOIN records AS r ON r.record_id = c.record_id
-),
-within AS MATERIALIZED (
-    SELECT e.*
-    FROM _execute_nodes(
-        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace),
-        (SELECT a.parted_by FROM target AS a),
-        steps, phase, method, runs
-    ) AS e
-    UNION ALL BY NAME
-    SELECT t.*
-    FROM _trace_nodes(
-        (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
-        steps, phase, method, runs
+tree AS MATERIALIZED (
+    SELECT t.* FROM _numbered_tree(
+        capture, "by", unit, steps, phase, method, runs
     ) AS t
 ),
-nodes AS (
-    SELECT
-        w.*,
-        row_number() OVER (
-            PARTITION BY w.level, w.outer_place
-            ORDER BY
-                w.kind = 'rest', w.total_ticks DESC, w.name, w.kind, w.place
-        ) AS position
-    FROM within AS w
-),
--- From the total to the leaves, each with its path.
-ordered AS (
-    SELECT
-        0 AS level,
-        0::BIGINT AS place,
-        NULL::BIGINT AS outer_place,
-        'total' AS name,
-        'total' AS kind,
-        NULL::VARCHAR AS module_path,
-        0::BIGINT AS calls,
-        0::BIGINT AS self_ticks,
-        try_cast(sum(n.total_ticks) AS BIGINT) AS total_ticks,
-        []::BIGINT[] AS positions,
-        []::VARCHAR[] AS path
-    FROM nodes AS n
-    WHERE n.level = 1
-    HAVING count(*) > 0
+-- From the total to the leaves.
+paths AS (
+    SELECT t.node_index, []::VARCHAR[] AS path, t.depth
+    FROM tree AS t
+    WHERE t.depth = 0
     UNION ALL
-    SELECT
-        n.level,
-        n.place,
-        n.outer_place,
-        n.name,
-        n.kind,
-        n.module_path,
-        n.calls,
-        n.self_ticks,
-        n.total_ticks,
-        o.positions || [n.position],
-        o.path || [n.name]
-    FROM ordered AS o
-    JOIN nodes AS n ON n.level = o.level + 1 AND n.outer_place = o.place
-),
-numbered AS (
-    SELECT o.*, row_number() OVER (ORDER BY o.positions) - 1 AS node_index
-    FROM ordered AS o
+    SELECT t.node_index, o.path || [t.name], t.depth
+    FROM paths AS o
+    JOIN tree AS t ON t.depth = o.depth + 1 AND t.parent_index = o.node_index
 )
 SELECT
-    n.node_index,
-    o.node_index AS parent_index,
-    n.level AS depth,
-    n.path,
-    n.name,
-    n.kind,
-    n.module_path,
-    n.calls,
-    n.self_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS self_time,
-    n.total_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
-    100 * n.total_ticks / nullif(
-        (SELECT o.total_ticks::DOUBLE FROM ordered AS o WHERE o.level = 0), 0
-    ) AS share_percent,
-    a.unit AS unit,
-    n.self_ticks,
-    n.total_ticks
-FROM numbered AS n
-CROSS JOIN target AS a
-LEFT JOIN numbered AS o
-    ON o.level = n.level - 1 AND o.place = n.outer_place
-ORDER BY n.node_index;
+    t.node_index,
+    t.parent_index,
+    t.depth,
+    p.path,
+    t.name,
+    t.kind,
+    t.module_path,
+    t.calls,
+    t.self_time,
+    t.total,
+    t.share_percent,
+    t.unit,
+    t.self_ticks,
+    t.total_ticks
+FROM tree AS t
+JOIN paths AS p ON p.node_index = t.node_index
+ORDER BY t.node_index;

@@ -41,6 +41,55 @@ SELECT
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
+-- The rows of `typical_runs`, without their order, of a capture by its key, and one
+-- row of all its blocks together.
+-- Columns:
+--   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+--   block_index: the event block; NULL, as method, in the row of all blocks
+--   all_runs: number of runs with an execute
+--   typical: number of typical runs
+--   slower: number of runs that are not typical and longer than the median of the typical ones of their phase
+--   faster: number of runs that are not typical and shorter
+--   typical_execute: mean execute time of the typical runs
+--   all_execute: mean execute time of all runs
+--   other_percent: share of the total time in runs that are not typical, in percent
+--   unit: unit of typical_execute and all_execute
+CREATE MACRO _typical_runs(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method  -- only runs of this method; NULL: all runs
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, u.unit
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
+)
+SELECT
+    x.scope AS method,
+    x.block_index,
+    count(*) AS all_runs,
+    count(*) FILTER (WHERE x.is_typical) AS typical,
+    count(*) FILTER (WHERE x.is_slower) AS slower,
+    count(*) FILTER (WHERE x.is_faster) AS faster,
+    sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
+    / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0)
+    * any_value(_multiplier(a.time_scale, a.unit))
+    / any_value(_divisor(a.time_scale, a.unit)) AS typical_execute,
+    sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0)
+    * any_value(_multiplier(a.time_scale, a.unit))
+    / any_value(_divisor(a.time_scale, a.unit)) AS all_execute,
+    100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
+    / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
+    any_value(a.unit) AS unit
+FROM _compared_executes(
+    (SELECT a.capture_id FROM target AS a), steps, phase, method
+) AS x
+CROSS JOIN target AS a
+GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
+
 -- The effect of excluding runs that are not typical: one row for each method and
 -- event block with an execute. A run is typical if the logarithm of its execute
 -- time lies within Tukey's outer fences: three times the interquartile range of its
@@ -68,28 +117,23 @@ CREATE MACRO typical_runs(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
 )
 SELECT
-    x.scope AS method,
-    x.block_index,
-    count(*) AS all_runs,
-    count(*) FILTER (WHERE x.is_typical) AS typical,
-    count(*) FILTER (WHERE x.is_slower) AS slower,
-    count(*) FILTER (WHERE x.is_faster) AS faster,
-    sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
-    / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0)
-    * any_value(_multiplier(a.time_scale, a.unit))
-    / any_value(_divisor(a.time_scale, a.unit)) AS typical_execute,
-    sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0)
-    * any_value(_multiplier(a.time_scale, a.unit))
-    / any_value(_divisor(a.time_scale, a.unit)) AS all_execute,
-    100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
-    / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
-    any_value(a.unit) AS unit
-FROM _compared_executes(
-    (SELECT a.capture_id FROM target AS a), steps, phase, method
-) AS x
-CROSS JOIN target AS a
-GROUP BY x.scope, x.block_index
-ORDER BY x.block_index, x.scope;
+    t.method,
+    t.block_index,
+    t.all_runs,
+    t.typical,
+    t.slower,
+    t.faster,
+    t.typical_execute,
+    t.all_execute,
+    t.other_percent,
+    t.unit
+FROM _typical_runs(
+    (SELECT a.capture_id FROM target AS a),
+    (SELECT a.unit FROM target AS a),
+    steps, phase, method
+) AS t
+WHERE t.block_index IS NOT NULL
+ORDER BY t.block_index, t.method;

@@ -1,6 +1,6 @@
 -- The allocations of all allocators with one name, over all runs.
 -- Columns:
---   allocator: name of the allocator; NULL if it has none, or if an allocation refers to an allocator that its run lacks
+--   allocator: name of the allocator; NULL if the allocator has none, or if an allocation refers to an allocator that its run lacks
 --   runs: number of runs with such an allocator
 --   allocations: number of allocations
 --   total_bytes: sum of their sizes in bytes

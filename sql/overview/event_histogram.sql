@@ -42,7 +42,8 @@ durations AS (
     WHERE e.duration_ticks IS NOT NULL
         AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,
-            steps, phase, method, runs
+            steps, phase,
+            _known_method((SELECT a.capture_id FROM target AS a), method), runs
         )
 ),
 fences AS (

@@ -23,16 +23,14 @@ target AS MATERIALIZED (
 ),
 executes AS (
     SELECT
-        t.method AS part,
+        t.scope AS part,
         t.execute,
         t.tax_percent,
         100 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
         t.note,
         t.unit
-    FROM _framework_taxes(
+    FROM _run_taxes(
         (SELECT a.capture_id FROM target AS a),
-        NULL,
-        NULL,
         (SELECT a.unit FROM target AS a),
         NULL, NULL, method, runs
     ) AS t

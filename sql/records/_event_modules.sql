@@ -100,16 +100,16 @@ LEFT JOIN node_values AS v
 -- Columns:
 --   signature_index: the event
 --   method: the method that its block ran
---   debug_handles: its debug handles, in order, with repeats; NULL where it has none
+--   debug_handles: its debug handles, in order, with repeats; NULL if there is none
 --   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
 --   op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
 --   first_op_type: op type of the first node that it runs itself; NULL if it runs none
 --   output_shape: sizes of that node's first output, as text
 --   module_path: deepest module that contains all nodes that it runs itself
---   source_file: file of the user's line; NULL where it comes from several or none
---   source_line: line in that file; NULL where it comes from several or none
+--   source_file: file of the user's line; NULL if the event comes from several lines or none
+--   source_line: line in that file; NULL if the event comes from several lines or none
 --   lines: number of lines of the nodes that it runs itself
---   mapping: exact, or aligned within a delegate; NULL if it has no nodes
+--   mapping: exact, or aligned within a delegate; NULL for events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO _find_event_ops(
     capture_key  -- key of a capture

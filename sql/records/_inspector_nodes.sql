@@ -7,8 +7,8 @@
 --   slot: position in the block's list of distinct events
 --   label: label of the event
 --   method: forward, or the block's method if the record has no method of that name
---   debug_handles: its debug handles, in order, with repeats; NULL where it has none
---   backend: backend of its delegate; NULL if it has none
+--   debug_handles: its debug handles, in order, with repeats; NULL if there is none
+--   backend: backend of its delegate; NULL if there is none
 --   outputs: number of the delegate's outputs; NULL if the record doesn't have it
 CREATE MACRO _inspector_handles(
     capture_key  -- key of a capture

@@ -51,10 +51,13 @@ CREATE MACRO _program_fit(
         WHERE h.record_id = record_key
     ) AS e
     LEFT JOIN (
-        SELECT DISTINCT h.record_id, h.method, h.instruction_id, o.op
+        SELECT DISTINCT
+            h.record_id, h.method, h.instruction_id, string_split(o.op, '.')[1] AS op
         FROM debug_handles AS h
-        JOIN _ops_with_handles(record_key) AS o
-            ON o.method = h.method AND o.debug_handle = h.debug_handle
+        JOIN _handled_nodes AS o
+            ON o.record_id = h.record_id
+            AND o.method = h.method
+            AND o.debug_handle = h.debug_handle
         WHERE h.record_id = record_key
     ) AS n
         ON n.method = i.method
@@ -70,24 +73,6 @@ CREATE MACRO _program_fit(
         AND i.kind IN ('kernel', 'delegate')
         AND i.chain_index = 0
 );
-
--- One op of a record's edge graphs and its debug handle.
--- Columns:
---   method: the method
---   debug_handle: a debug handle
---   op: op of a node with it, without namespace and overload
-CREATE MACRO _ops_with_handles(
-    record_key  -- key of a record
-) AS TABLE
-SELECT DISTINCT g.method, n.debug_handle, string_split(p.op, '.')[1] AS op
-FROM graphs AS g
-JOIN node_debug_handles AS n
-    ON n.record_id = g.record_id AND n.graph_id = g.graph_id
-JOIN op_nodes AS p
-    ON p.record_id = n.record_id
-    AND p.graph_id = n.graph_id
-    AND p.node_index = n.node_index
-WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program';
 
 -- One op type of a record's edge graphs: the number of its nodes that were given to
 -- a delegate, and of those that were not: nodes that kernels run, and views, which

@@ -101,7 +101,9 @@ grouped AS (
         c.value_unit,
         c.is_additive,
         min(c.slot) AS slot,
-        list(c.signature_index) AS signature_indexes
+        list(c.signature_index) AS signature_indexes,
+        -- The op by one number: of the signatures each belongs to one op.
+        min(c.signature_index) AS first_signature
     FROM computing AS c
     GROUP BY ALL
 ),
@@ -119,6 +121,7 @@ ops AS MATERIALIZED (
         g.value_unit,
         g.is_additive,
         g.signature_indexes,
+        g.first_signature,
         CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
             PARTITION BY g.capture_id, g.kind = 'framework'
             ORDER BY
@@ -151,44 +154,42 @@ ops AS MATERIALIZED (
 members AS (
     SELECT
         o.capture_id,
-        o.op_index,
-        o.scope,
+        o.first_signature,
         unnest(o.signature_indexes) AS signature_index
     FROM ops AS o
 ),
+-- There are as many rows as half of the events: they have numbers alone.
 in_runs AS MATERIALIZED (
     SELECT
         m.capture_id,
-        m.op_index,
-        m.scope,
-        r.phase,
+        m.first_signature,
+        e.run_index,
         count(*) AS calls,
         try_cast(sum(e.duration_ticks) AS BIGINT) AS ticks
     FROM members AS m
     JOIN events AS e
         ON e.capture_id = m.capture_id AND e.signature_index = m.signature_index
-    JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.execute_index IS NOT NULL
         AND e.duration_ticks IS NOT NULL
         -- Delegates' events are in no total, so they may be detached.
         AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
         AND e.capture_id BETWEEN first_key AND last_key
-    GROUP BY m.capture_id, m.op_index, m.scope, e.run_index, r.phase
+    GROUP BY m.capture_id, m.first_signature, e.run_index
 ),
 phases AS (
-    SELECT i.capture_id, i.op_index, i.scope, NULL AS phase, i.calls, i.ticks
+    SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks
     FROM in_runs AS i
     WHERE i.ticks IS NOT NULL
     UNION ALL
-    SELECT i.capture_id, i.op_index, i.scope, i.phase, i.calls, i.ticks
+    SELECT i.capture_id, i.first_signature, r.phase, i.calls, i.ticks
     FROM in_runs AS i
-    WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
+    JOIN runs AS r ON r.capture_id = i.capture_id AND r.run_index = i.run_index
+    WHERE r.phase IS NOT NULL AND i.ticks IS NOT NULL
 ),
 numbers AS (
     SELECT
         p.capture_id,
-        p.op_index,
-        p.scope,
+        p.first_signature,
         p.phase,
         count(*)::INTEGER AS runs,
         sum(p.calls)::BIGINT AS calls,
@@ -203,7 +204,7 @@ numbers AS (
             ELSE 1
         END AS resolution
     FROM phases AS p
-    GROUP BY p.capture_id, p.op_index, p.scope, p.phase
+    GROUP BY p.capture_id, p.first_signature, p.phase
 )
 SELECT
     o.capture_id,
@@ -235,6 +236,5 @@ SELECT
 FROM ops AS o
 JOIN numbers AS n
     ON n.capture_id = o.capture_id
-    AND n.op_index = o.op_index
-    AND n.scope = o.scope
+    AND n.first_signature = o.first_signature
 ORDER BY o.capture_id, o.op_index, n.phase NULLS FIRST;

@@ -42,7 +42,7 @@ CREATE TABLE metrics (
     unit VARCHAR,  -- unit, as text: ms, tokens/s, degC; NULL where unknown
     better VARCHAR,  -- better direction: lower, higher; NULL for conditions and where unknown
     sample INTEGER NOT NULL,  -- position among the values of that name and run from the same source, from 0
-    source VARCHAR  -- SHA-256 of the file it was read from; NULL if it was attached by hand
+    source VARCHAR  -- SHA-256 of the file it was read from; NULL if attached by hand
 );
 
 -- One finding about a file that its user should know: several dumps in one file,

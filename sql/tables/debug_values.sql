@@ -7,9 +7,9 @@ CREATE TABLE debug_values (
     value_index INTEGER NOT NULL,  -- position in the list that was logged; 0 for values outside of lists
     chain_index BIGINT NOT NULL,  -- chain of instructions; -1 belongs to no instruction
     instruction_id INTEGER,  -- instruction that produced it; NULL where none is named
-    delegate_debug_id INTEGER,  -- integer id within the delegate; NULL where it has none
-    delegate_debug_str VARCHAR,  -- text id within the delegate; NULL where it has none
-    name VARCHAR,  -- name in the file; NULL where it has none, as with runtime 1.4.1
+    delegate_debug_id INTEGER,  -- integer id within the delegate; NULL if there is none
+    delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
+    name VARCHAR,  -- name in the file; NULL if there is none, as with runtime 1.4.1
     is_output BOOLEAN NOT NULL,  -- whether the runtime marked it as an output of the program (tensors only)
     kind VARCHAR NOT NULL,  -- null, int, bool, float, double, tensor, tensor_list, string
     scalar_type VARCHAR,  -- element type of a tensor, by torch's name; NULL for other kinds

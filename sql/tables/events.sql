@@ -13,8 +13,8 @@ CREATE TABLE signatures (
     family VARCHAR NOT NULL,  -- label without serial numbers, dispatch ids and wrappers: native_call_add.out is add
     chain_index BIGINT NOT NULL,  -- chain of instructions; -1 belongs to no instruction
     instruction_id INTEGER,  -- instruction within the chain; NULL where none is named
-    delegate_debug_id INTEGER,  -- integer id within the delegate; NULL where it has none
-    delegate_debug_str VARCHAR,  -- text id within the delegate; NULL where it has none
+    delegate_debug_id INTEGER,  -- integer id within the delegate; NULL if there is none
+    delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
     clock VARCHAR NOT NULL  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
 );

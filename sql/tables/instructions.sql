@@ -6,7 +6,7 @@ CREATE TABLE instructions (
     instruction_id INTEGER NOT NULL,  -- position in the chain
     kind VARCHAR NOT NULL,  -- kernel, delegate, move, jump_false or free
     op VARCHAR,  -- operator of a kernel, like aten::add; NULL for other kinds
-    overload VARCHAR,  -- overload of a kernel's operator, like out; NULL where it has none
+    overload VARCHAR,  -- overload of a kernel's operator, like out; NULL if there is none
     delegate_index INTEGER,  -- index of the method's delegate that is called; NULL for other kinds
     arguments INTEGER[] NOT NULL,  -- indexes of values: the arguments of a kernel or delegate, outputs last; source and target of a move; the condition of a jump; the value that is freed
     jump_target INTEGER  -- instruction at which a jump continues if the condition is false; NULL for other kinds

@@ -15,7 +15,7 @@ CREATE TABLE constant_buffers (
     program_id INTEGER NOT NULL,  -- the program
     constant_index INTEGER NOT NULL,  -- the constant_index of its values; 0 is reserved
     location VARCHAR NOT NULL,  -- inline (in the FlatBuffers part) or segment
-    byte_offset BIGINT,  -- offset of its first byte in the file; NULL where it has none
+    byte_offset BIGINT,  -- offset of its first byte in the file; NULL if there is none
     size_bytes BIGINT NOT NULL  -- its size in bytes; in a segment with the gap after it
 );
 

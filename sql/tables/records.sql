@@ -36,7 +36,7 @@ CREATE TABLE graphs (
     stage VARCHAR NOT NULL,  -- exported_program (ATen ops), edge_dialect_exported_program, or a name given by the user
     method VARCHAR NOT NULL,  -- the method's name
     member VARCHAR NOT NULL,  -- member of the zip that contains it
-    dialect VARCHAR  -- ATEN or EDGE, as in the program; NULL if it has none
+    dialect VARCHAR  -- ATEN or EDGE, as in the program; NULL if there is none
 );
 
 -- One node of a graph: the call of an op. Nodes of nested graphs (of cond, map)
@@ -64,9 +64,9 @@ CREATE TABLE node_values (
     output_index INTEGER NOT NULL,  -- index of the node's output, or of the graph's input, from 0
     value_name VARCHAR NOT NULL,  -- the value's name; unique in its graph or nested graph
     kind VARCHAR NOT NULL,  -- result, input, parameter, buffer, constant
-    dtype VARCHAR,  -- element type by torch's name; NULL if it is not a tensor
-    sizes BIGINT[],  -- sizes by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
-    strides BIGINT[],  -- strides by dimension, in elements, NULL within it for symbolic ones; NULL if it is not a tensor
+    dtype VARCHAR,  -- element type by torch's name; NULL if the value is not a tensor
+    sizes BIGINT[],  -- sizes by dimension, in elements, with NULL for a symbolic size; NULL if the value is not a tensor
+    strides BIGINT[],  -- strides by dimension, in elements, with NULL for a symbolic stride; NULL if the value is not a tensor
     value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
 );
 
@@ -173,15 +173,15 @@ CREATE TABLE signature_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
     method VARCHAR NOT NULL,  -- the method that its block ran
-    debug_handles INTEGER[],  -- its debug handles, in order, with repeats; NULL where it has none
+    debug_handles INTEGER[],  -- its debug handles, in order, with repeats; NULL if there is none
     op_types VARCHAR[] NOT NULL,  -- op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
     op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
     first_op_type VARCHAR,  -- op type of the first node that it runs itself; NULL if it runs none
     output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL if unknown
     module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; NULL where unknown
-    source_file VARCHAR,  -- file of the user's line; NULL where it comes from several or none
-    source_line INTEGER,  -- line in that file; NULL where it comes from several or none
+    source_file VARCHAR,  -- file of the user's line; NULL if the event comes from several lines or none
+    source_line INTEGER,  -- line in that file; NULL if the event comes from several lines or none
     lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself
-    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL if it has no nodes
+    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL for events without nodes
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );

@@ -21,7 +21,7 @@ CREATE TABLE op_times (
     is_additive BOOLEAN NOT NULL,  -- whether they are in ticks of the host's clock, and within no other op's, so that they add up to the total
     runs INTEGER NOT NULL,  -- number of runs that have it
     calls BIGINT NOT NULL,  -- number of its calls in these runs
-    total_ticks BIGINT,  -- sum of its times in all runs; NULL if it exceeds 64 bits
+    total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
     p90 DOUBLE NOT NULL,  -- 90th percentile over runs
@@ -36,7 +36,7 @@ CREATE TABLE module_times (
     scope VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of its runs
     module_path VARCHAR NOT NULL,  -- the module; empty for the model itself
     runs INTEGER NOT NULL,  -- number of runs that have it
-    total_ticks BIGINT,  -- sum of its times in all runs; NULL if it exceeds 64 bits
+    total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
     p90 DOUBLE NOT NULL  -- 90th percentile over runs

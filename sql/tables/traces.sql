@@ -14,10 +14,10 @@ CREATE TABLE trace_events (
     run_index INTEGER NOT NULL,  -- the run: a profiler step
     event_index INTEGER NOT NULL,  -- the event: its position in the file's list
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
-    external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL where it has none
-    correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL where it has none
-    sequence_number BIGINT,  -- id that an op shares with its backward op; NULL where it has none
-    forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL where it has none
+    external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL if there is none
+    correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
+    sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
+    forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
     call_stack VARCHAR  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
 );
 

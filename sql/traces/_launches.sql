@@ -23,13 +23,13 @@ CREATE MACRO _is_device_event(
 --   event_index: the device's event
 --   label: its label
 --   kind: Kernel, Memcpy, Memset
---   external_id: id that it shares with an op; NULL where it has none
---   correlation_id: id that it shares with its call; NULL where it has none
+--   external_id: id that it shares with an op; NULL if there is none
+--   correlation_id: id that it shares with its call; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   call_index: the call; NULL if the trace has none
---   call_parent_index: parent of the call; NULL if it has none
---   call_external_id: id that the call shares with its op; NULL where it has none
+--   call_parent_index: parent of the call; NULL if there is none
+--   call_external_id: id that the call shares with its op; NULL if there is none
 --   call_start_ticks: clock at the call's start
 --   call_end_ticks: clock at its end
 CREATE MACRO _launches(

@@ -20,10 +20,10 @@ CREATE MACRO _is_operator(
 --   kind: Operator, Python, Step, Module, Annotation (of communication)
 --   is_data_loader: whether it waits for input data
 --   thread_index: its thread
---   external_id: id that it shares with what it launched; NULL where it has none
+--   external_id: id that it shares with the events that it launched; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
---   parent_index: its parent; NULL if it has none
+--   parent_index: its parent; NULL if there is none
 --   call_index: the node that it is one call with: ops that only call another of their name are; else itself
 --   is_innermost: whether it is the innermost node of that call
 CREATE MACRO _operator_tree(

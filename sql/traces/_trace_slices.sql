@@ -65,8 +65,8 @@ CREATE MACRO _is_communication(
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread
---   external_id: id that an op shares with its launches; NULL where it has none
---   correlation_id: id that a runtime call shares with its launches; NULL where it has none
+--   external_id: id that an op shares with its launches; NULL if there is none
+--   correlation_id: id that a runtime call shares with its launches; NULL if there is none
 --   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end

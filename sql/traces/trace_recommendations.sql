@@ -1,46 +1,34 @@
--- One rule about the performance of a trace that applies, for each device that it
--- applies to, as in torch-tb-profiler. data_loader: steps wait for input data.
--- data_parallel: DataParallel on several devices. communication_backend:
--- DistributedDataParallel on devices without NCCL. communication: steps wait for
--- other processes. gpu_utilization: a device is mostly idle. tensor_cores: no
--- kernel uses tensor cores, though the first device has them and ops could.
--- device_memory: a device's memory is nearly full. Differences from the plug-in:
--- each device has a row; memory of the CPU is not compared with that of the last
--- device; devices of AMD have no tensor cores; and data_loader, data_parallel,
--- communication_backend and tensor_cores apply to newer traces, too (categories :=
--- 'older': not).
+-- The rows of `trace_recommendations`, without their order, of a capture by its key.
 -- Columns:
---   rule: the rule
---   device: the device that it applies to; NULL if it applies to the run
---   finding: what was found, as text
---   evidence: the value that the finding is based on, as text
---   remedy: what may help, as text
-CREATE MACRO trace_recommendations(
-    capture,  -- name, hash prefix, @latest or selector
-    categories := 'all',  -- all, or older, as in `step_breakdown`
-    data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
-    communication_percent := 10,  -- share of the average step in communication above which communication applies
-    utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
-    memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
+--   place: number of the rule, by which rows are ordered
+--   rule: as in `trace_recommendations`
+--   device: as in `trace_recommendations`
+--   finding: as in `trace_recommendations`
+--   evidence: as in `trace_recommendations`
+--   remedy: as in `trace_recommendations`
+CREATE MACRO _trace_recommendations(
+    capture_key,  -- key of a capture
+    categories,  -- all, or older, as in `step_breakdown`
+    data_loader_percent := 5,  -- as in `trace_recommendations`
+    communication_percent := 10,  -- as in `trace_recommendations`
+    utilization_percent := 50,  -- as in `trace_recommendations`
+    memory_percent := 90  -- as in `trace_recommendations`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
 slices AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices((SELECT a.capture_id FROM target AS a), categories) AS s
+    FROM _trace_slices(capture_key, categories) AS s
 ),
 average AS MATERIALIZED (
     SELECT v.category, v.share_percent
     FROM _average_step(
-        (SELECT a.capture_id FROM target AS a), 'us', categories, NULL, NULL
+        capture_key, 'us', categories, NULL, NULL
     ) AS v
 ),
 devices AS MATERIALIZED (
     SELECT d.*
     FROM trace_devices AS d
-    WHERE d.capture_id = (SELECT a.capture_id FROM target AS a)
+    WHERE d.capture_id = capture_key
 ),
 wrapped AS (
     SELECT
@@ -59,7 +47,7 @@ used AS (
     SELECT count(DISTINCT d.device) AS devices
     FROM slices AS s
     JOIN device_events AS d
-        ON d.capture_id = (SELECT a.capture_id FROM target AS a)
+        ON d.capture_id = capture_key
         AND d.event_index = s.event_index
     WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
 ),
@@ -69,13 +57,13 @@ tensors AS (
         / nullif(
             sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END), 0
         ) AS eligible_percent
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
+    FROM _operator_calls(capture_key, categories) AS c
     WHERE EXISTS (FROM devices)
 ),
 peaks AS (
     SELECT m.device, max(m.total_allocated) AS bytes
     FROM trace_memory AS m
-    WHERE m.capture_id = (SELECT a.capture_id FROM target AS a) AND m.device_type <> 0
+    WHERE m.capture_id = capture_key AND m.device_type <> 0
     GROUP BY m.device
 ),
 recommendations AS (
@@ -135,7 +123,7 @@ recommendations AS (
         'the device is mostly idle',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'a larger batch, if the model converges as well with it'
-    FROM _device_utilization((SELECT a.capture_id FROM target AS a), categories) AS g
+    FROM _device_utilization(capture_key, categories) AS g
     WHERE g.utilization_percent < utilization_percent
     UNION ALL
     SELECT
@@ -175,6 +163,44 @@ recommendations AS (
     JOIN devices AS d ON d.device = p.device
     WHERE 100 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
 )
+FROM recommendations;
+
+-- One rule about the performance of a trace that applies, for each device that it
+-- applies to, as in torch-tb-profiler. data_loader: steps wait for input data.
+-- data_parallel: DataParallel on several devices. communication_backend:
+-- DistributedDataParallel on devices without NCCL. communication: steps wait for
+-- other processes. gpu_utilization: a device is mostly idle. tensor_cores: no
+-- kernel uses tensor cores, though the first device has them and ops could.
+-- device_memory: a device's memory is nearly full. Differences from the plug-in:
+-- each device has a row; memory of the CPU is not compared with that of the last
+-- device; devices of AMD have no tensor cores; and data_loader, data_parallel,
+-- communication_backend and tensor_cores apply to newer traces, too (categories :=
+-- 'older': not).
+-- Columns:
+--   rule: the rule
+--   device: the device that it applies to; NULL if it applies to the run
+--   finding: what was found, as text
+--   evidence: the value that the finding is based on, as text
+--   remedy: what may help, as text
+CREATE MACRO trace_recommendations(
+    capture,  -- name, hash prefix, @latest or selector
+    categories := 'all',  -- all, or older, as in `step_breakdown`
+    data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
+    communication_percent := 10,  -- share of the average step in communication above which communication applies
+    utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
+    memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+)
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
-FROM recommendations AS t
+FROM _trace_recommendations(
+    (SELECT a.capture_id FROM target AS a),
+    categories,
+    data_loader_percent := data_loader_percent,
+    communication_percent := communication_percent,
+    utilization_percent := utilization_percent,
+    memory_percent := memory_percent
+) AS t
 ORDER BY t.place, t.device;

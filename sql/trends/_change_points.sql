@@ -1,8 +1,9 @@
 -- One change of the level of a series of values, which may have several: by binary
--- segmentation, four levels deep. A segment is tested at every place that leaves 5
--- values on each side, by the rank-sum statistic; the probability of its maximum is
--- from Miller and Siegmund, Maximally selected chi square statistics (Biometrics
--- 38, 1982). As ranks pull the place to the middle, it is refined, twice, by the
+-- segmentation, four levels deep. A segment, and, for changes that don't last, its
+-- halves (of 40 values and more) and quarters (of 80), are tested at every place that
+-- leaves 5 values on each side, by the rank-sum statistic; the probability of its
+-- maximum, times the number of halves and quarters for these, is from Miller and
+-- Siegmund, Maximally selected chi square statistics (Biometrics 38, 1982). As ranks pull the place to the middle, it is refined, twice, by the
 -- greatest cumulated deviation from the mean, with values clipped to 2 standard
 -- deviations (estimated by the median deviation) beyond the medians of both sides.
 -- A segment is split there if the 15 nearest values on each side differ enough. The
@@ -41,47 +42,95 @@ parts AS (
     UNION ALL
     (
         WITH
+        placed AS (
+            SELECT
+                c.series, c.position, c.value, c.greatest_p, c.level, c.part,
+                row_number() OVER (
+                    PARTITION BY c.series, c.part ORDER BY c.position
+                ) AS place,
+                count(*) OVER (PARTITION BY c.series, c.part) AS size
+            FROM parts AS c
+            WHERE c.level < 4
+        ),
+        -- Parts of which some 25th lies apart from another: those that may hold a
+        -- change that doesn't last.
+        uneven AS (
+            SELECT b.series, b.part
+            FROM (
+                SELECT d.series, d.part, median(d.value) AS middle
+                FROM placed AS d
+                WHERE d.size >= 40
+                GROUP BY d.series, d.part, (d.place - 1) * 25 // d.size
+            ) AS b
+            GROUP BY b.series, b.part
+            HAVING max(b.middle) - min(b.middle) >= min_step
+        ),
+        -- Each part as a whole, its halves and its quarters, each overlapping the
+        -- next by half.
+        windowed AS (
+            SELECT
+                d.series,
+                d.part,
+                d.value,
+                w.number AS scan,
+                w.first,
+                d.place - w.first AS place,
+                w.size,
+                w.scans
+            FROM (
+                SELECT p.*, u.series IS NOT NULL AS is_uneven
+                FROM placed AS p
+                LEFT JOIN uneven AS u ON u.series = p.series AND u.part = p.part
+            ) AS d,
+                LATERAL (
+                    SELECT n.number,
+                        n.index * d.size // (2 * n.scale) AS first,
+                        d.size // n.scale AS size,
+                        CASE
+                            WHEN NOT d.is_uneven THEN 1 WHEN d.size >= 80 THEN 11 ELSE 4
+                        END AS scans
+                    FROM (
+                        VALUES (0, 1, 0), (1, 2, 0), (2, 2, 1), (3, 2, 2),
+                            (4, 4, 0), (5, 4, 1), (6, 4, 2), (7, 4, 3), (8, 4, 4),
+                            (9, 4, 5), (10, 4, 6)
+                    ) AS n(number, scale, index)
+                ) AS w
+            WHERE w.number < w.scans
+                AND d.place > w.first
+                AND d.place <= w.first + w.size
+        ),
         ranked AS (
             SELECT
-                c.series,
-                c.position,
-                c.value,
-                c.greatest_p,
-                c.level,
-                c.part,
-                row_number() OVER in_order AS place,
-                count(*) OVER in_part AS size,
+                w.*,
                 rank() OVER by_value
                 + (count(*) OVER same_value - 1) / 2 AS rank,
                 count(*) OVER same_value AS ties
-            FROM parts AS c
-            WHERE c.level < 4
+            FROM windowed AS w
+            WHERE w.size >= 10
             WINDOW
-                in_order AS (
-                    PARTITION BY c.series, c.part ORDER BY c.position
-                ),
-                in_part AS (PARTITION BY c.series, c.part),
-                by_value AS (PARTITION BY c.series, c.part ORDER BY c.value),
-                same_value AS (PARTITION BY c.series, c.part, c.value)
+                by_value AS (PARTITION BY w.series, w.part, w.scan ORDER BY w.value),
+                same_value AS (PARTITION BY w.series, w.part, w.scan, w.value)
         ),
         summed AS (
             SELECT
                 r.*,
                 sum(r.rank) OVER (
-                    PARTITION BY r.series, r.part
+                    PARTITION BY r.series, r.part, r.scan
                     ORDER BY r.place
                     ROWS UNBOUNDED PRECEDING
                 ) AS ranks,
-                sum(r.ties * r.ties - 1) OVER (PARTITION BY r.series, r.part)
+                sum(r.ties * r.ties - 1) OVER (PARTITION BY r.series, r.part, r.scan)
                     AS tied
             FROM ranked AS r
-            WHERE r.size >= 10
         ),
         tried AS (
             SELECT
                 s.series,
                 s.part,
+                s.scan,
+                max(s.first) AS first,
                 max(s.size) AS size,
+                max(s.scans) AS scans,
                 max_by(s.place, z.score) AS place,
                 max(z.score) AS score
             FROM summed AS s,
@@ -93,47 +142,72 @@ parts AS (
                     )) AS score
                 ) AS z
             WHERE s.place BETWEEN 5 AND s.size - 5
-            GROUP BY s.series, s.part
+            GROUP BY s.series, s.part, s.scan
         ),
         likely AS (
-            SELECT t.*, _maximum_p(t.score, t.size) AS p
+            SELECT
+                t.*,
+                least(
+                    1,
+                    -- The whole is the first that is tried: the windows come on top.
+                    CASE t.scan WHEN 0 THEN 1 ELSE t.scans END
+                    * _maximum_p(t.score, t.size)
+                ) AS p
             FROM tried AS t
             WHERE t.score > 1
+            QUALIFY row_number() OVER (
+                PARTITION BY t.series, t.part
+                ORDER BY
+                    CASE t.scan WHEN 0 THEN 1 ELSE t.scans END
+                    * _maximum_p(t.score, t.size),
+                    t.scan
+            ) = 1
         ),
         promising AS (
-            SELECT r.*, t.place AS first_place, t.p
-            FROM ranked AS r
-            JOIN likely AS t ON t.series = r.series AND t.part = r.part
-            WHERE t.p < r.greatest_p
+            SELECT
+                d.*,
+                d.place - t.first AS window_place,
+                t.first,
+                t.size AS window_size,
+                t.place AS first_place,
+                t.p
+            FROM placed AS d
+            JOIN likely AS t ON t.series = d.series AND t.part = d.part
+            WHERE t.p < d.greatest_p
+        ),
+        near AS (
+            SELECT
+                p.series, p.part, p.window_place AS place, p.window_size AS size,
+                p.value, p.first_place
+            FROM promising AS p
+            WHERE p.window_place BETWEEN 1 AND p.window_size
         ),
         first_cut AS (
-            FROM _refined_change_point((SELECT list(q) FROM promising AS q))
+            FROM _refined_change_point((SELECT list(n) FROM near AS n))
         ),
         second_cut AS (
             FROM _refined_change_point((
                 SELECT list({
-                    'series': p.series,
-                    'part': p.part,
-                    'place': p.place,
-                    'size': p.size,
-                    'value': p.value,
-                    'first_place': c.place
+                    'series': n.series, 'part': n.part, 'place': n.place,
+                    'size': n.size, 'value': n.value, 'first_place': c.place
                 })
-                FROM promising AS p
-                JOIN first_cut AS c ON c.series = p.series AND c.part = p.part
+                FROM near AS n
+                JOIN first_cut AS c ON c.series = n.series AND c.part = n.part
             ))
         ),
         steps AS (
             SELECT
                 p.series,
                 p.part,
-                c.place AS cut_place,
-                min(p.position) FILTER (WHERE p.place > c.place) AS cut,
+                max(p.first) + c.place AS cut_place,
+                min(p.position) FILTER (WHERE p.window_place > c.place) AS cut,
                 any_value(p.p) AS p,
                 median(p.value) FILTER (
-                    WHERE p.place > c.place AND p.place <= c.place + 15
+                    WHERE p.window_place > c.place
+                        AND p.window_place <= least(c.place + 15, p.window_size)
                 ) - median(p.value) FILTER (
-                    WHERE p.place <= c.place AND p.place > c.place - 15
+                    WHERE p.window_place <= c.place
+                        AND p.window_place > greatest(c.place - 15, 0)
                 ) AS step
             FROM promising AS p
             JOIN second_cut AS c ON c.series = p.series AND c.part = p.part
@@ -204,71 +278,3 @@ JOIN levels AS a ON a.series = n.series AND a.number = n.number,
             END AS step
     ) AS s
 WHERE abs(s.step) >= min_step;
-
--- The refined place of a change in one part of a series: with values clipped to 2
--- standard deviations beyond the medians of both sides, the place of the greatest
--- cumulated deviation from the mean.
--- Columns:
---   series: key of the series
---   part: key of the part of the series
---   place: the last place before the change
-CREATE MACRO _refined_change_point(
-    places  -- list of rows of series, part, place, size, value and first_place
-) AS TABLE
-WITH
-input AS MATERIALIZED (
-    SELECT unnest(places, recursive := true)
-),
-sides AS (
-    SELECT g.*, median(g.value) OVER in_side AS middle
-    FROM input AS g
-    WINDOW in_side AS (PARTITION BY g.series, g.part, g.place <= g.first_place)
-),
-bounds AS (
-    SELECT
-        s.series,
-        s.part,
-        min(s.middle) - 2 * 1.4826 * median(abs(s.value - s.middle)) AS low,
-        max(s.middle) + 2 * 1.4826 * median(abs(s.value - s.middle)) AS high
-    FROM sides AS s
-    GROUP BY s.series, s.part
-),
-clipped AS (
-    SELECT
-        g.series,
-        g.part,
-        g.place,
-        g.size,
-        greatest(b.low, least(b.high, g.value)) AS value
-    FROM input AS g
-    JOIN bounds AS b ON b.series = g.series AND b.part = g.part
-),
-cumulated AS (
-    SELECT
-        c.series,
-        c.part,
-        c.place,
-        c.size,
-        sum(c.value) OVER (
-            PARTITION BY c.series, c.part ORDER BY c.place ROWS UNBOUNDED PRECEDING
-        ) - c.place * avg(c.value) OVER (PARTITION BY c.series, c.part) AS sum
-    FROM clipped AS c
-)
-SELECT
-    c.series,
-    c.part,
-    max_by(c.place, abs(c.sum) / sqrt(c.place * (c.size - c.place))) AS place
-FROM cumulated AS c
-WHERE c.place BETWEEN 5 AND c.size - 5
-GROUP BY c.series, c.part;
-
--- The probability that the greatest rank-sum statistic over all places of a series
--- that leave 5 values on each side is this great without a change.
-CREATE MACRO _maximum_p(
-    score,  -- the greatest statistic
-    size  -- length of the series
-) AS (
-    least(1, exp(-score * score / 2) / sqrt(2 * pi()) * (
-        4 / score + (score - 1 / score) * 2 * ln(greatest(1, (size - 5) / 5))
-    ))
-);

@@ -46,6 +46,13 @@ placed AS (
     LEFT JOIN labels AS t
         ON over = 'commit' AND t.capture_id = c.capture_id AND t.key = 'commit_time'
 ),
+-- The keys of `by` that no capture has; those of its default may be missing.
+unknown_keys AS (
+    SELECT string_agg(k.key, ', ' ORDER BY k.key) AS keys
+    FROM keys AS k
+    WHERE k.key NOT IN ('model', 'device', 'backend', '')
+        AND k.key NOT IN (SELECT l.key FROM labels AS l)
+),
 checked AS (
     SELECT
         count(*) AS captures,
@@ -69,7 +76,15 @@ SELECT
     ) AS position
 FROM placed AS p
 CROSS JOIN checked AS k
+CROSS JOIN unknown_keys AS u
 WHERE CASE
+    WHEN u.keys IS NOT NULL THEN error(
+        'no capture has a label ' || u.keys || ' to separate series by; labels are '
+        || coalesce(
+            (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
+            'none'
+        )
+    )
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE over
             WHEN 'captured_at' THEN 'a captured_at'
@@ -87,22 +102,3 @@ WHERE CASE
         )
     ELSE p.label IS NOT NULL
 END;
-
--- A text that sorts labels as numbers and versions: numbers are padded to 20
--- digits, and the end sorts after a hyphen and before all other characters.
-CREATE MACRO _version_key(
-    label  -- a label
-) AS (
-    CASE
-        -- The common case, in less time.
-        WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
-        ELSE replace(array_to_string(list_transform(
-            regexp_extract_all(label, '\d+|\D+'),
-            lambda part: CASE
-                WHEN left(part, 1) BETWEEN '0' AND '9'
-                    THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
-                ELSE part
-            END
-        ), ''), '-', ' ') || '!'
-    END
-);

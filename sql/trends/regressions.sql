@@ -1,4 +1,6 @@
--- One lasting change of a total or op in a series of captures, the costliest first.
+-- One lasting change of a total or op in a series of captures, the costliest first:
+-- a step to another level, or a creep, slow growth (or decline) over 30 captures or
+-- more.
 -- The change of an op is without the common shift of all ops. It counts if it is at
 -- least 3 %, at least 0.05 % of the total, and not by chance among so many series.
 -- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
@@ -9,17 +11,19 @@
 --   module_path: its module; NULL if records don't have it
 --   instruction_id: the instruction, in the last capture
 --   verdict: slower or faster
---   last_good: label of the last capture before the change
---   first_bad: label of the first capture after it
+--   last_good: label of the last capture before the change; of a creep, of its first capture
+--   first_bad: label of the first capture after it; of a creep, of its last capture
 --   change_percent: size of the change in percent
 --   cost: additional time per run, from its level before and the change; below 0 if it is faster
 --   unit: unit of cost
 --   share_percent: share of the total before the change, in percent
 --   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
---   captures_before: number of captures between the previous change and this one
---   captures_after: number of captures between this change and the next
---   position: position of the first capture after it among those of its series that have the op, from 1
+--   captures_before: number of captures between the previous change and this one; 0 for a creep
+--   captures_after: number of captures between this change and the next; of a creep, its captures
+--   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
+--   kind: step or creep
+--   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 CREATE MACRO regressions(
     selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- as in `trend`
@@ -51,9 +55,10 @@ points AS (
         ln(p.ticks) - CASE p.level WHEN 'op' THEN p.factor ELSE 0 END AS value,
         CASE p.level WHEN 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
     FROM placed AS p
+    WHERE _is_valid_effect(min_effect)
 ),
 changes AS MATERIALIZED (
-    FROM _change_points((SELECT list(p) FROM points AS p), ln(1 + min_effect))
+    FROM _level_changes((SELECT list(p) FROM points AS p), ln(1 + min_effect))
 ),
 described AS (
     SELECT
@@ -105,13 +110,23 @@ candidates AS (
         c.q,
         c.captures_before,
         c.captures_after,
-        c.position
+        c.position,
+        c.kind,
+        CASE c.kind
+            WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1)
+        END AS per_capture
     FROM corrected AS c
     JOIN described AS d ON d.number = c.series
     JOIN described AS t
         ON t.series = d.series AND t.scope = d.scope AND t.level = 'total'
-    JOIN placed AS a ON a.number = c.series AND a.place = c.position
-    JOIN placed AS b ON b.number = c.series AND b.place = c.position - 1
+    JOIN placed AS a
+        ON a.number = c.series
+        AND a.place = c.position + CASE c.kind
+            WHEN 'creep' THEN c.captures_after - 1 ELSE 0
+        END
+    JOIN placed AS b
+        ON b.number = c.series
+        AND b.place = c.position - CASE c.kind WHEN 'creep' THEN 0 ELSE 1 END
     WHERE c.q < alpha
 )
 SELECT
@@ -131,7 +146,9 @@ SELECT
     t.q,
     t.captures_before,
     t.captures_after,
-    t.position
+    t.position,
+    t.kind,
+    t.per_capture AS per_capture_percent
 FROM candidates AS t
 WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
     AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))

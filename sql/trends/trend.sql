@@ -56,7 +56,7 @@ points AS (
             AS value,
         CASE WHEN what = 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
     FROM values_of AS v
-    WHERE v.ticks > 0
+    WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
 ),
 changes AS (
     FROM _change_points((SELECT list(p) FROM points AS p), ln(1 + min_effect))

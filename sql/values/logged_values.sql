@@ -14,7 +14,7 @@
 --   role: program output, output, input, or argument, as in `logged_values`
 --   position: position among the values of its call and role, from 0
 --   outputs: number of outputs of its call; NULL where unknown
---   debug_handles: debug handles of the event; NULL where it has none
+--   debug_handles: debug handles of the event; NULL if there is none
 CREATE MACRO _values_with_events(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -179,7 +179,7 @@ WINDOW same_role AS (
 --   inf_count: number of elements that are infinite
 --   sha256: hash of the tensor's bytes in row-major order
 --   debug_handles: debug handles of the op; NULL without a linked record
---   op_type: op type of the op's node: aten.addmm.default; NULL if it has none or several
+--   op_type: op type of the op's node: aten.addmm.default; NULL if the event has none or several
 --   module_path: module that contains it; NULL where unknown
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -58,11 +58,16 @@ class Input:
     folder: Path
     names: dict[str, str]  # what fills the arguments of a call: names of captures in the warehouse
     files: dict[str, str] = field(default_factory=dict)  # the same, as files
-    ingest: Cost | None = None
+    ingest: list[str] = field(default_factory=list)  # the command that ingests the first file into `ingested`
 
     @property
     def warehouse(self) -> str:
         return str(self.folder / "lab.duckdb")
+
+    @property
+    def ingested(self) -> Path:
+        """A warehouse for what `ingest` stores."""
+        return self.folder / "ingested.duckdb"
 
     def command_line(self, call: Call, *, of_file: bool, with_record: bool = False) -> list[str]:
         names = self.files if of_file else self.names
@@ -183,15 +188,16 @@ def make(kind: str, size: int, folder: Path, runner: Runner) -> Input:
     names = {"capture": "base", "base": "base", "new": "new", "etdump": dump, "trace": trace}
     endings = {"base": own, "new": own, "other": other}
     files = {each: str(folder / f"{name}.{endings[name]}") for each, name in names.items()}
-    made = Input(kind, size, folder, names, files)
-    to_warehouse = ["--label", "device=pixel8", "--db", made.warehouse]
     linked = ["--etrecord", str(MODEL / "transformer.etrecord"), "--pte", str(MODEL / "transformer.pte")]
-    ingest = [["ingest", files["base"], *(linked if own == "etdp" else []), *to_warehouse]]
-    ingest.append(["ingest", files["new"], *(linked if own == "etdp" else []), *to_warehouse])
-    ingest.append(["ingest", str(folder / f"other.{other}"), *(linked if own == "json" else []), *to_warehouse])
-    phases = [["phase", each, "decode", "--runs", "0-", "--db", made.warehouse] for each in ("base", "new")]
-    costs = [runner.run(each, folder) for each in (*ingest, *(phases if own == "etdp" else []))]
-    failed = [each.failure for each in costs if each.failure is not None]
-    if failed:
-        raise SystemExit(f"{folder}: {failed[0]}")
-    return Input(kind, size, folder, names, files, costs[0])
+    labelled = ["--label", "device=pixel8", "--db"]
+    of_own, of_other = (linked, []) if own == "etdp" else ([], linked)
+    made = Input(kind, size, folder, names, files)
+    made = replace(made, ingest=["ingest", files["base"], *of_own, *labelled, str(made.ingested)])
+    calls = [["ingest", files[each], *of_own, *labelled, made.warehouse] for each in ("base", "new")]
+    calls.append(["ingest", str(folder / f"other.{other}"), *of_other, *labelled, made.warehouse])
+    if own == "etdp":
+        calls += [["phase", each, "decode", "--runs", "0-", "--db", made.warehouse] for each in ("base", "new")]
+    for call in calls:
+        if failure := runner.run(call, folder).failure:
+            raise SystemExit(f"{folder}: {failure}")
+    return made

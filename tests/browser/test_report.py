@@ -12,6 +12,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.typical import are_typical
 
@@ -405,6 +406,81 @@ def test_light_and_dark(page: WebDriver) -> None:
         assert (button.text, colours()) == ("Theme: dark", dark)
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+AXES = """
+    return [...document.querySelectorAll(".plot")].filter((box) => box.plot && !box.hidden).map((box) => box.plot.axes.map(
+        (axis) => [axis.label, (axis._values ?? []).filter((each) => each !== null && each !== "").length]));
+"""
+
+
+def test_all_axes_have_numbers_and_units(page: WebDriver) -> None:
+    plots = page.execute_script(AXES)
+    assert [[label for label, _ in axes] for axes in plots] == [
+        ["run", "execute, µs"], ["time, µs", "runs"], ["instruction", "place in the buffer"],
+    ]  # fmt: skip
+    assert [numbers for axes in plots for _, numbers in axes if numbers < 3] == []
+
+
+def test_the_histogram_opens_on_the_execute(browser: WebDriver, tmp_path: Path) -> None:
+    """Also where something else takes longer."""
+    with etq.open() as warehouse:
+        runs = [run("Default", kernel("Program::load_method", 0, 9000 + at)) for at in range(9)]
+        runs += [run("Execute", kernel("add", 10, 30 + at), execute(0, 60 + at)) for at in range(9)]
+        warehouse.ingest(dump(*runs), name="slow load")
+        opened(browser, written(warehouse, "slow load", tmp_path))
+    chosen = browser.find_element(By.CSS_SELECTOR, "#events h3, section[id='events'] h3").text
+    assert chosen.startswith("Method::execute")
+    assert browser.find_elements(By.CSS_SELECTOR, "table[data-name='events'] tr.chosen td")[0].text == "Method::execute"
+
+
+def test_rows_of_spans_that_overlap(page: WebDriver) -> None:
+    """Each in the first row from its depth on that is free, found in less than a time that grows with the rows."""
+    script = """
+        let state = 7;
+        const random = (most) => (state = (state * 48271) % 2147483647) % most;
+        const simple = (count, start, end, depth) => {
+          const rows = [];
+          for (let id = 0; id < count; id += 1) {
+            let at = depth(id);
+            while (rows[at] && rows[at].last > start(id) + 1e-9) at += 1;
+            while (rows.length <= at) rows.push({ ids: [], last: -Infinity });
+            rows[at].ids.push(id);
+            rows[at].last = end(id);
+          }
+          return rows.map((row) => row.ids);
+        };
+        for (let turn = 0; turn < 300; turn += 1) {
+          const count = random(40);
+          const starts = Array.from({ length: count }, () => random(50)).sort((one, other) => one - other);
+          const [lengths, depths] = [starts.map(() => random(20)), starts.map(() => random(4))];
+          const spans = [count, (id) => starts[id], (id) => starts[id] + lengths[id], (id) => depths[id]];
+          const made = etq.spanRows(...spans).map((row) => [...row.ids]);
+          if (JSON.stringify(made) !== JSON.stringify(simple(...spans))) return [turn, starts, lengths, depths];
+        }
+        const begin = performance.now();
+        const rows = etq.spanRows(100000, (id) => id, () => 1e9, () => 0);
+        return [rows.length, performance.now() - begin < 5000];
+    """
+    assert page.execute_script(script) == [100_000, True]
+
+
+def test_on_a_phone_tables_scroll(page: WebDriver) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        drawn(page)
+        boxes = page.execute_script(
+            """return [...document.querySelectorAll("table[data-name]")].map((table) => {
+                const box = table.closest(".wide");
+                box.scrollLeft = 1e6;
+                return [getComputedStyle(box).overflowX, box.clientWidth, box.scrollWidth - box.scrollLeft];
+            });"""
+        )
+        assert boxes and all(way == "auto" and left <= width + 1 for way, width, left in boxes)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_on_a_phone_nothing_lies_beside_the_screen(page: WebDriver) -> None:

@@ -28,13 +28,20 @@ PARTS = ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Eight captures in turn: as they are; with an op that takes twice as long in new; with all 1.3 times as long."""
+    """Eight captures in turn: as they are; with an op that takes twice as long in new; with all 1.3 times as long.
+
+    And ten, of which two of new take 1.5 times as long.
+    """
     folder = tmp_path_factory.mktemp("labs")
     made = {"same": make_lab(folder / "same.duckdb", "mlp", 8)}
     for name, factor, instruction in (("op", 2.0, 3), ("total", 1.3, None)):
         made[name] = Path(shutil.copy(made["same"], folder / f"{name}.duckdb"))
         with etq.open(made[name]) as warehouse:
             plant(warehouse, "side=new", factor, instruction)
+    made["some"] = make_lab(folder / "some.duckdb", "mlp", 10)
+    with etq.open(made["some"]) as warehouse:
+        plant(warehouse, "mlp01", 1.5)
+        plant(warehouse, "mlp05", 1.5)
     with etq.open(made["op"]) as warehouse:
         for key in range(1, 9):
             for metric, better, value in (("speed", "higher", 50 - 20 * (key % 4 in (2, 3))), ("peak", "lower", 100)):
@@ -101,6 +108,16 @@ def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
     assert report.read_text() == result.stdout
     again = compare(labs["total"], "-o", str(report))
     assert again.exit_code == 1 and "report.md" in again.stderr
+
+
+def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) -> None:
+    comment = tmp_path / "comment.md"
+    result = compare(labs["op"], "--fail-on", "slower", "-o", str(comment))
+    printed = [line.removeprefix("Regression: ") for line in result.stderr.splitlines() if "Regression: " in line]
+    assert result.exit_code == 3 and any("permute_copy" in what for what in printed), printed
+    section = comment.read_text().split("### Regressions\n\n")[1].split("\n\n")[0]
+    assert [line.removeprefix("- ").strip("`") for line in section.splitlines()] == printed
+    assert "### Regressions" not in compare(labs["same"], "--format", "markdown", "--fail-on", "slower").stdout
 
 
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
@@ -175,6 +192,9 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
         ("op", ("--fail-on", "slower", "--min-effect", "30%"), 3, [f"Regression: {OP}"]),
         ("op", ("--fail-on", "unclear"), 0, ["Regression: total of forward"]),
         ("total", ("--fail-on", "slower"), 3, ["Regression: total of forward"]),
+        ("some", ("--fail-on", "slower"), 3, ["Unclear: total of forward: unstable"]),
+        ("some", ("--fail-on", "total"), 3, ["Unclear: total of forward: unstable"]),
+        ("some", ("--fail-on", "unclear"), 3, ["Unclear: total of forward: unstable"]),
         ("op", ("--fail-on", "slower", "--metric", "peak"), 0, []),
         ("op", ("--fail-on", "slower", "--metric", "speed"), 3, ["Regression: speed"]),
         ("op", ("--fail-on", "slower", "--metric", "speed", "--metric", "peak"), 3, ["Regression: speed"]),
@@ -191,6 +211,13 @@ def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
     assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
+
+
+def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
+    result = etq_says("gate", *SIDES, "--db", labs["some"])
+    assert result.exit_code == 3
+    assert "2 of 5 captures of new took " in result.stdout
+    assert etq_says("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
 def test_metrics_that_are_none(labs: dict[str, str]) -> None:
@@ -255,7 +282,7 @@ def test_files_that_are_none(folders: Path, monkeypatch: pytest.MonkeyPatch, bas
 
 def test_selectors_that_are_none(labs: dict[str, str]) -> None:
     for sides, message in (
-        (("side=base", "side=old"), "no capture matches side=old; the nearest are mlp0"),
+        (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
         (("side=base", "model=mlp"), "is on both sides, side=base and model=mlp"),
         (("[", "side=new"), "no capture matches [; the nearest are "),
     ):
@@ -296,6 +323,7 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
     assert error.exit_code == 1 and "\x1b" not in error.stderr and error.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_record_of_another_program_is_told_of(folders: Path) -> None:
     files = (str(folders / "base"), str(folders / "build=new"))
     wrong = str(CAPTURES / "convnet/convnet.etrecord")

@@ -56,7 +56,7 @@ def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     for argument, told in (
         ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
         ("none", "Error: no capture matches none; the nearest are bare, run\n"),
-        (CONVNET, f"Error: {CONVNET}: shapes are in the ETRecord of its program: name that\n"),
+        (CONVNET, f"Error: {CONVNET}: has no shapes; give the ETRecord of its program\n"),
         ("no.etrecord", "Error: no.etrecord: no such file\n"),
     ):
         result = etq_says("flops", argument, "--db", lab)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.errors import FormatError, printable
+from etq.errors import EtqError, FormatError, printable
+from etq.render.table import shown
 from etq.render.terminal import STYLES as LOOKS
 from etq.warehouse.warehouse import Warehouse
 from tests import hostile
@@ -127,6 +128,7 @@ def harmful(said: bytes) -> list[str]:
     return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
 
 
+@pytest.mark.long
 def test_no_command_lets_hostile_names_reach_a_terminal(tmp_path: Path) -> None:
     paths = {kind: path.name for kind, path in hostile.written(tmp_path).items()}
     commands = []
@@ -176,3 +178,25 @@ def test_errors_are_texts_that_can_be_shown(warehouse: Warehouse, tmp_path: Path
     assert str(caught.value).startswith(f"{tmp_path}/ru\\x1b[2J\\x9b31m\\u202en.etdp: ")
     assert not harmful(str(caught.value).encode())
     assert printable("a\ud800\u2028b\tc") == "a\\ud800\\u2028b\\tc"
+
+
+@pytest.mark.parametrize("code", [0x200E, 0x200F, 0x61C, *range(0x2066, 0x206A), 0xE0001, 0xE0041, 0xE007F])
+def test_direction_marks_and_tags_are_written_out(code: int) -> None:
+    text = chr(code)
+    written = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    assert printable(f"a{text}b") == f"a{written}b"
+    assert str(EtqError(text)) == written
+    assert shown(f"{text}.out") == f"{written}.out"
+
+
+def test_errors_quote_long_names_in_part() -> None:
+    long = "x" * 5000
+    for name, quoted in ((long, long), (f"{long} {long}", f"'{long} {long}'")):
+        text = str(EtqError(f"run.etdp: no method {quoted}; name another"))
+        assert text.startswith("run.etdp: no method ") and text.endswith("; name another")
+        assert len(text) <= len(f"run.etdp: no method {quoted}; name another") - len(name) + 122, text
+    assert len(str(EtqError(", ".join(["label"] * 5000)))) == 2000
+    text = "/home/someone/a folder of some length/" + "d" * 130 + "/run.etdp: no such file"
+    assert str(EtqError(text)) == text, "a path is there to be found"
+    text = f"'a' is not {'one of these words ' * 12}'b'"
+    assert str(EtqError(text)) == text

@@ -66,6 +66,21 @@ def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
     ]
 
 
+def test_ingest_in_python_takes_the_record_and_the_program(tmp_path: Path) -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(MLP, etrecord=RECORD, pte=Path(PROGRAM).read_bytes())
+        linked = "SELECT record_id, program_id FROM captures"
+        assert warehouse.sql(linked).fetchall() == [(1, 1)] and capture.is_new
+        methods = warehouse.sql("SELECT DISTINCT method FROM runs WHERE method NOT NULL").fetchall()
+        assert methods == [("forward",)]
+        assert not warehouse.ingest(MLP, etrecord=RECORD).is_new
+        bad = tmp_path / "bad.etrecord"
+        bad.write_bytes(Path(RECORD).read_bytes()[:5000])
+        with pytest.raises(etq.FormatError, match="the zip is damaged"):
+            warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", etrecord=bad)
+        assert [name for (name,) in warehouse.sql("SELECT name FROM captures").fetchall()] == ["mlp"]
+
+
 def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path) -> None:
     db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
     bad.write_bytes(Path(RECORD).read_bytes()[:5000])

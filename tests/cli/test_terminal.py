@@ -75,6 +75,19 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("command", [("ops", CONVNET), ("events", CONVNET), ("breakdown", CONVNET)])
+def test_a_narrow_terminal_shows_the_columns_that_fit(command: tuple[str, ...]) -> None:
+    whole = csv_rows(piped(*command, "--format", "csv"))
+    shown = plain(on_terminal(*command, width=40))
+    assert max(map(len, shown.splitlines())) <= 40
+    rows, note = shown.split("Not shown:")
+    columns = rows.splitlines()[0].split()
+    assert len(rows.splitlines()) == 2 + len(whole) and columns[0] == next(iter(whole[0]))
+    assert "unit" in columns
+    assert [name for name in whole[0] if name not in columns and name in note] != []
+    assert "Not shown" not in on_terminal(*command, width=200)
+
+
 def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
     head, rule, *rows = shown.splitlines()

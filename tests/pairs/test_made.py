@@ -23,7 +23,7 @@ PATIENT = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=6)
+FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=4)
 
 
 def check_capture(made: Made) -> None:
@@ -53,13 +53,13 @@ def check(asked: Asked, *kinds: str) -> None:
     assert not found, "\n".join(found)
 
 
-@FEW
+@settings(PATIENT, max_examples=1)
 @given(making.captures())
 def test_captures(made: Made) -> None:
     check_capture(made)
 
 
-@FEW
+@settings(PATIENT, max_examples=1)
 @given(making.traces())
 def test_traces(data: bytes) -> None:
     check_trace(data)

@@ -60,8 +60,8 @@ def test_five_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_hundred_and_twenty_kills(tmp_path: Path) -> None:
-    path, there = check_kills(tmp_path, 120, 60)
+def test_sixty_kills(tmp_path: Path) -> None:
+    path, there = check_kills(tmp_path, 60, 30)
     quiet = tmp_path / "quiet.duckdb"
     for start in range(0, there, 3):
         with etq.open(quiet) as warehouse:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -16,7 +17,8 @@ import pytest
 import etq
 from etq.errors import EtqError, FormatError, WarehouseError
 from etq.storage import capture as storing
-from etq.storage.sources import SMALL, source_of
+from etq.storage import sources
+from etq.storage.sources import source_of
 from tests.sharing import captures
 from tests.sharing.test_many_at_once import ROOT
 
@@ -193,30 +195,70 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, wareho
         (tmp_path / "c2.etdp").unlink(missing_ok=True)
 
     large = tmp_path / "c0.etdp"
-    large.write_bytes(b"\0" * (SMALL + 1))  # So large that it is told before the others are read.
+    large.write_bytes(b"\0" * (2**20 + 1))  # So large that it is told before the others are read.
     files = [tmp_path / "c1.etdp", tmp_path / "none.etdp", tmp_path / "c2.etdp"]
     warehouse.ingest(tmp_path / "c1.etdp", labels={"a": "b"})
     progress(None, None)
     results = warehouse.ingest_many(files, labels={"a": "b"})
     assert isinstance(results[1], FormatError) and isinstance(results[2], FormatError)
-    assert str(results[2]) == f"{files[2]}: can't be read: no such file or directory"
+    assert str(results[2]) == f"{files[2]}: no such file"
     assert captures.torn(warehouse) == []
 
 
-def test_the_hash_is_of_what_was_read_whatever_lies_there_then(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [2**20 + 1, 0])
+def test_the_hash_is_of_what_was_read_whatever_lies_there_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     import hashlib
 
-    for what in ("stays", "is removed", "is replaced"):
+    if not size:
+        monkeypatch.setattr("etq.storage.sources.SMALL", 2**20)  # a copy of a larger file is mapped
+    for what in ("stays", "is removed", "is replaced", "is overwritten", "is cut"):
         path = tmp_path / "large"
-        content = os.urandom(SMALL + 1)
+        content = os.urandom(2**20 + 1)
         path.write_bytes(content)
         source = source_of(path)
-        if what != "stays":
+        if what in ("is removed", "is replaced"):
             path.unlink()
-        if what == "is replaced":
-            path.write_bytes(os.urandom(SMALL + 1))
+        if what in ("is replaced", "is overwritten"):
+            path.write_bytes(os.urandom(2**20 + 1))
+        if what == "is cut":
+            os.truncate(path, 0)
         source.start_hashing()
         assert source.sha256 == hashlib.sha256(content).hexdigest()
+        assert bytes(source.content) == content
+
+
+@pytest.mark.parametrize("what", ["cut", "overwritten", "grows"])
+@pytest.mark.parametrize("small", [2**20, 2**30])
+def test_a_file_that_changes_while_it_is_read_is_left_out_and_the_others_are_not(
+    tmp_path: Path, warehouse: etq.Warehouse, monkeypatch: pytest.MonkeyPatch, what: str, small: int
+) -> None:
+    captures.write(tmp_path, range(2))
+    changing = tmp_path / "changing.etdp"
+    changing.write_bytes((tmp_path / "c1.etdp").read_bytes() + b"\0" * 2**20)
+    os.utime(changing, (0, 0))
+
+    def after(step: Any) -> Any:
+        def read(file: Any, path: str) -> Any:
+            result = step(file, path)
+            if path.endswith("changing.etdp"):
+                if what == "cut":
+                    os.truncate(path, 100)
+                else:
+                    with Path(path).open("r+b" if what == "overwritten" else "ab") as other:
+                        other.write(b"new")
+            return result
+
+        return read
+
+    monkeypatch.setattr(sources, "SMALL", small)
+    for step in ("_read", "_copied"):
+        monkeypatch.setattr(sources, step, after(getattr(sources, step)))
+    results = warehouse.ingest_many([tmp_path / "c0.etdp", changing, tmp_path / "c1.etdp"], labels={"a": "b"})
+    assert str(results[1]) == f"{changing}: changed while it was read; repeat when it is complete"
+    assert [str(each) for each in (results[0], results[2])] == ["c0", "c1"]
+    assert captures.torn(warehouse) == []
 
 
 def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

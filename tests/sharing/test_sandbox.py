@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,6 +212,38 @@ def test_nothing_takes_more_than_it_may(folder: Path, attempt: str) -> None:
         sandbox.ask(str(folder / "lab.duckdb"), attempt, None, seconds=2, megabytes=64)
 
 
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [("FROM range(3000000)", 3_000_000), ("SELECT range, hash(range)::VARCHAR FROM range(4000000)", None)],
+)
+def test_large_results_are_whole_or_name_the_limit(folder: Path, query: str, count: int | None) -> None:
+    for _ in range(2):
+        if count is not None:
+            rows = sandbox.ask(str(folder / "lab.duckdb"), query, None, seconds=60, megabytes=64)[1]
+            assert (len(rows), rows[-1]) == (count, (count - 1,))
+            continue
+        with pytest.raises(QueryError, match=r"^the query's result took more than 64 MB of memory$"):
+            sandbox.ask(str(folder / "lab.duckdb"), query, None, seconds=60, megabytes=64)
+
+
+def test_opening_is_within_the_limits(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, endless = tmp_path / "pipe.duckdb", tmp_path / "endless.duckdb"
+    os.mkfifo(pipe)
+    with pytest.raises(WarehouseError, match="a pipe or device; a warehouse is a file"):
+        sandbox.ask(str(pipe), "SELECT 1", None, seconds=2)
+    shutil.copy(folder / "lab.duckdb", endless)
+    with duckdb.connect(str(endless)) as connection:
+        connection.execute("DROP TABLE warehouse")
+        connection.execute("CREATE VIEW warehouse AS SELECT sum(a.range) FROM range(9000000) a, range(9000000)")
+    with pytest.raises(WarehouseError, match="a DuckDB database, but not a warehouse of etq"):
+        sandbox.ask(str(endless), "SELECT 1", None, seconds=2)
+    # Where nothing else ends it, the process that asks does.
+    monkeypatch.setattr(sandbox, "STARTING", 0.0)
+    with pytest.raises(QueryError, match=r"^the query took longer than 0\.001 s$"):
+        monkeypatch.setenv("ETQ_WAIT", "0")
+        sandbox.ask(str(folder / "lab.duckdb"), "SELECT 1", None, seconds=0.001)
+
+
 def test_what_is_refused_is_named(folder: Path) -> None:
     for query, kind in (
         ("SELECT 1; SELECT 2", "SELECT, SELECT"),
@@ -310,3 +346,21 @@ def test_without_it_the_file_is_only_read(folder: Path) -> None:
         assert said.exit_code == 1 and "read-only" in said.stderr
     assert fingerprint(folder) == before
     assert not os.path.exists(folder / "lab.duckdb.wal")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
+    code = "import etq, sys; etq.open(sys.argv[1], read_only=True).safe_sql(sys.argv[2], seconds=300)"
+    endless = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b"
+    with subprocess.Popen([sys.executable, "-c", code, str(folder / "lab.duckdb"), endless]) as asking:
+        children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+        end = time.monotonic() + 60
+        while not (workers := children.read_text().split()) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(workers) == 1
+        worker = Path("/proc", workers[0], "stat")
+        time.sleep(1)  # It has read its request then, or will be without one.
+        asking.kill()
+    while worker.exists() and ") Z " not in worker.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not worker.exists() or ") Z " in worker.read_text()

@@ -29,7 +29,7 @@ def test_every_view_has_a_question(view: SqlObject) -> None:
 PORTABLE = [each for each in asked() if "spark" in each.engines]
 
 
-@pytest.mark.parametrize("view", thinned(PORTABLE, PORTABLE[::4]), ids=lambda each: each.name)
+@pytest.mark.parametrize("view", thinned(PORTABLE, PORTABLE[::8]), ids=lambda each: each.name)
 def test_a_portable_view_is_written(view: SqlObject) -> None:
     for call in calls(view):
         text = spark_sql(f"FROM {call}")

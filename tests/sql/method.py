@@ -44,6 +44,7 @@ class Common:
     factors: Floats
     has_factor: bool
     disturbed: Flags
+    off: Floats
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Judged:
 
 
 def common_of(given: Sides) -> Common:
-    """The size factor of each capture: in two passes, and the second doesn't ask ops that moved."""
+    """The size factor of each capture: in two passes, and the second asks only the ops that moved least."""
     logs = np.log(given.ops)
     precise = ~given.coarse
     has_factor = bool(precise.sum() >= LONELY)
@@ -71,19 +72,45 @@ def common_of(given: Sides) -> Common:
     told = factors if has_factor else totals
     middle = np.zeros(len(logs))
     for side in set(given.sides):
-        of_side = np.ones(len(logs), bool) if given.is_single else given.of(side)
+        of_side = np.ones(len(logs), bool) if given.is_single or not has_factor else given.of(side)
         middle[of_side] = np.median(told[of_side])
-    spread = 1.4826 * np.median(np.abs(told - middle))
-    disturbed = np.abs(told - middle) > max(0.05 if given.is_single else 0.03, 5 * spread)
+    off = told - middle
+    most = max(0.05 if given.is_single else 0.03, 5 * 1.4826 * np.median(np.abs(off)))
+    disturbed = np.abs(off) > most
+    if not has_factor and not given.is_single:
+        for side in set(given.sides):
+            of_side = given.of(side)
+            if of_side.any() and abs(np.median(off[of_side])) > most:
+                disturbed[of_side] = False
     if has_factor and not given.is_single:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():
-            beside = deviations - factors[:, None]
-            moves = np.abs(np.exp(beside[new].mean(axis=0) - beside[base].mean(axis=0)) - 1)
-            staying = precise & (moves <= 0.02)
-            if 3 * staying.sum() >= precise.sum():
-                factors = np.median(deviations[:, staying], axis=1)
-    return Common(factors, has_factor, disturbed)
+            staying = unmoved(deviations[:, precise], factors, base, new)
+            if staying.any():
+                factors = np.median(deviations[:, precise][:, staying], axis=1)
+    return Common(factors, has_factor, disturbed, off)
+
+
+def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> Flags:
+    """The ops of the group that moved least, of those with a quarter of the weight; none if there is no such group."""
+    shifts = deviations[new].mean(axis=0) - deviations[base].mean(axis=0)
+    beside = (deviations - factors[:, None]).T
+    freedom = base.sum() + new.sum() - 2
+    spreads = np.array([squares(each[base]) + squares(each[new]) for each in beside])
+    errors = spreads / freedom * (1 / base.sum() + 1 / new.sum()) if freedom else np.zeros(len(shifts))
+    width = max(0.01, 1.5 * np.sqrt(np.median(errors)))
+    weights = 1 / (0.01**2 + errors)
+    distances = np.abs(shifts[:, None] - shifts) / width
+    near = distances <= 1
+    heights = near @ weights
+    middles = near @ (weights * shifts) / heights
+    is_peak = np.array(
+        [height >= 0.999999 * heights[row <= 2].max() for height, row in zip(heights, distances, strict=True)]
+    )
+    groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
+    if not len(groups):
+        return np.zeros(len(shifts), bool)
+    return np.asarray(np.abs(shifts - groups[np.argmin(np.abs(groups))]) <= 2 * width)
 
 
 def squares(values: Floats) -> float:
@@ -127,7 +154,7 @@ def several(given: Sides) -> dict[Any, Judged]:
     below = np.zeros(len(precise), bool)
     for at, each in enumerate(values.T):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
-        below[at] = bool(given.coarse[at]) and abs(after - before) < given.resolution
+        below[at] = bool(given.coarse[at]) and abs(after - before) <= given.resolution
         p = None
         if freedom > 0:
             variance, degrees = variances[at], freedom
@@ -137,26 +164,40 @@ def several(given: Sides) -> dict[Any, Judged]:
             t = difference / np.sqrt(variance * per_capture) if variance > 0 else 0
             p = float(2 * stats.t.sf(abs(t), degrees))
         found[at] = Judged("", *hodges_lehmann(each[base], each[new]), p=p, share=float(before / base_total))
+        if given.coarse[at] and found[at].low is not None and found[at].high is not None:
+            found[at].low -= given.resolution / float(before)  # type: ignore[operator]
+            found[at].high += given.resolution / float(before)  # type: ignore[operator]
     asked = [at for at in found if not below[at] and found[at].p is not None]
     for at, q in zip(asked, stats.false_discovery_control([found[at].p for at in asked]) if asked else [], strict=True):
         found[at].q = float(q)
     few = min(base.sum(), new.sum()) < LONELY
+    alpha = 0.05 if common.has_factor else 0.025
     for at, each in found.items():
-        counts = each.q is not None and each.q < 0.05 and abs(each.change) >= 0.02
+        counts = each.q is not None and each.q < alpha and abs(each.change) >= 0.02
         is_material = abs(each.change) * each.share >= 0.0005
         is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
         each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
-    found["total"] = _total(np.log(given.totals), base, new, 0.02 if is_interleaved(given.sides) else 0.03, few)
+    smallest = 0.02 if is_interleaved(given.sides) else 0.03
+    logs = np.log(given.totals)
+    found["total"] = _total(logs, base, new, smallest, few, alpha)
+    if found["total"].verdict != "slower":
+        all_base, all_new = given.of("base"), given.of("new")
+        with_all = _total(logs, all_base, all_new, smallest, False, alpha)
+        is_slow = common.disturbed & (common.off > 0)
+        more = is_slow[all_new].mean() - is_slow[all_base].mean()
+        is_uneven = (is_slow & all_new).sum() >= 2 and more > 0.2
+        if is_uneven or (common.disturbed.any() and with_all.verdict == "slower"):
+            found["total"].verdict = "unstable"
     return found
 
 
-def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool) -> Judged:
+def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, alpha: float) -> Judged:
     total = Judged("", *hodges_lehmann(logs[base], logs[new]))
     if base.sum() + new.sum() > 2:
         spread = squares(logs[base]) + squares(logs[new])
         answer = stats.ttest_ind(logs[new], logs[base]).pvalue if spread > 0 else 1.0
         total.p = float(answer) if min(base.sum(), new.sum()) > 1 else None
-    counts = total.p is not None and total.p < 0.05 and abs(total.change) >= smallest
+    counts = total.p is not None and total.p < alpha and abs(total.change) >= smallest
     total.verdict = _word(few, total.p == 1 and abs(total.change) >= smallest, counts, total.change)
     return total
 
@@ -169,6 +210,19 @@ def _word(few: bool, below: bool, counts: bool, change: float) -> str:
     return ("slower" if change > 0 else "faster") if counts else "~"
 
 
+def leveled(past: Floats) -> Floats:
+    """A history with what is before a change for good put on the level behind it."""
+    count = len(past)
+    places = range(3, count - 2)
+    if not places:
+        return past
+    shifts = np.array([np.median(past[k:]) - np.median(past[:k]) for k in places])
+    at = int(np.argmax([np.sqrt(k * (count - k)) * abs(shift) for k, shift in zip(places, shifts, strict=True)]))
+    if abs(shifts[at]) <= max(0.03, 6 * np.median(np.abs(np.diff(past)))):
+        return past
+    return np.concatenate([past[: places[at]] + shifts[at], past[places[at] :]])
+
+
 def single(given: Sides) -> dict[Any, Judged]:
     """Section B: one capture a side, judged by what differs from one capture of the history to the next."""
     common = common_of(given)
@@ -176,7 +230,7 @@ def single(given: Sides) -> dict[Any, Judged]:
     [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))
     values = np.column_stack([np.log(given.ops) - common.factors[:, None], np.log(given.totals)])
     times = np.column_stack([given.ops, given.totals])
-    past = values[history]
+    past = np.column_stack([leveled(each) for each in values[history].T])
     steps = np.abs(np.diff(past, axis=0)) / np.sqrt(2)
     spreads = np.maximum(np.median(np.abs(past - np.median(past, axis=0)), axis=0), np.median(steps, axis=0))
     precise = ~given.coarse
@@ -186,6 +240,9 @@ def single(given: Sides) -> dict[Any, Judged]:
     # The total is no op.
     used = np.maximum(0.003, np.append(shrunk[:-1], spreads[-1]))
     coarse = np.append(given.coarse, False)
+    worst = steps.max(axis=0)
+    shares = times[base] / given.totals[base]
+    is_large = shares >= 0.01
     found: dict[Any, Judged] = {}
     for at in range(values.shape[1]):
         difference = values[new, at] - values[base, at]
@@ -197,5 +254,13 @@ def single(given: Sides) -> dict[Any, Judged]:
         counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
         is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
         verdict = _word(False, is_unknown, counts, change)
+        # Of other ops as large, or of those smaller.
+        alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
+        is_op = at < len(precise) and bool(alike.any())
+        if verdict in ("slower", "faster") and is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]:
+            verdict = f"possibly {verdict}"
+        is_slow = common.disturbed[new] and common.off[new] > 0
+        if at == len(precise) and is_slow and is_rare and change >= 0.1:
+            verdict = "unstable"
         found[at if at < len(precise) else "total"] = Judged(verdict, change, share=share, score=score)
     return found

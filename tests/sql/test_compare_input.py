@@ -71,7 +71,7 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
     ("base", "new", "message"),
     [
         ("nope", "side=new", "no capture matches nope; the nearest are run"),
-        ("side=base", "side=old", "no capture matches side=old; the nearest are run"),
+        ("side=base", "side=old", "no capture matches side=old: none has side=old; values are base, "),
         ("side=base", "", "no capture matches ; the nearest are "),
         ("run0", "run0", "run0 is on both sides, run0 and run0: a capture cannot be compared with itself"),
         ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
@@ -87,6 +87,10 @@ def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, m
     [
         ({"quantile": 0.3}, "quantile must be 0.25, 0.5 or 0.9, not 0.3"),
         ({"phase": "decoding"}, "unknown phase 'decoding'; known are load, prefill, decode, other"),
+        ({"alpha": 0}, "alpha must be a number above 0 and below 1, not 0"),
+        ({"alpha": None}, "alpha must be a number above 0 and below 1, not NULL"),
+        ({"min_effect": -0.1}, "min_effect must be a fraction from 0 to below 10, such as 0.03, not -0.1"),
+        ({"min_effect": 30}, "min_effect must be a fraction from 0 to below 10, such as 0.03, not 30"),
         ({"phase": "decode"}, "no capture of side=base has an execute of phase decode to compare"),
         ({"history": "nope"}, "no capture matches nope"),
         ({"unit": "cycles"}, "the captures count ns, which cannot be converted to cycles"),
@@ -97,6 +101,11 @@ def test_parameters_that_are_none(sides: Warehouse, given: dict[str, Any], messa
     chosen = ("run0", "run1") if "history" in given else ("side=base", "side=new")
     with pytest.raises(etq.QueryError, match=f"^{message}"):
         rows_of(sides, "compare_ops", *chosen, **given)
+
+
+def test_an_unknown_phase_of_parts(sides: Warehouse) -> None:
+    with pytest.raises(etq.QueryError, match="^unknown phase 'decoding'"):
+        rows_of(sides, "compare_parts", "side=base", "side=new", phase="decoding")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +250,7 @@ def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
         warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
     [row] = rows_of(warehouse, "compare_ops")
     assert (row["verdict"], row["base"], row["base_captures"]) == ("can't judge", 20, 4)
-    assert row["note"].startswith("the clock counts in steps of 1 us, and this takes 20 us")
+    assert row["note"].startswith("below the clock's resolution: it counts in steps of 1 us, and this takes 20 us")
     assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
 
 

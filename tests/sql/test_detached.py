@@ -254,8 +254,8 @@ def test_what_contains_more_than_it_takes_counts_as_a_whole() -> None:
         "SELECT rule, detail FROM findings",
         """
         rule,detail
-        detached events,"1 events take less time than what they contain takes together; they count as a whole, and what \
-they contain is in no total: instruction 0 of Execute (1)"
+        detached events,"1 events take less time than their children together; they count as a whole, and their children \
+are in no total: instruction 0 of Execute (1)"
         """.replace("\\\n", ""),
         events,
     )

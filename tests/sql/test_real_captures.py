@@ -205,7 +205,7 @@ def several() -> Iterator[Warehouse]:
 VIEWS = sorted({each.name for each in table_macros() if each.parameters[0].name == "capture"} - OF_RECORDS)
 
 
-@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::10]))
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::20]))
 def test_views_of_many_captures_in_one_query(several: Warehouse, view: str) -> None:
     """The argument may be a column: which captures is then a question of SQL as any other."""
     of_blobs = view.startswith("prof_result_")

@@ -205,7 +205,7 @@ def traces() -> Iterator[Warehouse]:
         yield warehouse
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", thinned(TRACES, TRACES[::3]))
 def test_traces_are_as_their_json_nests(traces: Warehouse, name: str) -> None:
     """Intervals of each thread, laid within each other by a stack: total time by path, with `#n` taken off steps."""
     nodes = nodes_of(traces, name, unit="ns")

@@ -63,7 +63,7 @@ def asked(warehouse: Warehouse, view: str, name: str) -> str:
     return f"FROM timeline('{name}', {list(range(runs))})"
 
 
-@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::4]))
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::8]))
 def test_made_up_traces(traces: Warehouse, view: str) -> None:
     for name in (*SHAPES, "xpu"):
         assert wrong(traces, asked(traces, view, name)) == [], name

@@ -131,6 +131,21 @@ def test_orders(warehouse: Warehouse) -> None:
         warehouse.rows("FROM trend(over := 'commit')")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("trend(\"by\" := 'device,typo')", "no capture has a label typo to separate series by; labels are build"),
+        ("regressions(\"by\" := 'typo')", "no capture has a label typo to separate series by; labels are build"),
+        ("trend(min_effect := -1)", "min_effect must be a fraction from 0 to below 10"),
+        ("regressions(min_effect := 30)", "min_effect must be a fraction from 0 to below 10"),
+    ],
+)
+def test_parameters_out_of_range(warehouse: Warehouse, call: str, message: str) -> None:
+    history(warehouse, 12, 6, {"addmm": 1.3})
+    with pytest.raises(QueryError, match=f"^{message}"):
+        warehouse.rows(f"FROM {call}")
+
+
 def test_the_same_build_twice_and_gaps(warehouse: Warehouse) -> None:
     for number, build in enumerate(["1", "1", "3", "7", "7", "7", "100"]):
         warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
@@ -213,3 +228,18 @@ def test_phases_have_trends_of_their_own() -> None:
         rows = warehouse.rows("SELECT runs FROM trend(phase := 'decode')")[1]
         assert rows == [(2,), (2,), (2,)]
         assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
+
+
+def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
+    """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
+    for build in range(1, 31):
+        content = capture(build, {"addmm": 1.0015**build})
+        warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+    [told] = warehouse.rows(
+        "SELECT kind, verdict, last_good, first_bad, change_percent, per_capture_percent, captures_after, position "
+        "FROM regressions() WHERE what = 'op'"
+    )[1]
+    assert told[:4] == ("creep", "slower", "1", "30")
+    assert told[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
+    assert told[5] == pytest.approx(0.15, abs=0.04)
+    assert told[6:] == (30, 1)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
+from etq.analysis import runs
 from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_query
@@ -47,8 +48,8 @@ def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
 def test_blocks_and_phases_are_judged_apart() -> None:
     with etq.open() as warehouse:
         slow = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000)) for _ in range(5)]
-        runs = [timed(100) for _ in range(8)]
-        warehouse.ingest(dump(*runs, *slow), name="blocks")
+        others = [timed(100) for _ in range(8)]
+        warehouse.ingest(dump(*others, *slow), name="blocks")
         assert warehouse.rows("SELECT bool_and(r.is_typical) FROM runs AS r")[1] == [(True,)]
         warehouse.ingest(dump(*[timed(100 if at % 8 else 300) for at in range(32)]), name="phases")
         query = "SELECT count(*) FILTER (WHERE NOT r.is_typical) FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name = 'phases'"
@@ -60,6 +61,23 @@ def test_blocks_and_phases_are_judged_apart() -> None:
 
 # 80 runs of 100 ticks, and 19 of 700 in which the first kernel takes 650 instead of 50.
 SLOW = [timed(100)] + [timed(700, 650 / 700) if at % 5 == 4 and at < 95 else timed(100) for at in range(98)]
+
+
+def test_the_share_of_other_runs_is_that_of_all_blocks_together() -> None:
+    """Also with executes of a few ticks in one block and of many in another."""
+    with etq.open() as warehouse:
+        long = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000 if at else 4000)) for at in range(12)]
+        short = [timed(10 if at else 90) for at in range(12)]
+        warehouse.ingest(dump(timed(10), *short[1:], short[0], *long[1:], long[0]), name="blocks")
+        query = "FROM _typical_runs(_capture_id('blocks'), 'ns', NULL, NULL, NULL) AS t SELECT t.all_runs, t.typical, t.other_percent"
+        *blocks, (number, typical, share) = warehouse.rows(f"{query} ORDER BY t.block_index NULLS LAST")[1]
+        assert [each[:2] for each in blocks] == [(13, 12), (12, 11)]
+        assert (number, typical) == (25, 23)
+        assert share == 100 * (90 + 4000) / (12 * 10 + 90 + 11 * 1000 + 4000)
+        left = runs.left_out(warehouse, "blocks", {"unit": "ns"})
+        assert left is not None and left.text == (
+            "23 of 25 runs are typical and counted; the others have 26.9 % of the time of all"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +152,7 @@ def test_commands_say_how_many_runs_are_left_out(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)[0]["calls"] == 80
     assert shown.stderr == (
         "Note: 80 of 99 runs are typical and counted; the others have 62.4 % of the time of all (an execute takes "
-        "100 ns on average, with them 215.2); --runs all counts all; etq slow shows what slow runs do differently\n"
+        "100 ns on average, with them 215.2); --runs all counts all; etq slow shows the ops that take longer in slow runs\n"
     )
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json", "--runs", "all"])
     assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,37 +45,54 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Draw:
-    """One comparison: captures with their side, each measured at the place that it stands at, and what is planted."""
+    """One comparison: captures with their side, each measured at the place that it stands at, and what is planted: in
+    captures of new, or only those at `places`; and before that `accepted`, in captures of any side at `accepted_at`."""
 
     captures: Sequence[tuple[int, str]]
     plant: Plant | None = None
+    places: frozenset[int] | None = None
+    accepted: Plant | None = None
+    accepted_at: frozenset[int] = frozenset()
 
 
 @cache
 def fleet_of(model: str) -> Fleet:
-    """The fleet of a model, read by etq; the runs of each op as events have them."""
+    """The fleet of a model that is kept here."""
+    return fleet_in(CAPTURES / "fleet" / model)
+
+
+@cache
+def fleet_in(folder: Path) -> Fleet:
+    """The fleet of a folder's captures, read by etq; the runs of each op as events have them."""
     with etq.open() as warehouse:
-        for path in sorted((CAPTURES / "fleet" / model).glob("*.etdp")):
+        for path in sorted(folder.glob("*.etdp")):
             warehouse.ingest(path)
         query = """
-            SELECT e.capture_id, e.run_index, e.label || '@' || e.instruction_id AS item,
-                e.kind = 'framework' AS is_total, sum(e.duration_ticks)::BIGINT AS ticks
-            FROM events AS e
-            WHERE e.kind IN ('kernel', 'delegate', 'delegate_call') OR e.name = 'Method::execute'
+            SELECT o.place, o.run, o.item, o.number, sum(o.ticks)::DOUBLE AS ticks
+            FROM (
+                SELECT
+                    dense_rank() OVER (ORDER BY e.capture_id) - 1 AS place,
+                    dense_rank() OVER (PARTITION BY e.capture_id ORDER BY e.run_index) - 1 AS run,
+                    e.label || '@' || e.instruction_id AS item,
+                    CASE WHEN e.kind <> 'framework'
+                        THEN dense_rank() OVER (ORDER BY e.kind <> 'framework', e.label || '@' || e.instruction_id)
+                    END AS number,
+                    e.duration_ticks AS ticks
+                FROM events AS e
+                WHERE e.kind IN ('kernel', 'delegate', 'delegate_call') OR e.name = 'Method::execute'
+            ) AS o
             GROUP BY ALL
+            ORDER BY o.number NULLS FIRST
         """
-        rows = warehouse.rows(query)[1]
-    captures = sorted({row[0] for row in rows})
-    items = sorted({row[2] for row in rows if not row[3]})
-    runs = {capture: sorted({row[1] for row in rows if row[0] == capture}) for capture in captures}
-    shape = (len(captures), len(items), len(runs[captures[0]]))
-    ops, totals = np.zeros(shape), np.zeros((shape[0], shape[2]))
-    for capture, run, item, is_total, ticks in rows:
-        at, place = captures.index(capture), runs[capture].index(run)
-        if is_total:
-            totals[at, place] = ticks
-        else:
-            ops[at, items.index(item), place] = ticks
+        found = warehouse.sql(query).fetchnumpy()
+    is_op = ~np.ma.getmaskarray(found["number"])
+    items = list(dict.fromkeys(found["item"][is_op]))
+    numbers = {item: number for number, item in enumerate(items)}
+    captures, runs = int(found["place"].max()) + 1, int(found["run"].max()) + 1
+    ops, totals = np.zeros((captures, len(items), runs)), np.zeros((captures, runs))
+    totals[found["place"][~is_op], found["run"][~is_op]] = found["ticks"][~is_op]
+    of_items = np.array([numbers[item] for item in found["item"][is_op]])
+    ops[found["place"][is_op], of_items, found["run"][is_op]] = found["ticks"][is_op]
     return Fleet(items, ops, totals, [_resolution(ops[:, at]) for at in range(len(items))])
 
 
@@ -83,15 +101,20 @@ def _resolution(ticks: Floats) -> int:
     return next((power for power in (10**6, 10**3) if len(told) and np.mean(told % power == 0) >= 0.5), 1)
 
 
-def slower_op(at: int, factor: float) -> Plant:
-    """Every run of one op takes `factor` times as long, and the total what comes of that."""
+def slower_ops(chosen: Sequence[int], factor: float) -> Plant:
+    """Every run of some ops takes `factor` times as long, and the total what comes of that."""
 
     def plant(ops: Floats, totals: Floats) -> tuple[Floats, Floats]:
         planted = ops.copy()
-        planted[at] *= factor
-        return planted, totals + (factor - 1) * ops[at]
+        planted[list(chosen)] *= factor
+        return planted, totals + (factor - 1) * ops[list(chosen)].sum(axis=0)
 
     return plant
+
+
+def slower_op(at: int, factor: float) -> Plant:
+    """Every run of one op takes `factor` times as long, and the total what comes of that."""
+    return slower_ops([at], factor)
 
 
 def slower_in_all(factor: float) -> Plant:
@@ -111,53 +134,76 @@ def slow_runs(at: int, factor: float, part: float, seed: int) -> Plant:
     return plant
 
 
-def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> list[dict[str, tuple[str, float]]]:
-    """For each draw, the verdict on each item and its change; the total is called `total`, the common shift `common shift`."""
-    names = (
-        "comparison",
-        "capture_id",
-        "side",
-        "position",
-        "level",
-        "scope",
-        "item",
-        "ticks",
-        "resolution",
-        "is_coarse",
-    )
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+class Judged(NamedTuple):
+    """The verdict on one item: its change, with the ends of its interval, as a part of base; NULL is None."""
+
+    verdict: str
+    change: float
+    low: float | None
+    high: float | None
+    note: str | None
+
+
+def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> pa.Table:
+    """Rows of `_comparison_samples` for all draws, each a comparison of its own."""
     count = len(fleet.items)
-    for number, draw in enumerate(draws):
-        for place, (capture, side) in enumerate(draw.captures):
-            ops, totals = fleet.ops[capture], fleet.totals[capture]
-            if draw.plant is not None and side == "new":
-                ops, totals = draw.plant(ops, totals)
-            times = np.quantile(ops, quantile, axis=1)
-            coarse = [step >= 1000 and time < 500 * step for step, time in zip(fleet.resolutions, times, strict=True)]
-            columns["comparison"] += [number] * (count + 1)
-            # A capture that is drawn twice counts as two.
-            columns["capture_id"] += [place] * (count + 1)
-            columns["side"] += [side] * (count + 1)
-            columns["position"] += [place if side != "history" else capture - 1000] * (count + 1)
-            columns["level"] += ["op"] * count + ["total"]
-            columns["scope"] += [""] * (count + 1)
-            columns["item"] += [*fleet.items, ""]
-            columns["ticks"] += [*times, float(np.quantile(totals, quantile))]
-            columns["resolution"] += [*fleet.resolutions, 1]
-            columns["is_coarse"] += [*coarse, False]
+    resolutions = np.array([*fleet.resolutions, 1])
+
+    def times_of(ops: Floats, totals: Floats) -> Floats:
+        return np.append(np.quantile(ops, quantile, axis=-1), np.quantile(totals, quantile))
+
+    def planted(draw: Draw, place: int, capture: int, side: str) -> Floats:
+        plants = [draw.accepted] if place in draw.accepted_at else []
+        if side == "new" and (draw.places is None or place in draw.places):
+            plants.append(draw.plant)
+        ops, totals = fleet.ops[capture], fleet.totals[capture]
+        applied = [plant for plant in plants if plant is not None]
+        for plant in applied:
+            ops, totals = plant(ops, totals)
+        return times_of(ops, totals) if applied else plain[capture]
+
+    plain = [times_of(ops, totals) for ops, totals in zip(fleet.ops, fleet.totals, strict=True)]
+    drawn = [
+        (number, place, capture, side)
+        for number, draw in enumerate(draws)
+        for place, (capture, side) in enumerate(draw.captures)
+    ]
+    ticks = [planted(draws[number], place, capture, side) for number, place, capture, side in drawn]
+    times, steps = np.concatenate(ticks), np.tile(resolutions, len(drawn))
+    # A capture that is drawn twice counts as two.
+    places = [place for _, place, _, _ in drawn]
+    positions = [place if side != "history" else capture - 1000 for _, place, capture, side in drawn]
+    return pa.table(
+        {
+            "comparison": np.repeat([number for number, *_ in drawn], count + 1),
+            "capture_id": np.repeat(places, count + 1),
+            "side": np.repeat([side for *_, side in drawn], count + 1),
+            "position": np.repeat(positions, count + 1),
+            "level": np.tile(["op"] * count + ["total"], len(drawn)),
+            "scope": np.tile([""] * (count + 1), len(drawn)),
+            "item": np.tile([*fleet.items, ""], len(drawn)),
+            "ticks": times,
+            "resolution": steps,
+            "is_coarse": (steps >= 1000) & (times < 500 * steps),
+        }
+    )
+
+
+def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> list[dict[str, Judged]]:
+    """For each draw, the verdict on each item; the total is called `total`, the common shift `common shift`."""
     with etq.open() as warehouse:
-        warehouse.connection.register("samples", pa.table(columns))
+        warehouse.connection.register("samples", samples_of(fleet, draws, quantile))
         query = """
-            SELECT c.comparison, c.level, c.item, c.verdict, c.change
+            SELECT c.comparison, c.level, c.item, c.verdict, c.change, c.change_low, c.change_high, c.note
             FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) AS c
         """
-        found: list[dict[str, tuple[str, float]]] = [{} for _ in draws]
-        for number, level, item, verdict, change in warehouse.rows(query)[1]:
-            found[number][item if level == "op" else level] = (verdict, change)
+        found: list[dict[str, Judged]] = [{} for _ in draws]
+        for number, level, item, *answer in warehouse.rows(query)[1]:
+            found[number][item if level == "op" else level] = Judged(*answer)
     return found
 
 
-def blamed(verdicts: dict[str, tuple[str, float]]) -> set[str]:
+def blamed(verdicts: dict[str, Judged]) -> set[str]:
     """The ops that are told slower or faster."""
-    told = {item for item, (verdict, _) in verdicts.items() if verdict in ("slower", "faster")}
+    told = {item for item, judgement in verdicts.items() if judgement.verdict in ("slower", "faster")}
     return told - {"total", "common shift"}

@@ -12,6 +12,7 @@ from tests.sampling import thinned
 from tests.statistics.fleet import (
     Draw,
     Fleet,
+    Judged,
     Plant,
     blamed,
     fleet_of,
@@ -24,7 +25,7 @@ from tests.statistics.fleet import (
 MODELS = ("mlp", "convnet")
 DRAWS = 500
 Random = np.random.Generator
-Verdicts = dict[str, tuple[str, float]]
+Verdicts = dict[str, Judged]
 
 
 def interleaved(pairs: Sequence[tuple[int, int]], random: Random) -> list[tuple[int, str]]:

@@ -113,8 +113,8 @@ def test_a_dump_without_events_is_an_empty_table() -> None:
         ({"etdump_path": str(MLP), "source_time_scale": "cycles"}, "cycles are not a unit of time"),
         ({"etdump_path": str(MLP), "target_time_scale": "minutes"}, "no time scale 'minutes'; known are ns, us"),
         ({"etdump_path": str(MLP), "etrecord": 3}, "expected an ETRecord's path or executorch's object, not a int"),
-        ({"etdump_path": "missing.etdp"}, "missing.etdp: can't be read: no such file"),
-        ({"etdump_path": str(MLP), "debug_buffer_path": "missing.bin"}, "missing.bin: can't be read: no such file"),
+        ({"etdump_path": "missing.etdp"}, "missing.etdp: no such file"),
+        ({"etdump_path": str(MLP), "debug_buffer_path": "missing.bin"}, "missing.bin: no such file"),
     ],
 )
 def test_wrong_arguments_are_named(given: dict[str, Any], message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import etq
+from etq.database.publishing import publish_new
 from etq.errors import EtqError, WarehouseError
 from etq.maintenance.merge import Merged, merge
 from etq.warehouse.warehouse import Warehouse
@@ -107,6 +110,7 @@ def test_links_and_phases_that_only_the_second_has_are_taken(tmp_path: Path) -> 
         assert contents(made) == contents(expected)
 
 
+@pytest.mark.long
 def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
     for name in ("a", "b", "all"):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
@@ -152,3 +156,39 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     with etq.open(good), pytest.raises(WarehouseError):
         merge([good], output)
     assert not output.exists()
+
+
+def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
+    with etq.open(source) as warehouse:
+        warehouse.ingest(ONE, name="one")
+
+    def after_another(written: Path, place: Path) -> None:
+        with etq.open(target) as warehouse:
+            warehouse.ingest(TWO, name="two")
+        publish_new(written, place)
+
+    monkeypatch.setattr("etq.maintenance.merge.publish_new", after_another)
+    with pytest.raises(WarehouseError, match="all.duckdb: made by another process meanwhile; it was not changed"):
+        merge([source], target)
+    with etq.open(target, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT c.name FROM captures AS c")[1] == [("two",)]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["all.duckdb", "lab.duckdb"]
+
+
+def test_what_a_killed_merge_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
+    with etq.open(source) as warehouse:
+        warehouse.ingest(ONE, name="one")
+    for name in ("merge-1-ab.all.duckdb", "merge-1-ab.all.duckdb.wal", "merge-2-cd.other.duckdb"):
+        (tmp_path / name).write_text("left")
+    script = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    held = tmp_path / "merge-3-ef.all.duckdb"
+    command = [sys.executable, "-c", script, str(held)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert merge([source], target).captures == 1
+        assert sorted(each.name for each in tmp_path.iterdir() if not each.name.endswith(".wal")) == [
+            *("all.duckdb", "lab.duckdb", "merge-2-cd.other.duckdb", "merge-3-ef.all.duckdb"),
+        ]

@@ -20,6 +20,7 @@ from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
+from tests.conftest import CAPTURES
 
 ROOT = Path(etq.report.__file__).parent
 
@@ -176,3 +177,23 @@ def test_many_runs_are_thinned_but_for_those_that_stand_out(
     runs = section.tables["runs"]
     assert runs.columns[runs.names.index("run_index")] == [0, 2, 5, 8, 11, 14, 16, 17, 20, 23, 26, 29]
     assert section.note == "The page has 12 of 30 runs: one in so many, and all that warm up or are outliers."
+
+
+def test_no_two_scripts_define_one_name() -> None:
+    """The last would win, and the first would be drawn with it."""
+    defined = [
+        name
+        for path in sorted((Path(etq.report.__file__).parent / "assets").glob("*.js"))
+        for name in re.findall(r"^etq\.(\w+) =", path.read_text(), re.MULTILINE)
+    ]
+    assert len(defined) > 20 and [name for name in set(defined) if defined.count(name) > 1] == []
+
+
+def test_a_pruned_capture_is_named() -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="old")
+        warehouse.prune(0, keep_rollups=True)
+        with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
+            etq.report.page_of(warehouse, ["old"])
+        with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
+            warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))

@@ -61,7 +61,7 @@ def test_a_damaged_program_leaves_nothing(warehouse: Warehouse) -> None:
     before = contents(warehouse)
     with pytest.raises(FormatError, match="truncated"):
         warehouse.ingest_program(NET.read_bytes()[:-1])
-    with pytest.raises(FormatError, match="can't be read: no such file"):
+    with pytest.raises(FormatError, match="no such file"):
         warehouse.ingest_program("nowhere.pte")
     with pytest.raises(FormatError, match="this is an ETDump"):
         warehouse.ingest_program(CAPTURES / "mlp/mlp.etdp")

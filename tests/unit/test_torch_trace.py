@@ -12,14 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq import FormatError
+from etq.ingest.trace import inputs
 from etq.ingest.trace import nesting as trace_order
+from etq.ingest.trace import text as trace_text
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples
+from tests.trace_builders import event
 
 REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
 PACKED = gzip.compress(REAL, mtime=0)
@@ -219,6 +223,26 @@ def test_a_trace_read_in_blocks_is_the_same(
     assert in_blocks["signatures"] == one_by_one["signatures"]
 
 
+@pytest.mark.parametrize("part", [1, 7, 64, 2**22])
+@pytest.mark.parametrize("packed", [1, 50, 2**19])
+def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int, packed: int) -> None:
+    """Parts end anywhere: before, within and after what a reader looks for."""
+    kernels = [slice_of(f"k{at}", at, 1, cat="kernel", args={"device": at % 3, "Input Dims": [at]}) for at in range(60)]
+    content = json.dumps({"schemaVersion": 1, "traceEvents": kernels, "distributedInfo": {"rank": 2}}).encode()
+    as_it_is = tables_of(content)
+    for name, size in (("_BLOCK", 100), ("_CHUNK", 200), ("_AROUND", 80)):
+        monkeypatch.setattr(trace_entries, name, size)
+    monkeypatch.setattr(trace_text, "_PART", part)
+    monkeypatch.setattr(trace_text, "PACKED", packed)
+    entries = trace_entries.Entries(gzip.compress(content), "a.json.gz")
+    assert sum(block.count(b"kernel") for block in entries.blocks()) == 60
+    assert entries.around is not None
+    assert tables_of(gzip.compress(content)) == as_it_is
+    # Nothing is kept of the text when all tables are there: what is read then, is unpacked again.
+    tables = dict(read_torch_trace(gzip.compress(content), "made"))
+    assert tables["op_arguments"].rows.to_pylist() == as_it_is["op_arguments"]
+
+
 @pytest.mark.parametrize("steps", [0, 8])
 def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """A tower of calls, then many beside its foot; climbing together and one by one."""
@@ -300,3 +324,45 @@ def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> No
     other = warehouse.attach_second(paths[1])
     assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
     assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]
+
+
+def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    rows_of = inputs._rows
+
+    def counted(*arguments: Any) -> Any:
+        reads.append(1)
+        return rows_of(*arguments)
+
+    monkeypatch.setattr(inputs, "_rows", counted)
+    paths = [tmp_path / f"{name}.pt.trace.json" for name in ("small", "large")]
+    for path, dims in zip(paths, ([[2]], [[4, 4]]), strict=True):
+        path.write_bytes(trace(slice_of("aten::relu", 1, 9, args={"External id": 4, "Input Dims": dims})))
+    warehouse, small = open_ephemeral(paths[0], ["key_averages"])
+    large = warehouse.attach_second(paths[1])
+    [(name,)] = warehouse.rows("SELECT name FROM key_averages($capture)", capture=small)[1]
+    assert (name, reads) == ("aten::relu", [])
+    shapes = "SELECT shapes FROM key_averages($capture, \"by\" := 'shape')"
+    assert warehouse.rows(shapes, capture=small)[1] == [("[[2]]",)]
+    assert warehouse.rows(shapes, capture=large)[1] == [("[[4, 4]]",)]
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (0, 1), (1, 0), (3, 0), (0, 0)])
+def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
+    """JSON's readers take the last of them, and no event of the others."""
+    lists = [json.dumps([event("cpu_op", f"op{at}", at, at + 1) for at in range(number)]) for number in (first, second)]
+    text = f'{{"schemaVersion": 1, "traceEvents": {lists[0]}, "other": 1, "traceEvents" : {lists[1]}}}'
+    with (
+        pytest.raises(FormatError, match="^bytes: not a PyTorch trace: it has several lists traceEvents$"),
+        etq.open() as warehouse,
+    ):
+        warehouse.ingest(text.encode())
+
+
+def test_events_may_be_named_as_the_list_is() -> None:
+    named = event("cpu_op", '"traceEvents":', 0, 1) | {"traceEvents": [1]}
+    written = {"of": {"traceEvents": []}, "traceEvents": [named, event("cpu_op", "traceEvents", 2, 3)]}
+    with etq.open() as warehouse:
+        warehouse.ingest(json.dumps(written).encode(), name="named")
+        assert len(warehouse.sql("FROM events").fetchall()) == 2

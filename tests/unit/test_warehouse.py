@@ -278,7 +278,7 @@ def test_looking_at_a_file_answers_as_a_warehouse_does(warehouse: Warehouse) -> 
 
 
 def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="can't be read: no such file or directory"):
+    with pytest.raises(FormatError, match="no such file"):
         warehouse.ingest(tmp_path / "nothing.etdp")
     with pytest.raises(FormatError, match="can't be read: is a directory"):
         warehouse.ingest(tmp_path)

@@ -58,7 +58,7 @@ def test_duckdb_writes_csv_as_python_does(
         stream = io.StringIO(newline="")
         token = escaping_formulas.set(escapes)
         try:
-            assert write_delimited(connection.sql("FROM results"), delimiter, stream) == bool(rows)
+            assert write_delimited(connection, connection.sql("FROM results"), delimiter, stream) == bool(rows)
             expected = delimited(names, connection.execute("FROM results").fetchall(), delimiter)
         finally:
             escaping_formulas.reset(token)

@@ -1,4 +1,4 @@
-// What to do about it: findings, the worst first, each with its evidence, its cost and a remedy.
+// Advice: findings, the most severe first, each with its evidence, its cost and a remedy.
 
 etq.section("advice", (parent, { advice }) => {
   const list = etq.element("ol", { class: "advice" });

@@ -1,11 +1,11 @@
-// What every view uses: sections by kind, elements, tables as columns. Names in the data come from files and may be
+// Shared by all sections: sections by kind, elements, tables as columns. Names in the data come from files and may be
 // hostile: they are shown by text nodes alone, never as markup.
 
 globalThis.etq = {
   drawers: new Map(),
   redraws: new Set(),
 
-  // Registers what draws the sections of a kind: draw(parent, tables, facts, section).
+  // Registers the function that draws the sections of a kind: draw(parent, tables, facts, section).
   section(kind, draw) {
     etq.drawers.set(kind, draw);
   },
@@ -25,13 +25,15 @@ globalThis.etq = {
 
   // A text with what would be obeyed and not shown (controls, changes of direction) written out.
   printable(text) {
-    return String(text).replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (letter) => {
-      const code = letter.charCodeAt(0).toString(16);
+    const obeyed = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+    return String(text).replace(obeyed, (letter) => {
+      const code = letter.codePointAt(0).toString(16);
+      if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
       return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
     });
   },
 
-  // What there is room for of a text.
+  // The part of a text that fits.
   short(value, most = 200) {
     const text = String(value);
     return text.length > most ? `${text.slice(0, most)}…` : text;

@@ -1,4 +1,4 @@
-// Two sides compared: the verdict and what is to be known of it, the captures it rests on, and tables of what changed.
+// Two sides compared: the verdict and its limits, the captures of both sides, and tables of changes.
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
@@ -33,7 +33,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
   }
 });
 
-const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
+const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", unstable: "Some captures of new are slower", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
 
 function stated(totals, row, hasMethods) {
   const get = (name) => totals.get(row, name);
@@ -55,7 +55,7 @@ function counted(captures) {
 }
 
 function ofOps(verdicts) {
-  const order = ["slower", "faster", "added", "removed", "~", "too few", "can't judge", "conditions differ"];
+  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "~", "too few", "can't judge", "conditions differ"];
   const counts = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);

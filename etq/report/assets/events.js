@@ -1,3 +1,5 @@
+const EXECUTES = ["Method::execute", "Method::step"];
+
 // Percentiles of each event over the runs of its block, and the histogram of the one that is chosen.
 
 etq.section("events", (parent, { events, bars }) => {
@@ -16,7 +18,7 @@ etq.section("events", (parent, { events, bars }) => {
     {
       height: 200,
       scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: (_, __, high) => [0, high * 1.05] } },
-      axes: [etq.axis(`time, ${etq.unit(state.unit)}`, etq.number, { size: 34 }), etq.axis("runs", etq.number, { incrs: etq.counts })],
+      axes: [etq.axis(`time, ${etq.unit(state.unit)}`, etq.number, { size: 34 }), etq.axis("runs", etq.number, { incrs: etq.countSteps })],
       legend: { show: false },
       cursor: { show: false },
       hooks: { draw: [(plot) => mark(plot, state.marks)] },
@@ -48,8 +50,14 @@ etq.section("events", (parent, { events, bars }) => {
     { name: "runs", numeric: true },
     { name: "kind" },
     { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
-  ], { sort: ["p50"], name: "events", choose, chosen: (row) => places.get(keyOf(events, row))?.length > 1 });
+  ], { sort: ["p50"], name: "events", choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) });
 });
+
+// What the histogram shows at first: of the events with several bars an execute; without one, any.
+function opensOn(events, hasBars) {
+  const isExecute = (row) => EXECUTES.includes(events.get(row, "event_name")) && hasBars(row);
+  return events.rows().some(isExecute) ? isExecute : hasBars;
+}
 
 function keyOf(table, row) {
   return ["block_index", "slot", "occurrence"].map((name) => table.get(row, name)).join(" ");

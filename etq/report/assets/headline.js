@@ -1,4 +1,4 @@
-// The numbers to know first, and what the capture is.
+// The key figures, and the properties of the capture.
 
 etq.section("headline", (parent, tables, facts) => {
   const cards = etq.element("div", { class: "cards" });
@@ -13,7 +13,7 @@ etq.section("headline", (parent, tables, facts) => {
         class: "muted whole",
         text: facts.is_trace
           ? "A trace of PyTorch's profiler: its ops and calls are below."
-          : "Nothing was executed in this capture, so that it has no execute, load or framework tax.",
+          : "Nothing was executed in this capture, so it has no execute, load or framework tax.",
       }),
     );
   }
@@ -54,7 +54,7 @@ const NAMES = { "first run excess": "first run, on top" };
 const MEANINGS = {
   execute: "Method::execute, median of the runs",
   load: "Program::load_method",
-  "first run excess": "what the first run takes more than the median of the others",
+  "first run excess": "time by which the first run is longer than the median of the others",
   "framework tax": "part of execute besides the work of kernels and delegates, median",
   "delegated time": "part of execute within delegates, median",
 };
@@ -82,7 +82,7 @@ function coveredCard(cards, coverage) {
   cards.append(made("ops in delegates", text, "nodes of the program's graph", "Nodes that delegates run, of all", "delegate coverage"));
 }
 
-// What the average step of a trace is spent on.
+// Parts of the average step of a trace.
 function stepCard(steps, row) {
   const get = (name) => steps.get(row, name);
   const note = `${etq.percent(get("share_percent"))} of a step · ${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;

@@ -18,7 +18,7 @@ etq.verdict = (verdict) => {
   return etq.element("span", { class: `verdict ${kinds[verdict] ?? "open"}`, text: verdict, title: etq.words[verdict] });
 };
 
-// The palette's colour for a change: the stronger, the further from none; pale where it doesn't count.
+// The colour of a change: stronger for larger changes; pale for changes without a verdict.
 etq.changeColour = (change, verdict) => {
   if (verdict === "added" || verdict === "removed") return "came";
   if (change === null || change === undefined || Math.abs(change) < 0.5) return "same";

@@ -102,7 +102,7 @@ function picture(planned, rows) {
       legend: { show: false },
       cursor: { points: { show: false }, x: false, y: false },
       scales: { x: { time: false, range: () => [0, last] }, y: { range: () => [0, most] } },
-      axes: [etq.axis("instruction", etq.number, { size: 34, incrs: etq.counts }), etq.axis("place in the buffer", etq.bytes, { size: 78, incrs: POWERS })],
+      axes: [etq.axis("instruction", etq.number, { size: 34, incrs: etq.countSteps }), etq.axis("place in the buffer", etq.bytes, { size: 78, incrs: POWERS })],
       series: [{}, { label: "bytes", paths: () => null, points: { show: false } }],
       hooks: { draw: [paint], ready: [listen] },
     },

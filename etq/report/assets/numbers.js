@@ -1,4 +1,4 @@
-// Numbers as people read them: four digits that count, thousands apart; what is unknown is nothing, never zero.
+// Numbers for people: four significant digits, thousands separated; an unknown number is empty, never zero.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });

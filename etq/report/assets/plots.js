@@ -1,6 +1,6 @@
 // Plots with axes, by uPlot: drawn anew at another width or theme.
 
-// make(width) gives uPlot's options and data; returns a function that draws with what it is given then.
+// make(width) returns uPlot's options and data; returns a function that draws with its arguments.
 etq.plot = (parent, make) => {
   const box = etq.element("div", { class: "plot" });
   parent.append(box);
@@ -33,7 +33,7 @@ etq.axis = (label, values, more = {}) => ({
 });
 
 // Steps of an axis of what is counted.
-etq.counts = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
 // A series of points alone.
 etq.points = (label, colour, size, value) => ({

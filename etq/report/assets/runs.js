@@ -15,7 +15,7 @@ etq.section("runs", (parent, { runs }) => {
   const draw = etq.plot(parent, () => [
     {
       scales: { x: { time: false }, y: state.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low), high * 1.05] } },
-      axes: [etq.axis("run", etq.number, { size: 34, incrs: etq.counts }), etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
+      axes: [etq.axis("run", etq.number, { size: 34, incrs: etq.countSteps }), etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
         { label: "run", value: (_, run) => (run === null ? "–" : etq.number(run)) },
         etq.points("execute", "accent", 5, show),

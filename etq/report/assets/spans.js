@@ -1,4 +1,4 @@
-// Spans side by side and one below the other, on a canvas: what an icicle and a timeline are drawn with. Of spans that are
+// Spans next to and below each other, on a canvas: an icicle and a timeline are drawn with them. Of spans that are
 // narrower than a pixel one is drawn per pixel, and the next one is found by halving: a picture costs as much as its
 // pixels, whatever lies in it.
 
@@ -16,17 +16,47 @@ function firstAbove(sorted, value, from = 0) {
   return low;
 }
 
-// Rows of spans that don't overlap, of spans sorted by start; each keeps its depth unless something is there already.
+// The ends of rows: which row is the first that is free at a time is found by halving, as rows may be as many as spans.
+class RowEnds {
+  constructor(most) {
+    this.size = 1;
+    while (this.size < most) this.size *= 2;
+    // A tree of the earliest end below each node; the rows are its leaves.
+    this.earliest = new Float64Array(2 * this.size).fill(-Infinity);
+  }
+
+  set(row, end) {
+    let node = this.size + row;
+    this.earliest[node] = end;
+    for (node >>= 1; node >= 1; node >>= 1) this.earliest[node] = Math.min(this.earliest[2 * node], this.earliest[2 * node + 1]);
+  }
+
+  // The first row from a row on that ends by a time.
+  firstFree(from, time) {
+    let node = this.size + from;
+    while (this.earliest[node] > time) {
+      while (node % 2 === 1) node >>= 1;
+      node += 1;
+    }
+    while (node < this.size) {
+      node *= 2;
+      if (this.earliest[node] > time) node += 1;
+    }
+    return node - this.size;
+  }
+}
+
+// Rows of spans that don't overlap, from spans sorted by start; a span keeps its depth unless another one is there.
 etq.spanRows = (count, start, end, depth) => {
   const rows = [];
-  const lowest = new Float64Array(count);
+  let deepest = 0;
+  for (let id = 0; id < count; id += 1) deepest = Math.max(deepest, depth(id));
+  const ends = new RowEnds(deepest + count + 1);
   for (let id = 0; id < count; id += 1) {
-    let at = depth(id);
-    while (rows[at] && rows[at].last > start(id) + 1e-9) at += 1;
-    while (rows.length <= at) rows.push({ ids: [], last: -Infinity });
+    const at = ends.firstFree(depth(id), start(id) + 1e-9);
+    while (rows.length <= at) rows.push({ ids: [] });
     rows[at].ids.push(id);
-    rows[at].last = end(id);
-    lowest[id] = at;
+    ends.set(at, end(id));
   }
   return rows.map((row) => ({
     ids: Int32Array.from(row.ids),
@@ -53,7 +83,7 @@ etq.Spans = class {
     etq.onRedraw(() => this.drawNow());
   }
 
-  // rows: [{starts, ends, ids, heading}], spans of a row sorted and apart
+  // rows: [{starts, ends, ids, heading}]; the spans of a row are sorted and don't overlap
   show(rows, extent) {
     this.rows = rows;
     this.extent = extent[1] > extent[0] ? extent : [extent[0], extent[0] + 1];

@@ -10,7 +10,7 @@ function apply(theme) {
   etq.redraw();
 }
 
-// The palette's colours, for what is drawn on a canvas.
+// The palette's colours, for drawing on a canvas.
 etq.colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 
 etq.themeButton = () => {

@@ -1,4 +1,4 @@
-// The timeline of a run: every event where it lay in time, below what contains it.
+// The timeline of a run: every event at its time, below the event that contains it.
 
 etq.section("timeline", (parent, tables, facts) => {
   const { runs, events, signatures } = tables;
@@ -98,7 +98,7 @@ function rangesOf(runs) {
   return ranges;
 }
 
-// What to look at first: a run nearest to the median of its block, of the block with most time; else the first with events.
+// The run shown first: of the block with most time, the run nearest to the block's median; else the first with events.
 function firstShown(runs, ranges) {
   const there = runs.rows().filter((row) => ranges.has(runs.get(row, "run_index")));
   const timed = there.filter((row) => runs.get(row, "execute") !== null && !runs.get(row, "is_warm_up"));

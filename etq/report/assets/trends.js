@@ -1,4 +1,4 @@
-// Series of captures: what totals and ops were, one capture after the other, and where they changed for good.
+// Series of captures: totals and ops, one capture after the other, and the captures from which on they changed for good.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
 const seriesName = (series) => series || "(all captures)";
@@ -187,7 +187,7 @@ function markHook(marks) {
   };
 }
 
-// The y axis: all of some values, and of others what is not further off than these are apart.
+// The range of the y axis: all of some values, and those of others that are as near as these are to each other.
 const rangeOf = (values, others) => () => {
   const known = values.filter((each) => each !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];

@@ -1,0 +1,120 @@
+"""Commands that print a view of a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.cli.no_rows import naming_other_view, note_no_rows
+from etq.cli.targets import FileOptions, open_target
+from etq.errors import EtqError, printable
+from etq.render.writers import TO_READ, format_of, write
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+
+def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
+    """Raise `EtqError` for a phase of a file, which has none, and print a note if no run of a capture has the phase."""
+    if phase is None:
+        return
+    if warehouse.path is None:
+        raise EtqError("files have no phases; ingest the file and set the phases of its runs with etq phase")
+    query = """SELECT count(*) FROM runs AS r
+        WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
+    if warehouse.rows(query, capture=selector, phase=phase)[1] == [(0,)]:
+        click.echo(
+            f"Note: no run of {printable(selector)} is of phase {phase}; set phases of runs with etq phase", err=True
+        )
+
+
+def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: Mapping[str, Any]) -> None:
+    """Print how many runs a view leaves out as not typical, and what they would change."""
+    takes_typical = options.get("runs") != "all" and _takes_typical(view)
+    others = left_out(warehouse, selector, options) if takes_typical else None
+    if others is not None:
+        slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
+        click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
+
+
+def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
+    """Load a baseline that is a file into the warehouse in memory that holds the capture."""
+    if warehouse.path is not None:
+        raise EtqError(f"{baseline} is a file and {capture} is not; ingest the baseline, too")
+    return warehouse.attach_second(baseline, time_scale=read_options.time_scale).sha256
+
+
+def show_view(
+    view: str,
+    capture: str,
+    db: str,
+    output: tuple[str | None, str | None, bool],
+    read_options: FileOptions,
+    *,
+    query: str = "FROM {view}",
+    people_query: str | None = None,
+    long: Collection[str] = (),
+    **options: Any,
+) -> None:
+    """Print a view of a capture.
+
+    query         query of the output, with {view} for the call of the view
+    people_query  query for a terminal, instead of `query`
+    long          columns of long texts, see `write`
+    """
+    baseline = options.get("baseline")
+    with open_target(capture, db, views_for(view), read_options) as (warehouse, selector):
+        if baseline is not None and Path(baseline).is_file():
+            options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
+        check_runs(warehouse, selector, options)
+        parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
+        arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
+        is_for_people = (output[0] or format_of(output[1])) in TO_READ
+        statement = (people_query if people_query is not None and is_for_people else query).format(
+            view=f"{view}({arguments})"
+        )
+        if is_for_people:
+            statement = without_method(warehouse, selector, view, statement)
+        with naming_other_view(warehouse, view, selector):
+            has_rows = write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters)
+        if not has_rows:
+            note_no_rows(warehouse, view, capture, selector, options)
+        note_excluded_runs(warehouse, selector, view, options)
+
+
+def views_for(view: str) -> list[str]:
+    """A view, with those that `note_excluded_runs` and `without_method` query."""
+    parameters = _defaults(view)
+    about_method = [] if "method" not in parameters else ["runs", "signatures"]
+    about_steps = ["_is_recorded"] if "steps" in parameters else []
+    return [view, *about_method, *about_steps, *(["typical_runs"] if _takes_typical(view) else [])]
+
+
+def _defaults(view: str) -> dict[str, str | None]:
+    from etq import catalog
+
+    return {each.name: each.default for each in catalog.named(view).parameters}
+
+
+def _takes_typical(view: str) -> bool:
+    return _defaults(view).get("runs") == "'typical'"
+
+
+def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> None:
+    """Raise `EtqError` for a phase of a file and for an unknown method; print a note for a phase without runs."""
+    check_phase(warehouse, selector, options.get("phase"))
+    check_method(warehouse, selector, options.get("method"))
+
+
+def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
+    """A query of a view for people, without the column `method` if the capture has only one."""
+    from etq import catalog
+
+    has_column = any(each.name == "method" for each in catalog.named(view).columns)
+    if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, selector):
+        return query
+    return f"SELECT * EXCLUDE (method) FROM ({query})"

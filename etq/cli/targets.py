@@ -1,0 +1,148 @@
+"""The file or the capture of a warehouse that a command is about, and what is printed about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etq.choices import UNITS
+from etq.cli.options import Command
+from etq.errors import EtqError, printable
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Capture, Record, Warehouse
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options for a file that is read on the command line."""
+
+    time_scale: str | None = None
+    clock_bits: str | None = None
+    etrecord: str | None = None
+    debug_buffer: str | None = None
+    pte: str | None = None
+
+
+def file_options(command: Command) -> Command:
+    """Options for a file; a capture in a warehouse has them from its ingest."""
+    for option in (
+        click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
+        click.option(
+            "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
+        ),
+        click.option("--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"),
+    ):
+        command = option(command)
+    return command
+
+
+def pop_file_options(options: dict[str, Any]) -> FileOptions:
+    """The options of `file_options`, removed from a command's."""
+    return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
+
+
+def open_file(file: str, views: list[str], read_options: FileOptions) -> tuple[Warehouse, Capture]:
+    """Load a file into a warehouse in memory that has these views."""
+    from etq.warehouse.ephemeral import open_ephemeral
+
+    warehouse, capture = open_ephemeral(
+        file,
+        views,
+        time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
+        clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
+        etrecord=read_options.etrecord,
+        debug_buffer=read_options.debug_buffer,
+        program=read_options.pte,
+    )
+    report_findings(warehouse, capture.capture_id)
+    return warehouse, capture
+
+
+@contextmanager
+def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
+    from etq.database.connection import NONE_THERE
+    from etq.warehouse.warehouse import open
+
+    if not is_there(db):
+        raise EtqError(f"{db}: {NONE_THERE.format(db)}")
+    with open(db, read_only=read_only) as warehouse:
+        yield warehouse
+
+
+def is_there(db: str) -> bool:
+    """Whether a warehouse exists; a lake in an object store only shows it when it is opened."""
+    return "://" in db or os.path.exists(db)
+
+
+def is_file(capture: str, db: str) -> bool:
+    """Whether an argument names a file: one that exists, unless it is a plain word and the warehouse exists."""
+    is_path = os.sep in capture or "." in capture
+    return os.path.exists(capture) and (is_path or not is_there(db))
+
+
+def is_record(argument: str) -> bool:
+    """Whether an argument is a file that begins like a zip archive, as ETRecords do."""
+    if not Path(argument).is_file():
+        return False
+    with Path(argument).open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+@contextmanager
+def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
+    """A warehouse that holds the capture, and its name there; a file is loaded into one in memory."""
+    from etq.warehouse.warehouse import open
+
+    if is_file(capture, db):
+        warehouse, target = open_file(capture, views, read_options)
+        with warehouse:
+            yield warehouse, target.sha256
+    elif not is_there(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
+        raise EtqError(f"{capture}: no such file")
+    else:
+        names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
+        if names:
+            verb = "applies" if len(names) == 1 else "apply"
+            raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, capture
+
+
+def report_findings(warehouse: Warehouse, capture_id: int) -> None:
+    """Print the findings about a capture; that its record is another program's, as a warning."""
+    for rule, detail in findings_of(warehouse, capture_id):
+        _report(rule, detail)
+
+
+def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
+    """The rule and detail of each finding about a capture."""
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
+    return warehouse.connection.execute(query, [capture_id]).fetchall()
+
+
+def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
+    """Print a warning if a capture's record or program is another program's."""
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
+    for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
+        _report(rule, detail, capture.name)
+
+
+def report_record_findings(warehouse: Warehouse, record: Record) -> None:
+    """Print the findings about a record."""
+    query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
+    for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
+        _report(rule, detail, record.name)
+
+
+def _report(rule: str, detail: str, name: str | None = None) -> None:
+    word = "Warning" if rule.startswith("foreign ") else "Note"
+    text = f"{word}: {rule}: {detail}" if name is None else f"{word}: {name}: {rule}: {detail}"
+    click.secho(printable(text), err=True, bold=word == "Warning")

@@ -1,0 +1,58 @@
+"""Markdown: tables and lines in which names of files can't become links, images, HTML or mentions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from etq.errors import printable
+from etq.render.table import Rows, shown
+
+# Links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and emoji. Sites
+# look for mentions and references in what is displayed, so that escaping their characters is not enough: only code is
+# left as it is.
+_ACTIVE: Final = re.compile(
+    r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
+    re.IGNORECASE | re.DOTALL,
+)
+_BACKTICKS: Final = re.compile(r"`+")
+
+
+def inline(text: str) -> str:
+    """A text for a line of Markdown, as it is or as code."""
+    text = printable(text)
+    return _code(text) if _ACTIVE.search(text) else text.replace("\\", "\\\\")
+
+
+def _code(text: str) -> str:
+    fence = "`" * (1 + max((len(each) for each in _BACKTICKS.findall(text)), default=0))
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def cell(value: Any) -> str:
+    """A value for a cell of a table; in code, too, a vertical bar would end the cell."""
+    text = shown(value)
+    if isinstance(value, int | float):
+        return text
+    if _ACTIVE.search(text):
+        # A backslash before a bar is one that escapes it: it is doubled, and shown so.
+        return re.sub(r"(\\*)\|", lambda match: 2 * match[1] + "\\|", _code(text))
+    return text.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def markdown(columns: Sequence[str], rows: Rows) -> str:
+    """A table in Markdown."""
+    return "".join(markdown_parts(columns, [rows]))
+
+
+def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
+    """The same for rows that come in parts."""
+    yield _line(columns) + "|" + " --- |" * len(columns) + "\n"
+    for rows in parts:
+        yield "".join(map(_line, rows))
+
+
+def _line(values: Iterable[Any]) -> str:
+    return "| " + " | ".join(map(cell, values)) + " |\n"

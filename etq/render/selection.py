@@ -1,0 +1,57 @@
+"""Which rows of a result are written, and in which order: what `--limit` and `--sort-by` of all tables ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.render.table import Rows
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The first `limit` rows, by a column: numbers and times from the largest, texts from A to Z, NULL last."""
+
+    limit: int | None = None
+    sort_by: str | None = None
+
+    def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
+        """A query for the selected rows of another. Raises `EtqError` for an unknown column."""
+        if self == Selection():
+            return query
+        from etq.warehouse.zones import subquery
+
+        if self.sort_by is not None:
+            relation = warehouse.sql(f"FROM {subquery(query)} LIMIT 0", **parameters)
+            self._check(relation.columns)
+            is_text = str(relation.types[relation.columns.index(self.sort_by)]) == "VARCHAR"
+            column = self.sort_by.replace('"', '""')
+            query = f'FROM {subquery(query)} ORDER BY "{column}" {"ASC" if is_text else "DESC"} NULLS LAST'
+        return query if self.limit is None else f"FROM {subquery(query)} LIMIT {self.limit:d}"
+
+    def rows(self, columns: Sequence[str], rows: Rows) -> Rows:
+        """The selected rows. Raises `EtqError` for an unknown column."""
+        if self.sort_by is not None:
+            self._check(columns)
+            at = columns.index(self.sort_by)
+            known = [row for row in rows if row[at] is not None]
+            is_text = any(isinstance(row[at], str) for row in known)
+            known.sort(key=lambda row: str(row[at]) if is_text else row[at], reverse=not is_text)
+            rows = [*known, *(row for row in rows if row[at] is None)]
+        return rows if self.limit is None else rows[: self.limit]
+
+    def _check(self, columns: Sequence[str]) -> None:
+        if self.sort_by not in columns:
+            from etq.warehouse.nearest import nearest_words
+
+            near = nearest_words(str(self.sort_by), columns)
+            raise EtqError(f"no column {self.sort_by!r} to sort by{near}; known are {', '.join(columns)}")
+
+
+selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is frozen

@@ -1,0 +1,92 @@
+"""The text of a trace in parts, from its begin: of a file as it is, or unpacked from gzip on another thread."""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from etq.errors import FormatError
+
+GZIP: Final = b"\x1f\x8b"
+# A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
+LARGEST_RATIO: Final = 500
+LARGEST_JSON: Final = 2**33
+# As many bytes of a gzip file are taken at once; what a bomb unpacks to is measured by those.
+PACKED: Final = 2**19
+# The size of a part. Threads wait for each other after each part, so a few megabytes.
+_PART: Final = 2**22
+
+
+class Text:
+    """A file's text. What is unpacked is kept until `release`, and unpacked again for who reads it after that."""
+
+    def __init__(self, data: Any, path: str) -> None:
+        self._data = data
+        self._path = path
+        self._is_packed = bytes(data[:2]) == GZIP
+        self._is_released = False
+        self._unpacked: list[bytes] | None = None
+
+    def parts(self) -> Iterator[bytes | mmap.mmap]:
+        """The parts of the text: one, or many of a gzip. Raises `FormatError` for one that is damaged or a bomb."""
+        if not self._is_packed:
+            yield self._data
+        elif self._unpacked is not None:
+            yield from self._unpacked
+        else:
+            unpacked: list[bytes] | None = None if self._is_released else []
+            for part in _prefetched(_unpacked(self._data, self._path)):
+                if unpacked is not None:
+                    unpacked.append(part)
+                yield part
+            self._unpacked = unpacked
+
+    def release(self) -> None:
+        """Keep nothing in memory."""
+        self._is_released, self._unpacked = True, None
+
+    def whole(self) -> memoryview:
+        """The text in one piece."""
+        return memoryview(b"".join(self.parts()) if self._is_packed else self._data)
+
+
+def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The same parts, each made on another thread while the one before it is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, parts, None)
+        while (part := waiting.result()) is not None:
+            waiting = pool.submit(next, parts, None)
+            yield part
+
+
+def _unpacked(data: Any, path: str) -> Iterator[bytes]:
+    """The text of a gzip file of one member or several, with zeros between and after them."""
+    size, unpacker = 0, None
+    try:
+        for start in range(0, len(data), PACKED):
+            packed = left = bytes(data[start : start + PACKED])
+            before, is_full = size, False
+            while left or is_full:
+                if unpacker is None:
+                    left = left.lstrip(b"\0")
+                    unpacker = zlib.decompressobj(wbits=31) if left else None
+                    is_full = False
+                    continue
+                part = unpacker.decompress(left, _PART)
+                is_full = len(part) == _PART
+                size += len(part)
+                left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+                allowed = min(before + LARGEST_RATIO * (len(packed) - len(left)) + 2**20, LARGEST_JSON)
+                if size > allowed:
+                    raise FormatError(path, f"the gzip would unpack to more than {allowed:,} bytes, which is refused")
+                if part:
+                    yield part
+                unpacker = None if unpacker.eof else unpacker
+    except zlib.error as error:
+        raise FormatError(path, f"the gzip is damaged: {error}") from error
+    if unpacker is not None:
+        raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")

@@ -1,0 +1,23 @@
+-- A method of a capture's runs, or NULL for all; an error for any other value.
+CREATE MACRO _known_method(
+    capture_key,  -- key of the capture
+    method  -- a scope; NULL: all
+) AS (
+    CASE
+        WHEN method IS NOT NULL THEN (
+            SELECT CASE
+                -- Views that ask about one of two kinds of captures have no key here.
+                WHEN bool_or(_run.scope = method) OR count(*) = 0 THEN method
+                ELSE error(
+                    'no run is of method ''' || method || '''; the methods are '
+                    || coalesce(
+                        string_agg(DISTINCT _run.scope, ', ' ORDER BY _run.scope),
+                        'none'
+                    )
+                )
+            END
+            FROM runs AS _run
+            WHERE _run.capture_id = capture_key
+        )
+    END
+);

@@ -1,0 +1,18 @@
+-- A text that sorts labels as numbers and versions: numbers are padded to 20
+-- digits, and the end sorts after a hyphen and before all other characters.
+CREATE MACRO _version_key(
+    label  -- a label
+) AS (
+    CASE
+        -- The common case, in less time.
+        WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
+        ELSE replace(array_to_string(list_transform(
+            regexp_extract_all(label, '\d+|\D+'),
+            lambda part: CASE
+                WHEN left(part, 1) BETWEEN '0' AND '9'
+                    THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
+                ELSE part
+            END
+        ), ''), '-', ' ') || '!'
+    END
+);

@@ -1,0 +1,119 @@
+-- The executes of one recorded run, and the work in them: one row per run with a
+-- Method::execute (or Method::step). All times are NULL if those of one of its
+-- executes are impossible.
+-- Columns:
+--   run_index: the run
+--   execute_ticks: total time of its executes, in ticks
+--   kernel_ticks: self time of kernels, in ticks
+--   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
+--   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
+CREATE MACRO _executes(
+    capture_key,  -- key of a capture
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
+) AS TABLE
+WITH
+added AS (
+    SELECT
+        t.run_index,
+        bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
+        try_cast(sum(
+            CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
+        ) AS BIGINT) AS execute_ticks,
+        try_cast(sum(
+            CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
+        ) AS BIGINT) AS kernel_ticks,
+        try_cast(sum(
+            CASE
+                WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
+            END
+        ) AS BIGINT) AS delegate_ticks,
+        try_cast(sum(
+            CASE
+                WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
+                ELSE 0
+            END
+        ) AS BIGINT) AS operator_ticks
+    FROM _self_times(
+        capture_key, steps, phase, method, runs
+    ) AS t
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = t.signature_index
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
+    GROUP BY t.run_index
+)
+SELECT
+    d.run_index,
+    CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
+    CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
+FROM added AS d;
+
+-- The times of one run that executed, and its framework tax without a baseline.
+-- Columns:
+--   run_index: the run
+--   scope: scope of the run
+--   method: the method that ran; NULL if unknown
+--   execute: time of its Method::execute (or Method::step) events; NULL, as all times, where that of one is impossible
+--   kernels: self time of the kernels in it
+--   delegates: self time of the DELEGATE_CALLs and delegates' events in it
+--   operators: self time of the OPERATOR_CALLs in it without a kernel event
+--   work: kernels, delegates and operators together
+--   tax: execute less work, tracing included; NULL if no operators were traced
+--   tax_percent: tax in percent of execute
+--   note: no operators traced, or includes tracing
+--   is_untraced: whether no operators were traced
+--   unit: unit of the times
+CREATE MACRO _run_taxes(
+    capture_key,  -- key of a capture
+    unit,  -- unit of results: one that `_capture` has checked
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        u.unit,
+        _multiplier(c.time_scale, u.unit) AS multiplier,
+        _divisor(c.time_scale, u.unit) AS divisor,
+        coalesce(c.profiling_level = 'method_only', false) AS is_untraced
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
+)
+SELECT
+    x.run_index,
+    r.scope,
+    r.method,
+    x.execute_ticks * a.multiplier / a.divisor AS execute,
+    x.kernel_ticks * a.multiplier / a.divisor AS kernels,
+    x.delegate_ticks * a.multiplier / a.divisor AS delegates,
+    x.operator_ticks * a.multiplier / a.divisor AS operators,
+    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
+    * a.multiplier / a.divisor AS work,
+    CASE
+        WHEN NOT a.is_untraced THEN (
+            x.execute_ticks
+            - x.kernel_ticks
+            - x.delegate_ticks
+            - x.operator_ticks
+        ) * a.multiplier / a.divisor
+    END AS tax,
+    100 * tax / nullif(execute, 0) AS tax_percent,
+    CASE WHEN a.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
+        AS note,
+    a.is_untraced,
+    a.unit
+FROM _executes(
+    (SELECT a.capture_id FROM target AS a),
+    steps, phase, method, runs
+) AS x
+CROSS JOIN target AS a
+JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index;

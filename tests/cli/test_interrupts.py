@@ -1,0 +1,129 @@
+"""Ctrl-C at any moment of any command: it ends at once, with status 130 and without a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import etq
+from tests.builders import dump, execute, kernel, run
+from tests.conftest import CAPTURES
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+# A query that no machine ends.
+ENDLESS = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b"
+# Seconds after which a command has not ended, also on a machine that is busy.
+HANGS = 20
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str | None = None) -> str:
+    """What a command writes to stderr that Ctrl-C ends."""
+    # Where the tests run in a shell's background, Ctrl-C is ignored, which processes inherit.
+    start = "import runpy, signal; signal.signal(2, signal.default_int_handler); "
+    start += code or "runpy.run_module('etq', None, '__main__')"
+    command = [sys.executable, "-c", start, *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder, text=True,
+        env=ENVIRONMENT,
+    ) as process:  # fmt: skip
+        time.sleep(after)
+        assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGINT)
+        process.wait(HANGS)
+        message = process.communicate()[1]
+    assert process.returncode == 130, message
+    return message
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("interrupts")
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.ingest(MLP, name="run")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sql", ENDLESS),
+        ("sql", "FROM range(1000000000000)", "--format", "csv", "-o", "numbers.csv"),
+        ("sql", "FROM range(1000000000000)", "--format", "parquet", "-o", "numbers.parquet"),
+        ("sql", "--safe", ENDLESS, "--seconds", "60"),
+    ],
+    ids=["a query", "csv", "parquet", "a safe query"],
+)
+def test_it_ends_a_query_and_leaves_no_file(lab: Path, arguments: tuple[str, ...]) -> None:
+    message = interrupted([*arguments, "--db", "lab.duckdb"], 1.2, lab)
+    assert message.strip() == ""
+    assert [path.name for path in lab.iterdir()] == ["lab.duckdb"]
+
+
+def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
+    """A library that doesn't look for signals, as most don't."""
+    code = "import hashlib, sys, etq.cli.labels; from etq import cli; "
+    code += "work = lambda **_: hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9); "
+    code += "cli.main.commands['captures'].callback = work; sys.argv = ['etq', 'captures']; cli.run()"
+    message = interrupted([], 1.2, lab, code)
+    assert message.strip() == ""
+
+
+def test_what_was_ingested_stays(tmp_path: Path) -> None:
+    """Files that were committed, whole; and none of those after them."""
+    for number in range(256):
+        (tmp_path / f"f{number:03}.etdp").write_bytes(
+            dump(run("Execute", kernel("add", 10, 30), execute(0, 60 + number)))
+        )
+    code = (
+        "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
+    )
+    command = [sys.executable, "-c", code, "ingest", "*.etdp", "--verbose", "--db", "lab.duckdb"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "f000: ingested\n"
+        process.send_signal(signal.SIGINT)
+        message = process.stderr.read()
+    assert (process.returncode, "Traceback" in message) == (130, False)
+    with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
+        [(captures, events)] = warehouse.sql("SELECT count(*), sum(s.events) FROM capture_summary AS s").fetchall()
+    assert (64 <= captures < 256, events) == (True, 2 * captures)
+    assert "Interrupted after " in message
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [0.1, 0.15, 0.2, 0.3, 0.4])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "run", "-o", "run.html", "--force", "--db", "lab.duckdb"),
+        ("inspect", MLP),
+        ("advice", "run", "--db", "lab.duckdb"),
+        ("views",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_it_ends_whatever_runs(lab: Path, arguments: tuple[str, ...], after: float) -> None:
+    start = "import runpy, signal; signal.signal(2, signal.default_int_handler); open('begun', 'w'); "
+    start += "runpy.run_module('etq', None, '__main__')"
+    command = [sys.executable, "-c", start, *arguments]
+    begun = lab / "begun"
+    begun.unlink(missing_ok=True)
+    with subprocess.Popen(
+        command, cwd=lab, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:  # fmt: skip
+        while not begun.exists():
+            time.sleep(0.001)
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        message = process.communicate()[1]
+    # The command may have ended before.
+    assert (process.returncode in (0, 130), b"Traceback" in message) == (True, False), message

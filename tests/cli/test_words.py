@@ -1,0 +1,105 @@
+"""Errors name the nearest of their own kind, files that don't exist, and the view that applies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq import cli
+from tests.conftest import CAPTURES
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+TRACE = str(CAPTURES / "torch/steps_7.pt.trace.json.gz")
+
+
+def etq_says(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.main, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("words") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, name="run", labels={"device": "pixel8", "model": "mlp", "build": "1"})
+        warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", name="untraced", labels={"device": "watch"})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("ops devise=pixel8", "no capture matches devise=pixel8: no label is named 'devise'; the nearest are device"),
+        ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
+        ("ops device=watch,model=mlp", "no capture matches device=watch,model=mlp: none has all of these labels"),
+        ("ops rum", "no capture matches rum; the nearest are run, untraced"),
+        ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
+        ("events run --sort-by event_nam", "no column 'event_nam' to sort by; the nearest are event_name, event_block_name; known are "),
+        ("regressions --by devise", "no capture has a label 'devise'; the nearest are device; "),
+        ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
+        ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
+        ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; the nearest are "),
+        ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; the nearest are "),
+        ("program nosuch.pte", "nosuch.pte: no such file, and no program of that name"),
+        (f"label {MLP}", f"{MLP}: this command takes a capture of the warehouse, not a file; ingest the file first"),
+        ("flame run --skip-first 1000", "no time to draw: no selected run has an execute (skip_first=1000)"),
+    ],
+)  # fmt: skip
+def test_errors(command: str, expected: str, lab: str) -> None:
+    result = etq_says(*command.split(), "--db", lab)
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert line.startswith(f"Error: {expected}"), line
+    assert result.exit_code == 1
+
+
+def test_mistyped_commands() -> None:
+    assert "'ops'" in etq_says("opps").stderr and "'ingest'" in etq_says("ingset").stderr
+    assert "'check'" in etq_says("lake", "chekc").stderr
+
+
+@pytest.mark.parametrize("command", ["ops run", "events run", "breakdown run", "percentiles run", f"inspect {MLP}"])
+def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
+    db = [] if command.startswith("inspect") else ["--db", lab]
+    result = etq_says(*command.split(), "--skip-first", "1000", *db)
+    assert f"Note: no run of {command.split()[1]} is left: skip_first=1000 leaves out all 6\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [("memory", "memory_timeline"), ("breakdown", "etq steps"), ("advice", "trace_recommendations"), ("modules", "module_tree")],
+)  # fmt: skip
+def test_the_view_of_the_other_format_is_named(command: str, other: str) -> None:
+    assert other in etq_says(command, TRACE).stderr
+
+
+def test_the_command_of_etdumps_is_named(lab: str) -> None:
+    assert "; for that there is etq breakdown\n" in etq_says("steps", "run", "--db", lab).stderr
+
+
+@pytest.mark.parametrize(
+    "view",
+    ["op_totals", "inspector_events", "percentiles", "event_times", "framework_tax", "time_tree", "typical_runs",
+     "execute_breakdown", "timeline", "event_histogram", "iterations", "headline", "advice", "slow_runs", "run_times"],
+)  # fmt: skip
+def test_an_unknown_method_is_an_error_in_sql(view: str, lab: str) -> None:
+    with etq.open(lab, read_only=True) as warehouse:
+        with pytest.raises(etq.QueryError, match="^no run is of method 'typo'; the methods are Default, Execute$"):
+            warehouse.rows(f"FROM {view}('run', method := 'typo')")
+        assert warehouse.rows(f"FROM {view}('run', method := 'Execute')")[0]
+
+
+@pytest.mark.parametrize("quantiles", ["[1.5]", "[0.5, NULL]", "[-0.1]", "[]", "NULL", "['nan'::DOUBLE]"])
+def test_quantiles_out_of_range(quantiles: str, lab: str) -> None:
+    with (
+        etq.open(lab, read_only=True) as warehouse,
+        pytest.raises(etq.QueryError, match="^quantiles must be a list of numbers between 0 and 1, not "),
+    ):
+        warehouse.rows(f"FROM percentiles('run', quantiles := {quantiles})")
+
+
+def test_paths_of_files_that_exist_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.etdp"
+    path.write_bytes(Path(MLP).read_bytes())
+    assert etq_says("ops", str(path)).exit_code == 0

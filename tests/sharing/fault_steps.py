@@ -1,0 +1,185 @@
+"""Runs an operation once for each call by which it writes, with that call failing; what each run left is checked.
+
+    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--all-after] [--first N] [--every N]
+
+The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
+each failure of a check, and the number of calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import etq
+from etq import lake
+from etq.errors import EtqError
+from etq.maintenance.merge import merge
+from tests.sharing import captures
+
+
+def names_of(path: Path) -> list[str]:
+    """The names of the captures of a warehouse or lake, each of which must be whole; sorted."""
+    if not path.exists():
+        return []
+    with etq.open(path, read_only=True) as warehouse:
+        if path.is_file() and (wrong := captures.torn(warehouse)):
+            raise AssertionError(f"torn: {wrong}")
+        return sorted(name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1])
+
+
+def fill(path: Path, numbers: range) -> None:
+    with etq.open(path) as warehouse:
+        for number in numbers:
+            captures.ingest_one(warehouse, number)
+
+
+def ingest(folder: Path) -> None:
+    fill(folder / "lab.duckdb", range(2, 4))
+
+
+def prune(folder: Path) -> None:
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.prune(1)
+
+
+def compact(folder: Path) -> None:
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.compact()
+
+
+def merged(folder: Path) -> None:
+    merge([folder / "lab.duckdb", folder / "second.duckdb"], folder / "all.duckdb")
+
+
+def add(folder: Path) -> None:
+    lake.export(folder / "lake", folder / "second.duckdb")
+
+
+def compact_lake(folder: Path) -> None:
+    lake.compact(folder / "parts")
+
+
+C01, C04 = ["c0", "c1"], ["c0", "c1", "c4", "c5"]
+# What each works on, and what that has before it and after it, or, of several steps, also between them.
+OPERATIONS: dict[str, tuple[Callable[[Path], None], str, list[list[str]]]] = {
+    "ingest": (ingest, "lab.duckdb", [C01, [*C01, "c2"], [*C01, "c2", "c3"]]),
+    "prune": (prune, "lab.duckdb", [C01, ["c1"]]),
+    "compact": (compact, "lab.duckdb", [C01, C01]),
+    "merge": (merged, "all.duckdb", [[], C04]),
+    "new": (lambda folder: fill(folder / "new.duckdb", range(1)), "new.duckdb", [[], ["c0"]]),
+    "lake": (add, "lake", [C01, C04]),
+    "compact lake": (compact_lake, "parts", [C04, C04]),
+}
+
+
+def ended(work: Callable[[], Any]) -> tuple[str, Any]:
+    """How work ends, and its result or error."""
+    try:
+        return "done", work()
+    except EtqError as error:
+        return "refused", str(error)
+    except BaseException as error:
+        return "failed", f"{type(error).__name__}: {error}"
+
+
+def in_child(work: Callable[[], Any]) -> tuple[str, Any]:
+    """How work in a process of its own ends, and its result or error."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = ended(work)
+            with os.fdopen(writing, "wb") as out:
+                pickle.dump(answer, out)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        written = answers.read()
+    status = os.waitpid(child, 0)[1]
+    return pickle.loads(written) if written else ("failed", f"ended with status {status}")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The call of an operation that fails: its number, from 1, or 0 for none; and whether all after it do."""
+
+    shim: ctypes.CDLL
+    number: int
+    goes_on: bool
+
+    def under(self, operation: Callable[[Path], None], folder: Path) -> tuple[str, str, int, str]:
+        """How an operation on a folder ends, its error, the number of its calls, and the one that failed."""
+        self.shim.fault_set(os.fsencode(folder), self.number, self.goes_on, errno.ENOSPC)
+        end, text = ended(lambda: operation(folder))
+        return end, text or "", self.shim.fault_count(), self.shim.fault_last().decode()
+
+
+def complaints(name: str, start: Path, folder: Path, fault: Fault) -> tuple[int, list[str]]:
+    """The number of calls of an operation on a copy of a folder, and what is wrong after one of them failed."""
+    operation, target, states = OPERATIONS[name]
+    shutil.copytree(start, folder)
+    answer = in_child(lambda: fault.under(operation, folder))
+    end, text, calls, call = answer[1] if answer[0] == "done" else ("failed", answer[1], 0, "")
+    wrong = []
+    if end == "failed" or "\n" in text or (fault.number == 0 and end != "done"):
+        wrong.append("not an error of etq")
+    then, found = in_child(lambda: names_of(folder / target))
+    if then != "done" and (then, bool(states[0])) != ("refused", False):
+        wrong.append(f"then it can't be opened: {found}")
+    elif then == "done" and (found not in states or (end == "done" and found != states[-1])):
+        wrong.append(f"then it has {found}")
+    if end != "done":
+        again, why = in_child(lambda: operation(folder))
+        # A merge that failed once its file was in place says so, and makes no other.
+        if again != "done" and (name, found) != ("merge", states[-1]):
+            wrong.append(f"again: {why}")
+        if (last := in_child(lambda: names_of(folder / target))) != ("done", states[-1]):
+            wrong.append(f"again, it has {last}")
+    known = {target, f"{target}.wal", *(each.name for each in start.iterdir())}
+    if left := sorted({each.name for each in folder.iterdir()} - known):
+        wrong.append(f"leaves {left}")
+    shutil.rmtree(folder)
+    return calls, [f"{name}: call {fault.number} ({call}): {end} {text!r}: {each}" for each in wrong]
+
+
+def prepare(start: Path) -> None:
+    fill(start / "lab.duckdb", range(2))
+    fill(start / "second.duckdb", range(4, 6))
+    for name, warehouses in (("lake", ["lab"]), ("parts", ["lab", "second"])):
+        for each in warehouses:
+            lake.export(start / name, start / f"{each}.duckdb")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("operation", choices=OPERATIONS)
+    parser.add_argument("--all-after", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1)
+    options = parser.parse_args()
+    shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    shim.fault_last.restype = ctypes.c_char_p
+    start = options.folder / "start"
+    start.mkdir(parents=True)
+    assert in_child(lambda: prepare(start))[0] == "done"
+    calls = complaints(options.operation, start, options.folder / "run", Fault(shim, 0, False))[0]
+    for number in [0, *range(options.first, calls + 1, options.every)]:
+        fault = Fault(shim, number, options.all_after)
+        for line in complaints(options.operation, start, options.folder / "run", fault)[1]:
+            print(line, flush=True)
+    print(f"{options.operation}: {calls} calls", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""Warehouses from elsewhere: what they hold is read, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import etq
+from etq.catalog import quoted
+from etq.errors import EtqError, QueryError, WarehouseError
+from etq.maintenance.merge import merge
+from etq.warehouse.ephemeral import open_ephemeral
+
+CAPTURE = "tests/captures/mlp/mlp.etdp"
+SECRET = "known to its owner alone"
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("clean") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(CAPTURE, labels={"device": "a"})
+    return path
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret.txt"
+    path.write_text(SECRET)
+    return path
+
+
+def received(clean: Path, folder: Path, *statements: str) -> Path:
+    """A copy of a warehouse that somebody changed with DuckDB."""
+    path = folder / "received.duckdb"
+    shutil.copy(clean, path)
+    with duckdb.connect(str(path)) as connection:
+        for each in statements:
+            connection.execute(each)
+    return path
+
+
+def of_secret(columns: str) -> str:
+    return f"SELECT {columns} FROM read_text('{{secret}}')"
+
+
+CHANGED = {
+    "view for table": (
+        ["DROP TABLE labels", f"CREATE VIEW labels AS {of_secret('1::INTEGER AS capture_id, filename AS key, content AS value')}"],
+        "the table 'labels' is missing",
+    ),
+    "view": (
+        [f"CREATE OR REPLACE VIEW capture_summary AS {of_secret('content AS name')}"],
+        "its views or macros were changed",
+    ),
+    "view in capitals": (
+        ["DROP VIEW capture_summary", f"CREATE VIEW CAPTURE_SUMMARY AS {of_secret('content AS name')}"],
+        "its views or macros were changed",
+    ),
+    "macro": (
+        ["CREATE OR REPLACE MACRO _any_capture_id(selector) AS (SELECT 1)"],
+        "its views or macros were changed",
+    ),
+    "table macro for macro": (
+        ["DROP MACRO _any_capture_id", "CREATE MACRO _any_capture_id(selector) AS TABLE SELECT 1"],
+        "its views or macros were changed",
+    ),
+    "built-in function": (
+        [f"CREATE MACRO string_agg(a, b) AS ({of_secret('content')})"],
+        "has the macro 'string_agg', which replaces DuckDB's",
+    ),
+    "built-in function in capitals": (
+        ["CREATE MACRO UPPER(a) AS 1"],
+        "has the macro 'UPPER', which replaces DuckDB's",
+    ),
+    "built-in table function": (
+        ["CREATE MACRO duckdb_tables() AS TABLE SELECT 1"],
+        "has the table macro 'duckdb_tables', which replaces DuckDB's",
+    ),
+    "function of a column": (
+        ["CREATE SCHEMA c", "CREATE MACRO c.list_transform(x, y) AS 1"],
+        "has the macro 'list_transform' in the schema 'c'",
+    ),
+    "default": (["ALTER TABLE labels ALTER value SET DEFAULT upper('x')"], "the table 'labels' has other columns"),
+    "generated column": (
+        ["DROP TABLE labels", "CREATE TABLE labels (capture_id INTEGER, key VARCHAR, value VARCHAR AS (upper(key)))"],
+        "the table 'labels' has other columns",
+    ),
+    "constraint": (
+        ["DROP TABLE labels", "CREATE TABLE labels (capture_id INTEGER, key VARCHAR, value VARCHAR CHECK (value > 'a'))"],
+        "the table 'labels' has other columns",
+    ),
+    "missing table": (["DROP TABLE runs"], "the table 'runs' is missing"),
+    "table for view": (
+        ["DROP VIEW capture_summary", "CREATE TABLE capture_summary (name VARCHAR)"],
+        "not a warehouse of etq, or damaged: it has a table in place of a view",
+    ),
+    "same key": (["INSERT INTO captures FROM captures"], "several captures have the capture_id '1'"),
+    "same name": (
+        ["INSERT INTO captures SELECT * REPLACE (2 AS capture_id, 'x' AS sha256) FROM captures"],
+        "several captures have the name 'mlp'",
+    ),
+    "version below 0": (["UPDATE warehouse SET schema_version = -5"], "damaged: its schema is of version -5"),
+    "no version": (
+        ["DROP TABLE warehouse", "CREATE TABLE warehouse (schema_version INTEGER, sql_sha256 VARCHAR, etq_version VARCHAR)",
+         "INSERT INTO warehouse VALUES (NULL, 'x', 'x')"],
+        "damaged: its schema is of version None",
+    ),
+    "text for version": (
+        ["ALTER TABLE warehouse ALTER schema_version TYPE VARCHAR", "UPDATE warehouse SET schema_version = 'one'"],
+        "damaged: its schema is of version 'one'",
+    ),
+    "versions in a view": (
+        ["DROP TABLE warehouse", "CREATE VIEW warehouse AS SELECT sum(a.i) FROM range(9000000) a(i), range(9000000)"],
+        "a DuckDB database, but not a warehouse of etq",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_changed_warehouse_is_refused(clean: Path, tmp_path: Path, secret: Path, change: str) -> None:
+    statements, message = CHANGED[change]
+    path = received(clean, tmp_path, *(each.replace("{secret}", str(secret)) for each in statements))
+    for read_only in (True, False):
+        with pytest.raises(WarehouseError) as raised:
+            etq.open(path, read_only=read_only)
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+        assert SECRET not in str(raised.value)
+    with pytest.raises(EtqError):
+        merge([path], tmp_path / "merged.duckdb")
+
+
+def test_a_hash_that_the_file_states_is_not_believed(clean: Path, tmp_path: Path, secret: Path) -> None:
+    change = f"CREATE OR REPLACE VIEW capture_summary AS SELECT content AS name FROM read_text({quoted(str(secret))})"
+    path = received(clean, tmp_path, change, "UPDATE warehouse SET sql_sha256 = 'another'")
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.captures().fetchall()[0][0] == "mlp", "replaced by this version's"
+    with etq.open(path) as warehouse:
+        assert warehouse.captures().fetchall()[0][0] == "mlp"
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.captures().fetchall()[0][0] == "mlp"
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_queries_access_no_other_files(clean: Path, tmp_path: Path, secret: Path, read_only: bool) -> None:
+    path = received(clean, tmp_path, f"CREATE VIEW mine AS FROM read_text({quoted(str(secret))})")
+    with etq.open(path, read_only=read_only) as warehouse:
+        for query in (
+            "FROM mine",
+            f"FROM read_text({quoted(str(secret))})",
+            f"COPY captures TO '{tmp_path}/out.csv'",
+            f"ATTACH '{clean}' AS other (READ_ONLY)",
+            "INSTALL httpfs",
+            "LOAD spatial",
+            "FROM 'https://localhost:1/x.parquet'",
+            "SET enable_external_access = true",
+            "SET allowed_paths = ['/']",
+        ):
+            with pytest.raises(QueryError):
+                warehouse.rows(query)
+        frame = warehouse.sql("FROM captures").to_arrow_table()
+        assert frame.num_rows == 1
+        with pytest.raises(QueryError, match="Table with name frame does not exist"):
+            warehouse.rows("FROM frame")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_external_access_takes_consent_and_nothing_of_others(clean: Path, tmp_path: Path, secret: Path) -> None:
+    with etq.open(clean, read_only=True, external_access=True) as warehouse:
+        assert warehouse.rows(f"SELECT content FROM read_text({quoted(str(secret))})")[1] == [(SECRET,)]
+        warehouse.rows(f"COPY (SELECT name FROM captures) TO '{tmp_path}/out.csv'")
+    assert (tmp_path / "out.csv").read_text() == "name\nmlp\n"
+    path = received(clean, tmp_path, "CREATE VIEW mine AS SELECT 1")
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.rows("FROM mine")[1] == [(1,)]
+    with pytest.raises(WarehouseError, match="has the view 'mine', which is not etq's; open it without external"):
+        etq.open(path, read_only=True, external_access=True)
+
+
+def test_external_access_on_the_command_line(clean: Path, secret: Path) -> None:
+    query = f"SELECT content FROM read_text({quoted(str(secret))})"
+    command = [sys.executable, "-m", "etq", "sql", query, "--db", str(clean)]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "disabled by configuration; allow it with --external-access" in refused.stderr
+    assert SECRET in subprocess.run([*command, "--external-access"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_file_that_passed_is_checked_again_when_it_changes(clean: Path, tmp_path: Path) -> None:
+    path = received(clean, tmp_path)
+    etq.open(path, read_only=True).close()
+    status = path.stat()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE OR REPLACE VIEW capture_summary AS SELECT 1 AS name")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(WarehouseError, match="its views or macros were changed"):
+        etq.open(path, read_only=True)
+
+
+def test_compacting_runs_nothing_of_the_file(clean: Path, tmp_path: Path, secret: Path) -> None:
+    path = received(clean, tmp_path, f"CREATE VIEW mine AS FROM read_text({quoted(str(secret))})")
+    secret.unlink()
+    with etq.open(path) as warehouse:
+        warehouse.compact()
+        assert warehouse.captures().fetchall()[0][0] == "mlp"
+    with etq.open(path, read_only=True) as warehouse:
+        assert [each for (each,) in warehouse.rows("SELECT view_name FROM duckdb_views() WHERE view_name = 'mine'")[1]]
+
+
+WORKS = (
+    *("md:x", "r12:30.duckdb", "_fresh.duckdb", "_source.duckdb", "_etq_template.duckdb", "temp.duckdb", "http:x.duckdb"),
+    *("a'b.duckdb", 'a"b.duckdb', "*.duckdb", "captures.duckdb", "x.csv", "%41.duckdb", "[a].duckdb", "x" * 220),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_names_that_are_only_names(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with etq.open(name) as warehouse:
+        assert warehouse.ingest(Path(__file__).parents[2] / CAPTURE).is_new
+        warehouse.compact()
+    with etq.open(name, read_only=True) as warehouse:
+        assert len(warehouse.captures().fetchall()) == 1
+    assert merge([name], "merged.duckdb").captures == 1
+    assert sorted(os.listdir()) == sorted([name, "merged.duckdb"])
+
+
+@pytest.mark.parametrize("name", ["a?.duckdb", "a?x=1.duckdb", "a\\b.duckdb"])
+def test_names_that_duckdb_takes_for_others(tmp_path: Path, name: str) -> None:
+    for read_only in (True, False):
+        with pytest.raises(WarehouseError, match="the path of a warehouse can't have"):
+            etq.open(tmp_path / name, read_only=read_only)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_home_is_found_and_a_database_of_sqlite_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    etq.open("~/lab.duckdb").close()
+    assert (tmp_path / "lab.duckdb").exists()
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE captures (a)")
+    with pytest.raises(WarehouseError, match=r"other.db: not a DuckDB database; name another file"):
+        etq.open(tmp_path / "other.db", read_only=True)
+    long = "x" * 221
+    with pytest.raises(WarehouseError, match="the name of a warehouse can't be longer than 220 bytes"):
+        etq.open(tmp_path / long)
+    with pytest.raises(WarehouseError, match="the name of a warehouse can't be longer than 220 bytes"):
+        etq.open(tmp_path / long, read_only=True)
+
+
+def test_no_variable_of_python_answers(clean: Path) -> None:
+    secrets = [etq.open(), open_ephemeral(CAPTURE, ["captures"])[0], etq.open(clean, read_only=True)]
+    frame = secrets[0].sql("FROM captures").to_arrow_table()
+    assert frame.num_rows == 0
+    for warehouse in secrets:
+        with warehouse, pytest.raises(QueryError, match="Table with name frame does not exist"):
+            warehouse.rows("FROM frame")

@@ -1,0 +1,131 @@
+"""Rates of change points: series made of blocks of neighbours of a fleet, so that they drift as it does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import etq
+from tests.statistics.fleet import QUANTILE, Fleet, Floats
+
+LENGTH: Final = 200
+BLOCK: Final = 20
+Random = np.random.Generator
+Shape = Floats | None
+
+
+def made_series(fleet: Fleet, op: int | None, shape: Shape, random: Random, length: int = LENGTH) -> Floats:
+    """Logarithms of an op without what all ops have in common, or of the total, and what is planted in it."""
+    starts = random.integers(0, len(fleet.totals) - BLOCK + 1, length // BLOCK + 1)
+    captures = np.concatenate([np.arange(start, start + BLOCK) for start in starts])[:length]
+    if op is None:
+        values = np.log(np.quantile(fleet.totals, QUANTILE, axis=1))[captures]
+    else:
+        precise = [at for at, step in enumerate(fleet.resolutions) if step == 1]
+        times = np.quantile(fleet.ops, QUANTILE, axis=2)
+        kept = [at for at in precise if (times[:, at] > 0).all()]
+        ops = np.log(np.maximum(times, 1))
+        factor = np.median(ops[:, kept] - np.median(ops[:, kept], axis=0), axis=1) if len(kept) >= 3 else 0
+        values = (ops[:, op] - factor)[captures]
+    return np.asarray(values if shape is None else values + shape)
+
+
+def step_of(size: float, at: int, until: int | None = None, length: int = LENGTH) -> Floats:
+    """A step, for good or until a place."""
+    shape = np.zeros(length)
+    shape[at:until] = np.log1p(size)
+    return shape
+
+
+def creep_of(size: float, length: int = LENGTH) -> Floats:
+    return np.asarray(np.linspace(0, np.log1p(size), length))
+
+
+def changes_of(made: Sequence[Floats], of_total: bool) -> tuple[list[list[int]], list[bool]]:
+    """For each series the places of its steps, from 0, and whether it creeps."""
+    columns: dict[str, Any] = {
+        "series": np.repeat(np.arange(len(made)), [len(each) for each in made]),
+        "position": np.concatenate([np.arange(1, len(each) + 1) for each in made]),
+        "value": np.concatenate(made),
+        "greatest_p": np.full(sum(len(each) for each in made), 0.05 if of_total else 0.001),
+    }
+    places: list[list[int]] = [[] for _ in made]
+    creeps = [False] * len(made)
+    with etq.open() as warehouse:
+        warehouse.connection.register("points", pa.table(columns))
+        query = (
+            "SELECT c.series, c.position, c.kind FROM _level_changes((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
+        )
+        for number, position, kind in warehouse.rows(query)[1]:
+            if kind == "step":
+                places[number].append(position - 1)
+            else:
+                creeps[number] = True
+    return places, creeps
+
+
+def others_of(python: str, made: dict[str, list[Floats]]) -> dict[str, dict[str, list[list[int]]]]:
+    """The places of changes by method and name of the series, found by a Python that has Otava and ruptures."""
+    given = json.dumps({name: [each.tolist() for each in series] for name, series in made.items()})
+    script = str(Path(__file__).with_name("others_of_series.py"))
+    done = subprocess.run([python, script], input=given, stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, dict[str, list[list[int]]]] = json.loads(done.stdout)
+    return answer
+
+
+def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[str, float]:
+    """Rates of findings in series without a change, with steps, bumps and creep, of ops and of the total; with a Python that has
+    them, also what Otava and ruptures tell of."""
+    random = np.random.default_rng(22)
+    large = fleet.large()
+    rates: dict[str, float] = {}
+
+    def share(held: Sequence[bool]) -> float:
+        return 100 * float(np.mean(held))
+
+    for of_total in (False, True):
+        ops = [None if of_total else large[k % len(large)] for k in range(count)]
+        of = "total" if of_total else "op"
+        series = {"unchanged": [made_series(fleet, op, None, random) for op in ops]}
+        places, creeps = changes_of(series["unchanged"], of_total)
+        rates[f"series of 200, {of}, unchanged: step"] = share([bool(each) for each in places])
+        rates[f"series of 200, {of}, unchanged: creep"] = share(creeps)
+        for size in (0.05, 0.1):
+            ats = random.integers(15, LENGTH - 15, count)
+            made = [made_series(fleet, op, step_of(size, at), random) for op, at in zip(ops, ats, strict=True)]
+            found = changes_of(made, of_total)[0]
+            near = [any(abs(each - at) <= 2 for each in steps) for steps, at in zip(found, ats, strict=True)]
+            rates[f"series of 200, {of}, step +{100 * size:.0f} %: found within 2"] = share(near)
+        ats = random.integers(15, LENGTH - 35, count)
+        made = [made_series(fleet, op, step_of(0.1, at, at + 20), random) for op, at in zip(ops, ats, strict=True)]
+        series["bump of 20 +10 %"] = made
+        found = changes_of(made, of_total)[0]
+        both = [
+            all(any(abs(each - edge) <= 2 for each in steps) for edge in (at, at + 20))
+            for steps, at in zip(found, ats, strict=True)
+        ]
+        rates[f"series of 200, {of}, bump of 20 +10 %: reported"] = share([bool(each) for each in found])
+        rates[f"series of 200, {of}, bump of 20 +10 %: both ends within 2"] = share(both)
+        for size in (0.1, 0.3):
+            creeping = [made_series(fleet, op, creep_of(size), random) for op in ops]
+            series[f"creep of +{100 * size:.0f} %"] = creeping
+            steps, creeps = changes_of(creeping, of_total)
+            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told as creep"] = share(creeps)
+            either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
+            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told at all"] = share(either)
+        for method, named in others_of(python, series).items() if python else ():
+            for name, each in named.items():
+                rates[f"series of 200, {of}, {name}: told by {method}"] = share([bool(told) for told in each])
+        grown = [made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]]
+        ever = np.zeros(len(grown), bool)
+        for length in range(30, LENGTH + 1, 5):
+            steps, creeps = changes_of([each[:length] for each in grown], of_total)
+            ever |= [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
+        rates[f"series up to 200, {of}, unchanged, asked 35 times: ever told"] = share(list(ever))
+    return rates

@@ -1,0 +1,111 @@
+"""Designs that are messy: many ops slower at once, captures left out, clocks too coarse, what a program has in common."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.sampling import thinned
+from tests.statistics.fleet import Draw, fleet_of, judged, slower_in_all, slower_op
+from tests.statistics.rates import found_and_others, halves, in_turn, some_of_new
+
+DRAWS = 60
+
+
+@pytest.mark.parametrize("factor", thinned([1.05, 1.1], [1.1]))
+@pytest.mark.parametrize("model", thinned(["mlp", "convnet"], ["mlp"]))
+def test_half_of_the_ops_are_slower(model: str, factor: float) -> None:
+    """The other half isn't called faster."""
+    fleet = fleet_of(model)
+    random = np.random.default_rng(1)
+    draws = [in_turn(fleet, 10, random) for _ in range(DRAWS)]
+    planted = [halves(fleet)[number % 2] for number in range(DRAWS)]
+    found, others, covered = found_and_others(fleet, draws, planted, factor)
+    print(f"{model}, half of the ops x {factor}: found {found:.1f} %, others {others:.1f} %, covered {covered:.1f} %")
+    assert found >= 98
+    assert others <= 3
+    assert covered >= 90
+
+
+@pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["mlp"]))
+def test_disturbed_captures_hide_nothing(model: str) -> None:
+    """Four of ten captures of new take half as long again: they are left out, but new isn't called the same."""
+    fleet = fleet_of(model)
+    random = np.random.default_rng(2)
+    draws = [in_turn(fleet, 10, random) for _ in range(DRAWS)]
+    equal = judged(fleet, [Draw(each) for each in draws])
+    some = judged(fleet, [Draw(each, slower_in_all(1.5), some_of_new(each, 4)) for each in draws])
+    assert np.mean([each["total"].verdict == "unstable" for each in equal]) <= 0.03
+    told = [each["total"] for each in some]
+    assert np.mean([each.verdict in ("unstable", "slower") for each in told]) >= 0.97
+    if model == "mlp":
+        assert all(each.note is not None and each.note.startswith("4 of 10 captures of new took ") for each in told)
+
+
+def test_one_capture_with_all_slower_is_unstable() -> None:
+    fleet = fleet_of("mlp")
+    captures = [(at, "history") for at in range(18)] + [(18, "base"), (19, "new")]
+    [equal, all_slower] = judged(fleet, [Draw(captures), Draw(captures, slower_in_all(2))])
+    assert equal["total"].verdict == "~"
+    assert all_slower["total"].verdict == "unstable"
+    assert all_slower["total"].note is not None and "take at least 3 captures of new" in all_slower["total"].note
+
+
+@pytest.mark.long
+def test_the_total_chooses_no_captures_by_side() -> None:
+    """Where no op tells what a capture has in common, the total's own values must not be chosen within each side."""
+    fleet = fleet_of("convnet_xnn")
+    half = [(at, "base" if at % 2 else "new") for at in range(20)]
+    # Two levels, as of two speeds of a clock: 6 and 4 of them in base, 4 and 6 in new.
+    fast = frozenset([*range(1, 12, 2), *range(0, 8, 2)])
+    draw = Draw(half, None, None, slower_in_all(1.3), frozenset(range(20)) - fast)
+    [verdicts] = judged(fleet, [draw])
+    assert verdicts["total"].verdict == "~"
+    assert verdicts["DELEGATE_CALL@0"].verdict == "~"
+
+
+def test_few_captures_of_base_are_not_taken_for_disturbed() -> None:
+    """Without a common shift, all of the smaller side differ from most captures: that is the change."""
+    fleet = fleet_of("convnet_xnn")
+    half = [(at, "base" if at in (3, 7, 11, 15) else "new") for at in range(20)]
+    [verdicts] = judged(fleet, [Draw(half, slower_in_all(1.5))])
+    assert verdicts["total"].verdict == "slower"
+
+
+def test_intervals_have_the_resolution_of_the_clock() -> None:
+    """What 5 % of 5 us are, a clock of 1 us can't show: the interval says so, and the note."""
+    fleet = fleet_of("convnet_xnn")
+    random = np.random.default_rng(3)
+    at = fleet.items.index("Convolution (NHWC, F32) IGEMM #1@0")
+    draws = [Draw(in_turn(fleet, 10, random), slower_op(at, 1.05)) for _ in range(20)]
+    for verdicts in judged(fleet, draws):
+        found = verdicts[fleet.items[at]]
+        assert found.low is not None and found.high is not None
+        assert found.low <= 0.05 <= found.high
+        assert found.verdict == "can't judge"
+        assert found.note is not None and found.note.startswith("below the clock's resolution")
+
+
+def test_an_accepted_change_in_the_history_is_no_noise() -> None:
+    """An op that takes half as long again since the middle of its history is still judged by how its values vary."""
+    fleet = fleet_of("mlp")
+    op = fleet.large()[0]
+    sides = ["history"] * 18 + ["base", "new"]
+    draws = [
+        Draw(list(enumerate(sides)), slower_op(op, factor), None, slower_op(op, 1.5), frozenset(range(9, 20)))
+        for factor in (1.0, 1.5)
+    ]
+    same, slower = (verdicts[fleet.items[op]].verdict for verdicts in judged(fleet, draws))
+    assert (same, slower) == ("~", "slower")
+
+
+def test_what_other_ops_did_is_only_possibly_slower() -> None:
+    """Ops were off for a whole capture: one of them, off as much in new, isn't called slower of one capture."""
+    fleet = fleet_of("mlp")
+    first, second = fleet.large()[:2]
+    sides = ["history"] * 18 + ["base", "new"]
+    draw = Draw(list(enumerate(sides)), slower_op(first, 1.25), None, slower_op(second, 1.25), frozenset({7}))
+    [verdicts] = judged(fleet, [draw])
+    judgement = verdicts[fleet.items[first]]
+    assert judgement.verdict == "possibly slower"
+    assert judgement.note is not None and "measure 3 more" in judgement.note
