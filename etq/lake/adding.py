@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 import duckdb
 
-from etq.lake.publishing import Added, Content, held, publish
-from etq.lake.reading import prepare
+from etq.lake.publishing import Added, Content, known_of, publish
 from etq.lake.tables import KINDS, Lake, writing
 from etq.lake.writing import Load, discard, parts, write
 from etq.warehouse.warehouse import Warehouse, open
@@ -43,21 +42,21 @@ def export(
 
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
     loads: list[Load] = []
-    contents: dict[str, list[Content]] = {}
+    contents: list[Content] = []
     already = 0
     try:
         for kind in KINDS:
-            with duckdb.connect(":memory:") as aside:
-                prepare(aside, lake)
-                known = held(aside, lake, lake.open(f"{kind}s"), kind)
             query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
-            found = {key: (sha256, name, uri) for key, sha256, name, uri in connection.execute(query).fetchall()}
+            found: dict[int, tuple[str, str, str]] = {
+                key: (sha256, name, uri) for key, sha256, name, uri in connection.execute(query).fetchall()
+            }
             is_replaced = replace and kind == "capture"
-            rows = {key: row for key, row in found.items() if is_replaced or row[0] not in known}
-            already = len(found) - len(rows)  # at last, of captures
-            for part in parts(connection, kind, [*rows]):
-                loads.append(write(connection, lake, kind, {key: rows[key][1] for key in part}))
-                contents.setdefault(kind, []).extend(Content(*rows[key], loads[-1].id) for key in part)
+            known = known_of(lake.make_table(f"{kind}s")) if found and not is_replaced else {}
+            keys = [key for key, (sha256, *_) in found.items() if sha256 not in known]
+            already = len(found) - len(keys)  # of captures, which are the last
+            for part in parts(connection, kind, keys):
+                loads.append(write(connection, lake, kind, part))
+                contents += [Content(kind, *found[key], loads[-1].id) for key in part]
     except BaseException:
         discard(lake, loads)
         raise

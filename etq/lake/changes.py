@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import duckdb
-
-from etq.lake.reading import prepare, read_parquet
 from etq.lake.tables import Lake, read
 
 
@@ -35,19 +32,18 @@ def changes(
     """
     lake = Lake.at(path, storage_options)
     before, after = _captures(lake, since), _captures(lake, version)
-    found = [Change(after[each][0], each, "added") for each in after.keys() - before.keys()]
-    found += [Change(before[each][0], each, "removed") for each in before.keys() - after.keys()]
+    found = [Change(after[each]["name"], each, "added") for each in after.keys() - before.keys()]
+    found += [Change(before[each]["name"], each, "removed") for each in before.keys() - after.keys()]
     both = before.keys() & after.keys()
-    found += [Change(after[each][0], each, "replaced") for each in both if before[each][1:] != after[each][1:]]
+    found += [Change(after[each]["name"], each, "replaced") for each in both if _differ(before[each], after[each])]
     return sorted(found, key=lambda each: (each.name, each.sha256))
 
 
-def _captures(lake: Lake, version: int | None) -> dict[str, tuple[Any, ...]]:
-    """The name of each capture at a version, and what differs if it was replaced, by SHA-256."""
-    state = read(lake, version)
-    if not (paths := state.paths("captures")):
-        return {}
-    with duckdb.connect(":memory:") as connection:
-        prepare(connection, lake, state)
-        query = f"SELECT sha256, name, ingested_at, record_id, program_id FROM {read_parquet(paths)}"
-        return {sha256: tuple(rest) for sha256, *rest in connection.execute(query).fetchall()}
+def _captures(lake: Lake, version: int | None) -> dict[str, dict[str, Any]]:
+    """The captures at a version, by SHA-256."""
+    columns = ["sha256", "name", "ingested_at", "record_id", "program_id"]
+    return {row["sha256"]: row for row in read(lake, version).captures.to_pyarrow_table(columns=columns).to_pylist()}
+
+
+def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return {**before, "name": ""} != {**after, "name": ""}

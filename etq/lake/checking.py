@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import duckdb
 
 from etq import catalog
 from etq.errors import message_of
 from etq.lake import stores
-from etq.lake.reading import prepare, read_parquet
-from etq.lake.tables import KINDS, File, Lake, State, kind_of, read
+from etq.lake.reading import attach, read_parquet
+from etq.lake.tables import KINDS, File, Lake, State, read, tables_of
 from etq.lake.writing import KEY
 
 
@@ -31,24 +32,29 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
     lake = Lake.at(path, storage_options)
-    state = read(lake, every=True)
+    state = read(lake, latest=True)
+    faults: list[Fault] = []
+    left_over: list[Fault] = []
     with duckdb.connect(":memory:") as connection:
-        prepare(connection, lake)
-        faults = [
-            fault
-            for table, files in state.files.items()
-            for file in files
-            for fault in _faults(connection, state, table, file)
-        ]
+        attach(connection, state)
+        opened = state.open_all()
+        listed = dict(zip(tables_of(*KINDS), lake.each(partial(stores.listed, lake), tables_of(*KINDS)), strict=True))
+        for table, there in listed.items():
+            files = state.files(table) if table in opened else []
+            for file in files:
+                faults += _faults(connection, lake.uri(table, file.path), table, file, file.path in there)
+            names = sorted({*there} - {each.path for each in files})
+            left_over += [Fault(lake.uri(table, name), "not in the table", True) for name in names]
+            dead = state.dead(table) if table in opened else []
+            left_over += [Fault(lake.uri(table, each.path), "of a load that was not finished", True) for each in dead]
         if not faults:
             faults += _twice(connection, state)
-    return [*faults, *_left_over(state)]
+    return [*faults, *left_over]
 
 
-def _faults(connection: duckdb.DuckDBPyConnection, state: State, table: str, file: File) -> Iterator[Fault]:
+def _faults(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: File, is_there: bool) -> Iterator[Fault]:
     """The problems of a file."""
-    uri = state.lake.uri(table, file.path)
-    if not stores.is_there(state.lake, table, file.path):
+    if not is_there:
         yield Fault(uri, "missing")
         return
     source = read_parquet([uri])
@@ -79,16 +85,3 @@ def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Faul
         ):
             for (value,) in connection.execute(query).fetchall():
                 yield Fault(state.lake.uri(f"{kind}s"), f"{value} {what}")
-
-
-def _left_over(state: State) -> Iterator[Fault]:
-    """Files that no log lists any more, or not yet, and those of loads that were never committed as a whole."""
-    dead = state.dead()
-    for table in catalog.tables():
-        if kind_of(table) is None:
-            continue
-        files = state.files.get(table.name, [])
-        for path in sorted({*stores.listed(state.lake, table.name)} - {each.path for each in files}):
-            yield Fault(state.lake.uri(table.name, path), "not in the table", True)
-        for each in dead.get(table.name, []):
-            yield Fault(state.lake.uri(table.name, each.path), "of a load that was not finished", True)

@@ -1,23 +1,22 @@
-"""Compacting a lake: merges many small loads into few large ones, and deletes what is of the lake no more."""
+"""Compacting a lake: merges many small loads into few large ones, and deletes what is not part of the lake any more."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import Final
 
 import duckdb
 
-from etq.lake.reading import prepare
-from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, writing
-from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge
+from etq.lake import stores
+from etq.lake.reading import attach
+from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, tables_of, writing
+from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, rows_of
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-# What is of the lake no more may be what a writer has not committed yet, or what a reader of an older version reads.
+# Such rows and files may be of a writer that has not committed them yet, or of a reader of an older version.
 _LEAVE_SECONDS: Final = 7 * 24 * 3600
 
 
@@ -29,61 +28,52 @@ def compact(
 ) -> tuple[int, int]:
     """Put small loads together, sorted by key, as large as one may be. Returns the numbers of loads before and after.
 
-    Readers keep their files: files that are of the lake no more are deleted `leave_seconds` (a week) after
+    Readers keep their files: files that are not part of the lake any more are deleted `leave_seconds` (a week) after
     they were written or taken out, and with them the versions that had them.
 
     Raises `WarehouseError` for what isn't a lake, for a damaged lake, and for one that can't be written.
     """
     lake = Lake.at(path, storage_options)
     with writing(lake):
-        return _compact(lake, leave_seconds)
-
-
-def _compact(lake: Lake, leave_seconds: float) -> tuple[int, int]:
-    state = read(lake)
-    before = _number(state)
-    merged: set[str] = set()
-    with duckdb.connect(":memory:") as connection:
-        prepare(connection, lake)
-        for kind in KINDS:
-            for group in _groups(state, kind):
-                if _merge(connection, state, kind, group):
-                    merged.update(group)
-    state = _drop(lake, merged, leave_seconds)
-    _delete(state, leave_seconds)
-    return before, _number(state)
+        state = read(lake, latest=True)
+        state.open_all()
+        before = _number(state)
+        with duckdb.connect(":memory:") as connection:
+            attach(connection, state)
+            for kind in KINDS:
+                groups = [group for group in _groups(state, kind) if _merge(connection, state, kind, group)]
+                _drop(lake, kind, {*chain(*groups)}, leave_seconds)
+        state = _note_versions(lake)
+        _vacuum(state, leave_seconds)
+        return before, _number(state)
 
 
 def _number(state: State) -> int:
-    return sum(map(len, state.loads.values()))
+    return sum(len(state.loads(kind)) for kind in KINDS)
 
 
 def _groups(state: State, kind: str) -> Iterator[list[str]]:
     """Loads that are to be one: small ones, and those of which the lake has a part."""
-    contents = _rows(state, [f"{kind}s"])
-    events = _rows(state, EVENTS)
-    group: list[str] = []
+    contents = _rows(state, f"{kind}s")
+    events = _rows(state, *(EVENTS if kind == "capture" else ()))
+    groups: list[list[str]] = [[]]
     number = size = 0
     for load in sorted(contents, key=lambda load: (events.get(load, 0), load)):
-        if group and (number + contents[load] > MOST_CONTENTS or size + events.get(load, 0) > MOST_EVENTS):
-            if _is_worth(state, kind, group):
-                yield group
-            group, number, size = [], 0, 0
-        group.append(load)
         number, size = number + contents[load], size + events.get(load, 0)
-    if _is_worth(state, kind, group):
-        yield group
+        if groups[-1] and (number > MOST_CONTENTS or size > MOST_EVENTS):
+            groups.append([])
+            number, size = contents[load], events.get(load, 0)
+        groups[-1].append(load)
+    for group in groups:
+        if len(group) > 1 or not all(state.loads(kind)[load] for load in group):
+            yield group
 
 
-def _is_worth(state: State, kind: str, group: list[str]) -> bool:
-    return len(group) > 1 or not all(state.loads[kind][load] for load in group)
-
-
-def _rows(state: State, tables: tuple[str, ...] | list[str]) -> dict[str, int]:
+def _rows(state: State, *tables: str) -> dict[str, int]:
+    """The number of rows of each load."""
     rows: dict[str, int] = {}
-    for table in tables:
-        for file in state.files.get(table, []):
-            rows[file.load] = rows.get(file.load, 0) + file.rows
+    for file in (file for table in tables for file in state.files(table)):
+        rows[file.load] = rows.get(file.load, 0) + file.rows
     return rows
 
 
@@ -91,50 +81,61 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group
     """Put one load in the place of several, unless another writer changes these meanwhile."""
     lake, root = state.lake, f"{kind}s"
     load = merge(connection, state, kind, group)
-    versions = {table: lake.commit(table, [file]) for table, file in load.files.items() if table != root}
-    was = {each for each in state.files[root] if each.load in group}
+    versions = {table: lake.commit(table, [file]) for table, file in load.files.items()}
+    was = {each for each in state.files(root) if each.load in group}
     while True:
         seen = lake.open(root)
-        if {each for each in files_of(seen) if each.load in group} != was:
-            return False  # What was written is dropped in time.
-        note = lake.note(seen, versions) if kind == "capture" else None
+        is_dropped = load.id in lake.dropped(seen, state.opened(root).version())
+        if is_dropped or {each for each in files_of(seen) if each.load in group} != was:
+            return False  # The rows that were written are dropped in time.
         with suppress(ConflictError):
-            lake.commit(root, [load.root], group, seen=seen, note=note)
+            lake.commit(root, rows_of([load]), group, seen=seen, versions=versions if kind == "capture" else None)
             return True
 
 
-def _drop(lake: Lake, merged: set[str], leave_seconds: float) -> State:
-    """Take the rows of loads that aren't the lake's out of its tables; of those of late, only the `merged`."""
+def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) -> None:
+    """Take the rows of loads that are not part of the lake out of its tables: `merged` ones, and old ones."""
     before = time.time() - leave_seconds
     while True:
-        state = read(lake, every=True)
+        state = read(lake, latest=True)
         dead = {
-            table: loads
-            for table, files in state.dead().items()
-            if (loads := {each.load for each in files if each.load in merged or each.written < before})
+            name: {each.load for each in state.dead(name) if each.load in merged or each.written < before}
+            for name in state.open_all(kind)
         }
         dropped = sorted(set().union(*dead.values()))
         if not dropped:
+            return
+        # From here on no writer commits them.
+        with suppress(ConflictError):
+            lake.commit(f"{kind}s", [], seen=state.opened(f"{kind}s"), dropped=dropped)
+            for name, loads in dead.items():
+                if loads:
+                    lake.commit(name, [], loads)
+            return
+
+
+def _note_versions(lake: Lake) -> State:
+    """Have `captures` note the versions of all tables as they are now."""
+    while True:
+        state = read(lake, latest=True)
+        versions = {name: state.opened(name).version() for name in state.open_all() if name != "captures"}
+        if all(state.captures.transaction_version(name) == version for name, version in versions.items()):
             return state
-        # From here on no writer commits them, and readers that haven't begun look again.
-        try:
-            captures = state.opened["captures"]
-            lake.commit("captures", [], seen=captures, note=lake.note(captures, {}, dropped))
-        except ConflictError:
-            continue
-        for table, loads in dead.items():
-            lake.commit(table, [], loads)
-        return read(lake, every=True)
+        with suppress(ConflictError):
+            lake.commit("captures", [], seen=state.captures, versions=versions)
 
 
-def _delete(state: State, leave_seconds: float) -> None:
-    """Delete the files that no version since needs, and write down what each table has."""
+def _vacuum(state: State, leave_seconds: float) -> None:
+    """Delete the files that no version since needs, and write checkpoints of the logs."""
 
-    def delete(table: DeltaTable) -> None:
+    def vacuum(name: str) -> None:
+        table = state.table(name)
+        if table is None and not stores.listed(state.lake, name):
+            return
+        table = table or state.lake.make_table(name)  # of a writer that was killed before it did
         hours = max(0, int(leave_seconds // 3600))
         table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
-        # A checkpoint takes a dozen requests to a store, an entry of the log one.
-        if table.version() > 12:
+        if table.version() > 12:  # A checkpoint takes a dozen requests to a store, an entry of the log one.
             table.create_checkpoint()
 
-    state.lake.each(delete, state.opened.values())
+    state.lake.each(vacuum, tables_of(*KINDS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -12,8 +13,10 @@ from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import CLOSED, withdraw_access
 from etq.errors import WarehouseError, message_of
-from etq.lake.stores import attach
-from etq.lake.tables import Lake, State, kind_of, read
+from etq.lake.tables import KINDS, Lake, State, kind_of, read, tables_of
+
+if TYPE_CHECKING:
+    from etq.lake.remote import LakeFiles
 
 
 def connect(
@@ -29,12 +32,15 @@ def connect(
     connection = duckdb.connect(":memory:", config={**CLOSED})
     with _closed_at_errors(connection, lake):
         schema.create(connection)
-        prepare(connection, lake, state)
-        for table in catalog.tables():
-            if query := rows_of(state, table):
-                connection.execute(f"DROP TABLE {table.name}")
-                connection.execute(f"CREATE VIEW {table.name} AS {query}")
-        _note_bytes(connection, state)
+        _create_views(connection, state)
+        connection.execute("DROP VIEW _table_bytes")
+        connection.create_function("_bytes_of_table", lambda name: sum(each.bytes for each in state.files(name)),
+                                   ["VARCHAR"], "BIGINT")  # fmt: skip
+        names = ", ".join(map(quoted, filter(state.has, tables_of(*KINDS))))
+        connection.execute(
+            f"CREATE VIEW _table_bytes AS SELECT t.name AS table_name, _bytes_of_table(t.name) AS bytes "
+            f"FROM (SELECT unnest([{names}]) AS name) AS t"
+        )
         if not external_access:
             allow_only_files(connection, state)
             withdraw_access(connection)
@@ -43,7 +49,10 @@ def connect(
 
 def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> None:
     """Make the lake's files those that can be read without external access."""
-    listed = [quoted(state.lake.uri(table, each.path)) for table, files in state.files.items() for each in files]
+    if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
+        connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
+        return
+    listed = [quoted(state.lake.uri(table, each.path)) for table in state.open_all() for each in state.files(table)]
     connection.execute(f"SET allowed_paths = [{', '.join(listed)}]")
 
 
@@ -51,31 +60,61 @@ def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
-        prepare(connection, state.lake, state)
         for table in catalog.tables():
-            query = rows_of(state, table)
-            connection.execute(f"CREATE VIEW {table.name} AS {query}" if query else table.statement)
+            connection.execute(table.statement)
+        _create_views(connection, state)
     return connection
 
 
-def prepare(connection: duckdb.DuckDBPyConnection, lake: Lake, state: State | None = None) -> None:
-    """Have a connection read the files of a lake."""
+def _create_views(connection: duckdb.DuckDBPyConnection, state: State) -> None:
+    """Replace the tables in which the lake has rows by views of its files."""
+    files = attach(connection, state)
+    if files is None:
+        state.open_all()
+    else:
+        files.is_empty = True
+    for name in filter(state.has, tables_of(*KINDS)):
+        if query := rows_of(state, name):
+            connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {query}")
+    if files is not None:
+        files.is_empty = False
+
+
+def attach(connection: duckdb.DuckDBPyConnection, state: State) -> LakeFiles | None:
+    """Have a connection read the files of a lake; those of an object store through `LakeFiles`."""
     connection.execute("SET parquet_metadata_cache = true")
-    attach(connection, lake, state)
+    if not state.lake.is_remote:
+        return None
+    connection.execute("SET autoload_known_extensions = false")
+    try:
+        from etq.lake.remote import LakeFiles
+    except ImportError:
+        raise WarehouseError("a lake in an object store needs fsspec: pip install 'etq[lake]'") from None
+    files = LakeFiles(state)
+    connection.register_filesystem(files)
+    return files
 
 
-def rows_of(state: State, table: catalog.SqlObject, columns: str = "") -> str:
+def rows_of(state: State, table: str) -> str:
     """A query for the lake's rows of a table; empty if it has none.
 
-    Of loads that were never finished, and of captures that others replaced, rows are left out.
+    Rows of loads that were never finished, and of captures that others replaced, are left out. For an object store,
+    patterns stand for the files, whose logs are read when a query needs them.
     """
-    columns = columns or ", ".join(f't."{column.name}"' for column in table.columns)
-    kind = kind_of(table)
+    columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
+    kind = str(kind_of(table))
+    root = f"{kind}s"
+    if state.lake.is_remote:
+        whole, held = ([state.lake.uri(each, "*.whole")] for each in (table, root))
+        # Captures are looked up by every query, records and programs are not.
+        has_parts = table != root and (kind != "capture" or not all(state.loads(kind).values()))
+        parts = [state.lake.uri(table, "*.parts")] if has_parts else []
+    else:
+        whole, parts, held = state.paths(table), state.paths(table, whole=False), state.paths(root)
     queries = []
-    if whole := state.paths(table.name):
+    if whole:
         queries.append(f"SELECT {columns} FROM {read_parquet(whole)} AS t")
-    if parts := state.paths(table.name, whole=False):
-        held = state.paths(f"{kind}s")
+    if parts:
         queries.append(
             f"SELECT {columns} FROM {read_parquet(parts, of_loads=True)} AS t "
             f"SEMI JOIN {read_parquet(held, of_loads=True)} AS k USING ({kind}_id, load_id)"
@@ -99,11 +138,3 @@ def _closed_at_errors(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Iter
     except BaseException:
         connection.close()
         raise
-
-
-def _note_bytes(connection: duckdb.DuckDBPyConnection, state: State) -> None:
-    """Replace the view of the tables' sizes by the sizes of their files."""
-    connection.execute("DROP VIEW _table_bytes")
-    connection.execute("CREATE TABLE _table_bytes (table_name VARCHAR, bytes BIGINT)")
-    sizes = [(name, sum(each.bytes for each in files)) for name, files in state.files.items()]
-    connection.executemany("INSERT INTO _table_bytes VALUES (?, ?)", sizes)

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+import datetime
 import io
-from collections.abc import Mapping
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+import duckdb
 from fsspec import AbstractFileSystem
 
-from etq.lake.tables import Lake
+from etq import catalog
+from etq.catalog import quoted
+from etq.lake.stores import handler
+from etq.lake.tables import KINDS, State, tables_of
 
-# Files up to this size are fetched whole, by one request; of larger ones, at least so much at their end, where Parquet
-# keeps what is where.
+# Files up to this size are fetched whole, by one request; of larger ones, at least a quarter of it at their end, where
+# Parquet has its index.
 _WHOLE: Final = 1 << 18
-# How much of fetched files is kept in memory, in bytes: they never change.
+# The most bytes of fetched files that are kept in memory: files never change.
 _KEPT: Final = 1 << 27
+# Patterns that stand for the files of a table, and the name of a file without rows.
+WHOLE, PARTS, _EMPTY = "*.whole", "*.parts", "none.parquet"
 
 
 class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
-    """The files of one lake, to be read, with the `sizes` of those that are known.
+    """The files that a lake's logs list, for reading. A table's log is read when its files are asked for.
 
-    requests  how many were made
-    fetched   how many bytes were fetched
+    requests  number of requests for files
+    fetched   number of bytes of files that were fetched
     """
 
     cachable = False
 
-    def __init__(self, lake: Lake, store: Any, sizes: Mapping[str, int]) -> None:
+    def __init__(self, state: State) -> None:
         super().__init__()
         self.requests = self.fetched = 0
-        self.protocol = lake.url.partition("://")[0]
-        self._root = lake.url.partition("://")[2].rstrip("/") + "/"
-        self._store = store
-        self._sizes = dict(sizes)
+        scheme, _, self._root = f"{state.lake.url}/".partition("://")
+        self.protocol = scheme
+        self.is_empty = False  # whether patterns stand for files without rows, as in the making of views
+        self._state = state
+        self._stores: dict[str, tuple[Any, dict[str, int]]] = {}
         self._blocks: dict[tuple[str, int, int], bytes] = {}
         self._lock = Lock()
 
+    def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
+        """The addresses of the files that a pattern, or an address, stands for."""
+        table, pattern = self._name(path).split("/", 1)
+        if pattern not in (WHOLE, PARTS):
+            return [path]
+        found = [] if self.is_empty else self._state.paths(table, whole=pattern == WHOLE)
+        return found or [self._state.lake.uri(table, _EMPTY)]
+
     def open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> io.BufferedIOBase:
-        """A file to be read."""
+        """A file for reading."""
         if mode != "rb":
             raise OSError(f"{path}: a lake is read-only")
         name = self._name(path)
@@ -47,9 +66,10 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
     def fetch(self, name: str, begin: int, end: int) -> bytes:
         """The bytes of a file from `begin` to `end`."""
         size = self._size(name)
+        if name.endswith(_EMPTY):
+            return _empty(name)[begin:end]
         if size <= _WHOLE:
-            block = self._block(name, 0, size)
-            return block[begin:end]
+            return self._block(name, 0, size)[begin:end]
         tail = size - _WHOLE // 4
         if begin >= tail:
             return self._block(name, tail, size)[begin - tail : end - tail]
@@ -60,7 +80,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         with self._lock:
             if key in self._blocks:
                 return self._blocks[key]
-        with self._store.open_input_file(name) as file:
+        with self._stores[name.partition("/")[0]][0].open_input_file(name) as file:
             file.seek(begin)
             content = bytes(file.read(end - begin))
         with self._lock:
@@ -72,41 +92,54 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         return content
 
     def _name(self, path: str) -> str:
-        text = path.partition("://")[2] if "://" in path else path
-        return text.removeprefix(self._root)
+        return path.partition("://")[2].removeprefix(self._root)
 
     def _size(self, name: str) -> int:
-        if name not in self._sizes:
-            self.requests += 1
-            self._sizes[name] = int(self._store.get_file_info(name).size)
-        return self._sizes[name]
+        """The size of a file, as the log lists it. Raises `FileNotFoundError` for other files."""
+        table, _, path = name.partition("/")
+        if path == _EMPTY:
+            return len(_empty(name))
+        if table not in self._stores and table in tables_of(*KINDS):
+            sizes = {f"{table}/{each.path}": each.bytes for each in self._state.files(table)}
+            self._stores[table] = handler(self._state.lake, sizes), sizes
+        if table not in self._stores or name not in self._stores[table][1]:
+            raise FileNotFoundError(f"{name}: not a file of the lake")
+        return self._stores[table][1][name]
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether a file is there; those of the tables are."""
-        name = self._name(path)
-        return name in self._sizes or bool(self._store.get_file_info(name).is_file)
+        """Whether it is a file of the lake."""
+        with suppress(FileNotFoundError):
+            return bool(self._size(self._name(path)))
+        return False
 
-    def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
-        """The file itself: a lake's files are named one by one."""
-        return [path]
+    isfile = exists
+
+    def isdir(self, path: str) -> bool:
+        """Whether it is a folder: stores have none."""
+        return False
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """The size of a file."""
         return {"name": path, "size": self._size(self._name(path)), "type": "file"}
 
-    def isfile(self, path: str) -> bool:
-        """Whether it is a file."""
-        return self.exists(path)
+    def unstrip_protocol(self, name: str) -> str:
+        """The address of a file: all paths here are addresses."""
+        return name
 
-    def isdir(self, path: str) -> bool:
-        """Whether it is a folder: none is asked for."""
-        return False
-
-    def modified(self, path: str) -> Any:
-        """When it was written: files of a lake never change."""
-        import datetime
-
+    def modified(self, path: str) -> datetime.datetime:
+        """The time when a file was written: files of a lake never change."""
         return datetime.datetime.fromtimestamp(0, datetime.UTC)
+
+
+@cache
+def _empty(name: str) -> bytes:
+    """A Parquet file with the columns of a table, and no rows."""
+    table = catalog.objects()[name.partition("/")[0]]
+    with tempfile.TemporaryDirectory(prefix="etq-") as folder, duckdb.connect(":memory:") as connection:
+        path = Path(folder) / _EMPTY
+        connection.execute(table.statement)
+        connection.execute(f"COPY (SELECT *, '' AS load_id FROM {table.name}) TO {quoted(str(path))} (FORMAT parquet)")
+        return path.read_bytes()
 
 
 class _File(io.BufferedIOBase):

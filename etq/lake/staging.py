@@ -6,18 +6,15 @@ A process that is killed leaves files that no table has. `etq.lake.publishing` m
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-import duckdb
-
 from etq.annotations.discovery import discover
 from etq.errors import EtqError
-from etq.lake.publishing import Content, held, publish
-from etq.lake.reading import prepare
+from etq.lake.publishing import Content, known_of, publish
 from etq.lake.tables import Lake
 from etq.lake.writing import MOST_CONTENTS, Load, parts, write
 from etq.storage.bulk import File, Links, store_many
@@ -74,13 +71,13 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     Of files that hold the same, and of what the lake has, nothing is written again. What a load may hold is on this
     machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
     """
-    lake = _Known(job.lake)
+    held = known_of(job.lake.open("captures"))
     rest = iter(files_given)
     for first in rest:
         with tempfile.TemporaryDirectory(prefix="etq-") as folder, _open(folder) as warehouse:
             # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
-            yield from _write(job, warehouse, lake, chain([first], islice(rest, MOST_CONTENTS - 1)))
+            yield from _write(job, warehouse, held, chain([first], islice(rest, MOST_CONTENTS - 1)))
 
 
 def _open(folder: str) -> Warehouse:
@@ -88,22 +85,8 @@ def _open(folder: str) -> Warehouse:
     return open(Path(folder) / "staging.duckdb", external_access=True)
 
 
-class _Known:
-    """The captures that a lake has when this is made."""
-
-    def __init__(self, lake: Lake) -> None:
-        with duckdb.connect(":memory:") as connection:
-            connection.execute("SET threads = 1")
-            prepare(connection, lake)
-            self._hashes = {*held(connection, lake, lake.open("captures"), "capture")}
-
-    def has(self, sha256: str) -> bool:
-        """Whether a capture is there."""
-        return sha256 in self._hashes
-
-
 def _write(
-    job: StagingJob, warehouse: Warehouse, lake: _Known, files_given: Iterable[tuple[str, bytes]]
+    job: StagingJob, warehouse: Warehouse, held: Container[str], files_given: Iterable[tuple[str, bytes]]
 ) -> Iterator[Result]:
     """The results for the files that an empty warehouse takes, and their loads."""
     links = _links(warehouse, job)
@@ -114,7 +97,7 @@ def _write(
     def files_to_store() -> Iterator[File | EtqError]:
         for path, content in files_given:
             source = Source(content, path)
-            if lake.has(source.sha256):
+            if source.sha256 in held:
                 known.append(path)
                 continue
             paths.append(path)
@@ -153,12 +136,10 @@ def _links(warehouse: Warehouse, job: StagingJob) -> Links:
 def _loads(job: StagingJob, warehouse: Warehouse) -> dict[int, Load]:
     """Write all captures of a warehouse; the load of each key."""
     connection = warehouse.connection
-    rows = connection.execute("SELECT capture_id, name FROM captures ORDER BY capture_id").fetchall()
-    names = dict(rows)
+    keys = [key for (key,) in connection.execute("SELECT capture_id FROM captures ORDER BY capture_id").fetchall()]
     loads: dict[int, Load] = {}
-    for part in parts(connection, "capture", [*names]):
-        load = write(connection, job.lake, "capture", {key: names[key] for key in part}, job.prefix)
-        loads |= dict.fromkeys(part, load)
+    for part in parts(connection, "capture", keys):
+        loads |= dict.fromkeys(part, write(connection, job.lake, "capture", part, job.prefix))
     return loads
 
 
@@ -169,6 +150,8 @@ def published(lake: Lake, results: Iterable[Result]) -> int:
     order. Raises `WarehouseError` as `publish` does.
     """
     results = [*results]
-    contents = [Content(each.sha256, each.name, each.path, each.load) for each in results if isinstance(each, Staged)]
+    contents = [
+        Content("capture", each.sha256, each.name, each.path, each.load) for each in results if isinstance(each, Staged)
+    ]
     loads = [each for each in results if isinstance(each, Load)]
-    return publish(lake, loads, {"capture": contents}, by_path=True).new
+    return publish(lake, loads, contents, by_path=True).new

@@ -1,10 +1,12 @@
 """The Delta tables of a lake: where they are, how they are made, and commits to them.
 
-    LAKE/captures/_delta_log/                   what Delta Lake keeps of a table
+    LAKE/captures/_delta_log/                   the log of a table
     LAKE/captures/load_id=<load>/<name>.parquet the rows of one load
 
-A load is what one writer adds of one kind: some captures, records or programs with their rows in all tables. Rows of a
-load are the lake's once its root table (`captures`, `records`, `programs`), which is committed last, names them.
+A load is what one writer adds of one kind: some captures, records or programs with their rows in all tables. Its rows
+are part of the lake once its root table (`captures`, `records`, `programs`) names them, which is committed last.
+
+A version of the lake is one of `captures`, whose commits note a version of each other table that has rows.
 """
 
 from __future__ import annotations
@@ -14,16 +16,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from etq import catalog
-from etq.catalog import SqlObject
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION
 
@@ -34,12 +34,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-ROOTS: Final = ("programs", "records", "captures")
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
-_METADATA: Final = "etq"
+_SCHEMA: Final = "etq schema"
+_DROPPED: Final = "etq dropped"
 _PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
 
 
@@ -57,7 +57,7 @@ def writing(lake: Lake) -> Iterator[None]:
 
 
 class File(msgspec.Struct, frozen=True):
-    """A Parquet file of a table: its path below the table, and what Delta's log has of it."""
+    """A Parquet file of a table: its path in the table's folder, and what the log says about it."""
 
     path: str
     load: str
@@ -68,28 +68,16 @@ class File(msgspec.Struct, frozen=True):
     written: float = 0  # seconds since 1970, by the writer's clock
 
 
-class Note(msgspec.Struct):
-    """The state of the whole lake, noted in each commit of `captures`.
-
-    schema   version of the tables
-    tables   the tables that have rows, with a version of each that has all rows of the lake as of the commit
-    dropped  loads that were given up: their writers, if there are any left, must not commit them
-    """
-
-    schema: int
-    tables: dict[str, int] = {}
-    dropped: list[str] = []
+def kind_of(table: str) -> str | None:
+    """The kind of content whose rows a table has; None for the table of versions."""
+    key = catalog.objects()[table].columns[0].name
+    return next((kind for kind in KINDS if key == f"{kind}_id"), None)
 
 
-def kind_of(table: SqlObject) -> str | None:
-    """The kind of content whose rows a table has, None for the table of versions."""
-    return next((kind for kind in KINDS if table.columns[0].name == f"{kind}_id"), None)
-
-
-def tables_of(kind: str) -> list[str]:
-    """The tables with rows of a kind, its root last."""
-    names = [table.name for table in catalog.tables() if kind_of(table) == kind]
-    return sorted(names, key=f"{kind}s".__eq__)
+def tables_of(*kinds: str) -> list[str]:
+    """The tables with rows of these kinds, the roots last."""
+    names = [table.name for table in catalog.tables() if kind_of(table.name) in kinds]
+    return sorted(names, key=lambda name: name[:-1] in KINDS)
 
 
 def deltalake() -> Any:
@@ -106,7 +94,7 @@ class Lake:
     """A folder or the address of one in an object store, with the options of the store, as `deltalake` takes them."""
 
     url: str
-    options: Mapping[str, str] | None = field(default=None, repr=False)  # may have secrets
+    options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
@@ -115,7 +103,8 @@ class Lake:
             return place
         text = os.fspath(place)
         text = text.removeprefix("file://") if text.startswith("file:///") else text
-        return cls(text.rstrip("/") if "://" in text else str(Path(text).absolute()), options)
+        url = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        return cls(url, None if options is None else dict(options))
 
     def __str__(self) -> str:
         return self.url
@@ -129,79 +118,98 @@ class Lake:
         """The address of a table, or of a file of it."""
         return f"{self.url}/{table}/{path}" if path else f"{self.url}/{table}"
 
-    def exists(self) -> bool:
-        """Whether there is a lake."""
+    def exists(self, table: str = "captures") -> bool:
+        """Whether there is a lake, or one of its tables."""
         if not self.is_remote:
-            return os.path.isdir(f"{self.url}/captures/_delta_log")
-        return bool(self._asked(lambda: deltalake().DeltaTable.is_deltatable(self.uri("captures"), self._options)))
+            return os.path.isdir(f"{self.uri(table)}/_delta_log")
+        return bool(self._result(lambda: deltalake().DeltaTable.is_deltatable(self.uri(table), self.options)))
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
-        """A table as it is now, or was. Raises `WarehouseError` for a missing or damaged one."""
-        module = deltalake()
-        return self._asked(lambda: module.DeltaTable(self.uri(table), version, self._options))
+        """A table as it is now, or was at a version. Raises `WarehouseError` for a missing or damaged one."""
+        return self._result(lambda: deltalake().DeltaTable(self.uri(table), version, self.options))
 
     def make(self) -> None:
         """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder with other files."""
-        module = deltalake()
+        deltalake()
         if self.exists():
             return
-        if not self.is_remote:
-            self._make_folder()
+        folder = Path(self.url)
+        if not self.is_remote and folder.exists() and not folder.is_dir():
+            raise WarehouseError(f"{folder}: a file; a lake is a folder")
+        if not self.is_remote and folder.is_dir() and any(folder.iterdir()):
+            raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
+        self.make_table("captures")
 
-        def create(table: str) -> None:
-            for _ in range(10):
-                try:
-                    module.DeltaTable.create(
-                        self.uri(table), schema(table), "ignore", ["load_id"], table, storage_options=self._options
-                    )
-                    return
-                except module.exceptions.DeltaError:
-                    if module.DeltaTable.is_deltatable(self.uri(table), self._options):
-                        return  # Another writer was first.
-            self.open(table)
-
-        # `captures` last: a lake exists once that does.
-        names = [name for kind in KINDS for name in tables_of(kind)]
-        self._asked(lambda: self.each(create, names[:-1]))
-        self._asked(lambda: create(names[-1]))
+    def make_table(self, table: str) -> DeltaTable:
+        """A table as it is now, created if it doesn't exist."""
+        module = deltalake()
+        properties = module.CommitProperties(app_transactions=[module.Transaction(_SCHEMA, SCHEMA_VERSION)])
+        for _ in range(10):
+            if self.exists(table):  # perhaps by another writer
+                break
+            with suppress(module.exceptions.DeltaError):
+                module.DeltaTable.create(
+                    self.uri(table), _schema(table), "ignore", ["load_id"], table,
+                    storage_options=self.options, commit_properties=properties,
+                )  # fmt: skip
+        return self.open(table)
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """What `work` returns for each, in order; several at a time where it is a store that answers."""
+        """What `work` returns for each, in order; several at a time, as most of it is waiting."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
 
     def commit(
         self,
         table: str,
-        files: Iterable[File],
+        added: Any,
         without: Collection[str] = (),
         *,
         seen: DeltaTable | None = None,
-        note: Note | None = None,
+        versions: Mapping[str, int] | None = None,
+        dropped: Sequence[str] = (),
     ) -> int:
-        """Add files to a table, and remove the loads `without`; returns a version of the table that has them.
+        """Add to a table, and remove the loads `without`; returns a version of the table that has what was added.
 
-        With `seen`, only if the table is as it was seen. Raises `ConflictError` if it isn't.
+        added     a list of files, or Arrow rows of a root table, which are written
+        seen      the table as it was seen: the commit is made only if it is still like that
+        versions  versions of other tables to be noted, see `State`
+        dropped   loads that were given up: their writers, if there are any left, must not commit them
+
+        Raises `ConflictError` if the table isn't as it was `seen`, and `WarehouseError` if it can't be written.
         """
         module = deltalake()
+        noted = [
+            module.Transaction(each, max(version, (seen and seen.transaction_version(each)) or 0))
+            for each, version in (versions or {}).items()
+        ]
         properties = module.CommitProperties(
-            custom_metadata=None if note is None else {_METADATA: msgspec.json.encode(note).decode()},
+            custom_metadata={_DROPPED: " ".join(dropped)} if dropped else None,
             max_commit_retries=None if seen is None else 0,
+            app_transactions=noted or None,
         )
-        key = f"{kind_of(catalog.objects()[table])}_id"
-        actions = [_action(each, key) for each in files]
-        filters = [("load_id", "in", [*without])] if without else None
         for attempt in range(100):
-            opened = seen or self.open(table)
+            opened = seen or self.make_table(table)
+            before = int(opened.version())
             try:
-                opened.create_write_transaction(
-                    actions,
-                    "overwrite" if without else "append",
-                    opened.schema(),
-                    ["load_id"],
-                    filters,
-                    commit_properties=properties,
-                )
+                if isinstance(added, list):
+                    opened.create_write_transaction(
+                        [_action(each, f"{kind_of(table)}_id") for each in added],
+                        "overwrite" if without else "append",
+                        opened.schema(),
+                        ["load_id"],
+                        [("load_id", "in", [*without])] if without else None,
+                        commit_properties=properties,
+                    )
+                else:
+                    loads = {*without, *added["load_id"].to_pylist()}
+                    module.write_deltalake(
+                        opened,
+                        added,
+                        mode="overwrite",
+                        predicate=f"load_id IN ({', '.join(map(catalog.quoted, sorted(loads)))})",
+                        commit_properties=properties,
+                    )
             except module.exceptions.CommitFailedError as error:
                 if seen is not None:
                     raise ConflictError from error
@@ -211,48 +219,16 @@ class Lake:
                 continue
             except (module.exceptions.DeltaError, OSError) as error:
                 raise WarehouseError(f"{self.uri(table)}: can't be written: {error}") from error
-            version: int = opened.version() + 1
-            return version if seen is not None else max(self.open(table).version(), version)
+            return before + 1 if seen is not None else self.open(table).version()
         raise AssertionError
 
-    def notes(self, captures: DeltaTable, since: int | None = None) -> list[tuple[int, Note]]:
-        """The notes in the commits of `captures` after a version, latest first; by default, the latest note."""
-        limit = 1 if since is None else captures.version() - since
-        while True:
-            try:
-                history = captures.history(limit) if limit else []
-                found = [
-                    (entry["version"], msgspec.json.decode(entry[_METADATA], type=Note))
-                    for entry in history
-                    if _METADATA in entry and (since or -1) < entry["version"] <= captures.version()
-                ]
-            except (deltalake().exceptions.DeltaError, msgspec.DecodeError, OSError) as error:
-                raise WarehouseError(f"{self.uri('captures')}: its log is damaged: {error}") from error
-            if since is not None or found or len(history) < limit:
-                return found
-            limit *= 8  # Others may have optimized the table meanwhile.
+    def dropped(self, captures: DeltaTable, since: int) -> set[str]:
+        """The loads that were given up by commits of `captures` after a version."""
+        number = captures.version() - since
+        entries = self._result(lambda: captures.history(number)) if number else []
+        return {load for each in entries for load in each.get(_DROPPED, "").split()}
 
-    def note(self, captures: DeltaTable, versions: Mapping[str, int], dropped: Iterable[str] = ()) -> Note:
-        """The note of the commit after this version of `captures`, with these versions of the tables it changed."""
-        before = self.notes(captures)
-        tables = dict(before[0][1].tables) if before else {}
-        for table, version in versions.items():
-            tables[table] = max(version, tables.get(table, 0))
-        return Note(SCHEMA_VERSION, tables, [*dropped])
-
-    @property
-    def _options(self) -> dict[str, str] | None:
-        return None if self.options is None else dict(self.options)
-
-    def _make_folder(self) -> None:
-        folder = Path(self.url)
-        if folder.exists() and not folder.is_dir():
-            raise WarehouseError(f"{folder}: a file; a lake is a folder")
-        names = {name for kind in KINDS for name in tables_of(kind)}
-        if folder.is_dir() and any(each.name not in names for each in folder.iterdir()):
-            raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
-
-    def _asked(self, work: Callable[[], Result]) -> Result:
+    def _result(self, work: Callable[[], Any]) -> Any:
         module = deltalake()
         try:
             return work()
@@ -260,98 +236,112 @@ class Lake:
             raise WarehouseError(f"{self}: {str(error).splitlines()[0]}") from error
 
 
-@dataclass(frozen=True)
 class State:
-    """What a lake holds: the version of `captures`, and the tables that have rows, as they were together."""
+    """The content of a lake at a version: each table is opened when it is asked for.
 
-    lake: Lake
-    opened: Mapping[str, DeltaTable]
-    note: Note
+    Tables are read as `captures` noted them, so that all are of one moment; with `latest`, as they are now, also those
+    in which the lake has no rows yet.
+    """
+
+    def __init__(self, lake: Lake, captures: DeltaTable, *, is_older: bool = False, latest: bool = False) -> None:
+        self.lake, self.captures = lake, captures
+        self._is_older, self._latest = is_older, latest
+        self._opened: dict[str, DeltaTable | None] = {"captures": captures}
+        self._files: dict[str, list[File]] = {}
+        self._loads: dict[str, dict[str, bool]] = {}
 
     @property
     def version(self) -> int:
         """The version of the lake, which is that of `captures`."""
-        version: int = self.opened["captures"].version()
-        return version
+        return int(self.captures.version())
 
-    @cached_property
-    def files(self) -> dict[str, list[File]]:
-        """The files of each table, also of loads that aren't the lake's."""
-        listed = self.lake.each(files_of, self.opened.values())
-        return dict(zip(self.opened, listed, strict=True))
+    def has(self, table: str) -> bool:
+        """Whether a table may have rows of the lake."""
+        return table == "captures" or self.captures.transaction_version(table) is not None
 
-    @cached_property
-    def loads(self) -> dict[str, dict[str, bool]]:
-        """The loads of each kind, and whether all that each wrote is the lake's."""
-        found: dict[str, dict[str, bool]] = {}
-        for kind in KINDS:
+    def table(self, name: str) -> DeltaTable | None:
+        """A table; None if it has no rows."""
+        if name not in self._opened:
+            self._opened[name] = self._open(name)
+        return self._opened[name]
+
+    def _open(self, name: str) -> DeltaTable | None:
+        if self._latest:
+            return self.lake.open(name) if self.lake.exists(name) else None
+        version = self.captures.transaction_version(name)
+        if version is None:
+            return None
+        try:
+            return self.lake.open(name, version)
+        except WarehouseError:
+            if self._is_older:
+                raise
+            return self.lake.open(name)  # Rows are only added after that version, as long as its log is there.
+
+    def opened(self, name: str) -> DeltaTable:
+        """A table that has rows."""
+        opened = self.table(name)
+        assert opened is not None, f"{name} has no rows"
+        return opened
+
+    def open_all(self, *kinds: str) -> list[str]:
+        """Open all tables of kinds, by default of all, several at a time; the names of those that exist."""
+        names = [name for name in tables_of(*(kinds or KINDS)) if self._latest or self.has(name)]
+        self.lake.each(self.files, names)
+        return [name for name in names if self.table(name) is not None]
+
+    def files(self, table: str) -> list[File]:
+        """The files of a table, also of loads that are not part of the lake."""
+        if table not in self._files:
+            opened = self.table(table)
+            self._files[table] = [] if opened is None else files_of(opened)
+        return self._files[table]
+
+    def loads(self, kind: str) -> dict[str, bool]:
+        """The loads of a kind, and whether all that each wrote is part of the lake."""
+        if kind not in self._loads:
             rows: dict[str, int] = {}
-            for each in self.files.get(f"{kind}s", []):
+            for each in self.files(f"{kind}s"):
                 rows[each.load] = rows.get(each.load, 0) + each.rows
-            found[kind] = {load: number == contents(load) for load, number in rows.items()}
-        return found
+            # The number of captures, records or programs that a load wrote is part of its name.
+            self._loads[kind] = {load: number == int(load.rpartition("-")[2]) for load, number in rows.items()}
+        return self._loads[kind]
 
     def paths(self, table: str, *, whole: bool = True) -> list[str]:
         """The addresses of a table's files of which all rows are the lake's; or, with `whole` false, only some."""
-        kind = kind_of(catalog.objects()[table])
-        if kind is None or table not in self.files:
+        kind = str(kind_of(table))
+        chosen = self.files(table)
+        if table != f"{kind}s":
+            chosen = [each for each in chosen if self.loads(kind).get(each.load) is whole]
+        elif not whole:
             return []
-        if table == f"{kind}s":
-            chosen = [each for each in self.files[table] if whole]
-        else:
-            chosen = [each for each in self.files[table] if self.loads[kind].get(each.load) is whole]
         return [self.lake.uri(table, each.path) for each in chosen]
 
-    def dead(self) -> dict[str, list[File]]:
-        """The files of loads that aren't the lake's, by table."""
-        found = {}
-        for table, files in self.files.items():
-            kind = kind_of(catalog.objects()[table])
-            if kind and (dead := [each for each in files if each.load not in self.loads[kind]]):
-                found[table] = dead
-        return found
+    def dead(self, table: str) -> list[File]:
+        """The files of loads that are not part of the lake."""
+        loads = self.loads(str(kind_of(table)))
+        return [each for each in self.files(table) if each.load not in loads]
 
 
-def read(lake: Lake, version: int | None = None, *, every: bool = False) -> State:
-    """What a lake holds now, or held at a version; with `every`, also the tables in which it has no rows.
+def read(lake: Lake, version: int | None = None, *, latest: bool = False) -> State:
+    """The content of a lake now, or at a version; see `State`.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged one.
     """
     deltalake()
     if not lake.exists():
         raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
-    while True:
-        captures = lake.open("captures", version)
-        notes = lake.notes(captures)
-        note = notes[0][1] if notes else Note(SCHEMA_VERSION)
-        if note.schema != SCHEMA_VERSION:
-            raise WarehouseError(
-                f"{lake}: made by another version of etq (schema {note.schema}; this is {SCHEMA_VERSION}); add "
-                "the files again to a new lake"
-            )
-
-        def open_(name: str, note: Note = note) -> DeltaTable:
-            return lake.open(name, None if version is None else note.tables[name])
-
-        opened = {"captures": captures}
-        # The roots first: rows of children are there before their root.
-        for is_root in (True, False):
-            listed = [name for kind in KINDS for name in tables_of(kind)] if every else note.tables
-            names = [name for name in listed if name not in opened and is_root == (name in ROOTS)]
-            opened.update(zip(names, lake.each(open_, names), strict=True))
-        # Rows leave a table only after a commit of `captures` that gives them up.
-        latest = captures if version is not None else lake.open("captures")
-        since = [] if latest.version() == captures.version() else lake.notes(latest, captures.version())
-        if not any(note.dropped for _, note in since):
-            return State(lake, opened, note)
+    captures = lake.open("captures", version)
+    schema = captures.transaction_version(_SCHEMA)
+    if schema != SCHEMA_VERSION:
+        raise WarehouseError(
+            f"{lake}: made by another version of etq (schema {schema}; this is {SCHEMA_VERSION}); add the files "
+            "again to a new lake"
+        )
+    return State(lake, captures, is_older=version is not None, latest=latest)
 
 
-def contents(load: str) -> int:
-    """How many captures, records or programs a load has written, which its name contains."""
-    return int(load.rpartition("-")[2])
-
-
-def schema(table: str) -> Any:
+def _schema(table: str) -> Any:
     """The columns of a table in a lake."""
     module = deltalake()
     types = __import__("deltalake.schema", fromlist=["ArrayType", "Field", "PrimitiveType"])
@@ -370,19 +360,18 @@ def schema(table: str) -> Any:
 def files_of(table: DeltaTable) -> list[File]:
     """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
     listed = table.get_add_actions(flatten=True)
-    [key] = {field.name for field in table.schema().fields[:1]}
-    count = listed.num_rows
+    key = table.schema().fields[0].name
 
     def values(name: str) -> list[Any]:
-        return [*listed.column(name).to_pylist()] if name in listed.column_names else [0] * count
+        return [*listed.column(name).to_pylist()] if name in listed.column_names else [0] * listed.num_rows
 
-    columns: Sequence[list[Any]] = [
+    columns = [
         values(name) for name in ("path", "partition.load_id", "num_records", "size_bytes", f"min.{key}", f"max.{key}")
     ]
-    written = [each / 1e3 for each in values("modification_time")]
     for path in columns[0]:
         if not _PATH.fullmatch(path):
             raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
+    written = [each / 1e3 for each in values("modification_time")]
     return [File(*row) for row in zip(*columns, written, strict=True)]
 
 
@@ -395,6 +384,6 @@ def _action(file: File, key: str) -> Any:
         "maxValues": {key: file.largest},
         "nullCount": {key: 0},
     }
-    return AddAction(
-        file.path, file.bytes, {"load_id": file.load}, int(time.time() * 1e3), True, msgspec.json.encode(stats).decode()
-    )
+    partition = {"load_id": file.load}
+    written = int(time.time() * 1e3)
+    return AddAction(file.path, file.bytes, partition, written, True, msgspec.json.encode(stats).decode())

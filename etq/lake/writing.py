@@ -1,10 +1,9 @@
-"""Writing loads: rows of a warehouse's tables as Parquet, under the keys that they have in every lake."""
+"""Writing loads: rows of a warehouse's tables as Parquet, with keys that are the same in every lake."""
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -16,7 +15,7 @@ from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import stores
 from etq.lake.reading import read_parquet
-from etq.lake.tables import KINDS, File, Lake, State, files_of, tables_of
+from etq.lake.tables import File, Lake, State, files_of, tables_of
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
 # rewrite one.
@@ -28,16 +27,16 @@ KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Some captures, or records, or programs: a file for each table with rows, of the lake once they are committed."""
+    """Some captures, records or programs, part of a lake once they are committed.
+
+    rows   the rows of the root table, which name them, as a stream of Arrow
+    files  the file of each other table with rows
+    """
 
     id: str
     kind: str
+    rows: bytes
     files: dict[str, File]
-
-    @property
-    def root(self) -> File:
-        """The file that names the contents."""
-        return self.files[f"{self.kind}s"]
 
 
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int]) -> Iterator[list[int]]:
@@ -58,23 +57,23 @@ def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int])
         yield part
 
 
-def write(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, names: Mapping[int, str], prefix: str = ""
-) -> Load:
-    """Write what these keys of the warehouse mean, under these names, as a load whose name begins with `prefix`."""
-    connection.execute("CREATE OR REPLACE TEMP TABLE _chosen (key INTEGER, name VARCHAR)")
-    connection.execute("INSERT INTO _chosen SELECT unnest(?::INTEGER[]), unnest(?)", [[*names], [*names.values()]])
+def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Sequence[int], prefix: str = "") -> Load:
+    """Write the captures, records or programs with these keys of the warehouse.
+
+    They are part of the lake once it names their load, whose name begins with `prefix`.
+    """
+    connection.execute("CREATE OR REPLACE TEMP TABLE _chosen AS SELECT unnest(?::INTEGER[]) AS key", [[*keys]])
     replaced, joined = [f"{KEY.format('k')} AS {kind}_id"], ""
-    references = []
-    for other in ("program", "record"):
-        references.append(f"{KEY.format(other)} AS {other}_id")
-        joined += f" LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id"
+    if kind == "capture":
+        references = [f"{KEY.format(other)} AS {other}_id" for other in ("program", "record")]
+        joined = " ".join(
+            f"LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id" for other in ("program", "record")
+        )
 
     def query(table: str) -> str:
-        named = ["c.name AS name"] if table == f"{kind}s" else []
         is_capture = table == "captures"
         return f"""
-            SELECT t.* REPLACE ({", ".join([*replaced, *named, *(references if is_capture else [])])})
+            SELECT t.* REPLACE ({", ".join([*replaced, *(references if is_capture else [])])})
             FROM {table} AS t
             JOIN _chosen AS c ON c.key = t.{kind}_id
             JOIN {kind}s AS k ON k.{kind}_id = t.{kind}_id
@@ -83,18 +82,18 @@ def write(
         """
 
     try:
-        return _load(connection, lake, kind, len(names), query, prefix)
+        return _load(connection, lake, kind, len(keys), query, prefix)
     finally:
         connection.execute("DROP TABLE _chosen")
 
 
 def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
     """Write what these loads hold of the lake as one load, sorted by key."""
-    roots = [each for each in state.files[f"{kind}s"] if each.load in loads]
+    roots = [each for each in state.files(f"{kind}s") if each.load in loads]
     root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
 
     def query(table: str) -> str:
-        paths = [state.lake.uri(table, each.path) for each in state.files.get(table, []) if each.load in loads]
+        paths = [state.lake.uri(table, each.path) for each in state.files(table) if each.load in loads]
         columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
         source = read_parquet(paths, of_loads=True).removesuffix(")") + ", filename = true, file_row_number = true)"
         return (
@@ -107,38 +106,17 @@ def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads:
     return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
 
 
-def rewrite_root(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, root: File, names: Mapping[str, str]
-) -> File:
-    """Write the contents of a root's file again: those with these SHA-256 alone, under these names."""
-    connection.execute("CREATE OR REPLACE TEMP TABLE _names (sha256 VARCHAR, name VARCHAR)")
-    connection.execute("INSERT INTO _names SELECT unnest(?), unnest(?)", [[*names], [*names.values()]])
-    source = read_parquet([lake.uri(f"{kind}s", root.path)])
-    query = (
-        f"SELECT t.* REPLACE (n.name AS name) FROM {source} AS t JOIN _names AS n USING (sha256) ORDER BY t.{kind}_id"
-    )
-    try:
-        written = _write(connection, lake, f"{kind}s", root.load, query)
-    finally:
-        connection.execute("DROP TABLE _names")
-    if written is None:
-        raise WarehouseError(f"{lake.uri(f'{kind}s', root.path)}: lacks contents that its writer listed")
-    return written
-
-
 def discard(lake: Lake, loads: Sequence[Load]) -> None:
     """Delete the files of loads that were not committed to any table."""
     stores.delete(lake, [(table, file.path) for load in loads for table, file in load.files.items()])
 
 
 def discard_of_prefix(lake: Lake, prefix: str) -> None:
-    """Delete the files of loads whose names begin so, except those that the tables have."""
-    for kind in KINDS:
-        for table in tables_of(kind):
-            left = [path for path in stores.listed(lake, table) if path.startswith(f"load_id={prefix}")]
-            if left:
-                kept = {each.path for each in files_of(lake.open(table))}
-                stores.delete(lake, [(table, path) for path in left if path not in kept])
+    """Delete the files of captures' loads whose names begin so, except those that the tables have."""
+    for table in tables_of("capture"):
+        if left := [path for path in stores.listed(lake, table) if path.startswith(f"load_id={prefix}")]:
+            kept = {each.path for each in files_of(lake.open(table))} if lake.exists(table) else set()
+            stores.delete(lake, [(table, path) for path in left if path not in kept])
 
 
 def _load(
@@ -150,15 +128,36 @@ def _load(
     prefix: str = "",
 ) -> Load:
     """Write the rows that `query` selects from each table of a kind."""
-    load = Load(f"{prefix}{secrets.token_hex(8)}-{count}", kind, {})
+    root = f"{kind}s"
+    load = Load(f"{prefix}{secrets.token_hex(8)}-{count}", kind, _stream(connection, query(root)), {})
     try:
         for table in tables_of(kind):
-            if (selection := query(table)) and (file := _write(connection, lake, table, load.id, selection)):
+            selection = query(table) if table != root else ""
+            if selection and (file := _write(connection, lake, table, load.id, selection)):
                 load.files[table] = file
     except BaseException:
         discard(lake, [load])
         raise
     return load
+
+
+def _stream(connection: duckdb.DuckDBPyConnection, query: str) -> bytes:
+    import pyarrow as pa
+
+    rows = connection.sql(query).to_arrow_table()
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, rows.schema) as stream:
+        stream.write_table(rows)
+    return bytes(target.getvalue())
+
+
+def rows_of(loads: Sequence[Load]) -> Any:
+    """The rows of the loads' root table, as an Arrow table, with the column load_id."""
+    import pyarrow as pa
+
+    tables = [pa.ipc.open_stream(load.rows).read_all() for load in loads]
+    names = [pa.array([load.id] * len(rows), pa.string()) for load, rows in zip(loads, tables, strict=True)]
+    return pa.concat_tables(rows.append_column("load_id", each) for rows, each in zip(tables, names, strict=True))
 
 
 def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> File | None:
@@ -175,10 +174,8 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
             with with_access(connection, connection.sql(query)) as other:
                 rows, size, statistics = _copy(other, "FROM rows", target)
         if rows:
-            of_key = statistics[f'"{key}"']
-            written.append(File(path, load, rows, size, int(of_key["min"]), int(of_key["max"])))
-            with open(target, "rb") as file:
-                os.fsync(file.fileno())
+            smallest, largest = (int(statistics[f'"{key}"'][each]) for each in ("min", "max"))
+            written.append(File(path, load, rows, size, smallest, largest))
         return bool(rows)
 
     try:

@@ -28,13 +28,14 @@ def read_table(spark: SparkSession, state: State, table: SqlObject) -> DataFrame
 
     columns = [f"`{column.name}`" for column in table.columns]
     try:
-        if whole := state.paths(table.name):
-            frame = spark.read.parquet(*map(_address, whole)).select(*columns)
-        else:
-            frame = spark.sql(_empty(table))
-        if parts := state.paths(table.name, whole=False):
-            keys = [f"{kind_of(table)}_id", "load_id"]
-            held = _of_loads(spark, state, f"{kind_of(table)}s", state.paths(f"{kind_of(table)}s")).select(*keys)
+        whole, parts = (state.paths(table.name, whole=each) if kind_of(table.name) else [] for each in (True, False))
+        rows = spark.read.parquet(*map(_address, whole)).select(*columns) if whole else None
+        frame = spark.sql(_empty(table)) if rows is None else rows
+        if parts:
+            keys = [f"{kind_of(table.name)}_id", "load_id"]
+            held = _of_loads(spark, state, f"{kind_of(table.name)}s", state.paths(f"{kind_of(table.name)}s")).select(
+                *keys
+            )
             frame = frame.unionByName(
                 _of_loads(spark, state, table.name, parts).join(held, keys, "left_semi").select(*columns)
             )

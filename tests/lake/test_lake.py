@@ -252,11 +252,11 @@ def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypat
             one_of(FLEET[:1], lake)
     one_of(FLEET[1:2], lake)
     with monkeypatch.context() as patched:
-        patched.setattr("etq.lake.compacting._delete", gone)
+        patched.setattr("etq.lake.compacting._vacuum", gone)
         with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             compact(lake)
     assert [fault for fault in check(lake) if not fault.is_left_over] == []
-    assert len(contents(lake)) == 2 and len(tables.read(Lake.at(lake)).loads["capture"]) == 1
+    assert len(contents(lake)) == 2 and len(tables.read(Lake.at(lake)).loads("capture")) == 1
 
 
 def _add_some(lake: Path, files: list[Path]) -> None:
@@ -325,20 +325,21 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     for path in FLEET[:2]:
         one_of([path], lake)
-    _, first, second = sorted((lake / "captures" / "_delta_log").glob("*.json"))
-    whole = second.read_bytes()
-    for content, told in (
-        (b"{", "lake: "),
-        (whole.replace(b'{\\"schema\\":', b'{\\"schema\\":9'), "made by another version of etq"),
-        (whole.replace(b'{\\"schema\\":', b'{\\"schemas\\":'), "damaged"),
-        (whole.replace(b'"path":"load_id=', b'"path":"../load_id='), "damaged: a file is called"),
-        (whole.replace(b'"path":"load_id=', b'"path":"/etc/load_id='), "damaged: a file is called"),
+    made, first, second = sorted((lake / "captures" / "_delta_log").glob("*.json"))
+    version = b'{"appId":"etq schema","version":'
+    for log, old, new, message in (
+        (second, second.read_bytes(), b"{", "lake: "),
+        (made, version, version + b"9", "made by another version of etq"),
+        (made, version, version.replace(b"schema", b"schemas"), r"made by another version of etq \(schema None"),
+        (second, b'"path":"load_id=', b'"path":"../load_id=', "damaged: a file is called"),
+        (second, b'"path":"load_id=', b'"path":"/etc/load_id=', "damaged: a file is called"),
     ):
-        assert content != whole
-        second.write_bytes(content)
-        with pytest.raises(WarehouseError, match=told):
+        whole = log.read_bytes()
+        assert old in whole
+        log.write_bytes(whole.replace(old, new))
+        with pytest.raises(WarehouseError, match=message):
             etq.open(lake)
-    second.write_bytes(whole)
+        log.write_bytes(whole)
     first.unlink()
     with pytest.raises(WarehouseError, match="lake: "):
         etq.open(lake)

@@ -55,7 +55,7 @@ def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     results = laid(lake, FLEET[:3]) + laid(lake, FLEET[1:4]) + laid(lake, FLEET[:2])
     assert publish(lake, results) == 4
-    assert len(contents(lake)) == 4 and sorted(read(Lake.at(lake)).loads["capture"].values()) == [False, True]
+    assert len(contents(lake)) == 4 and sorted(read(Lake.at(lake)).loads("capture").values()) == [False, True]
     assert check(lake) == []
 
 

@@ -7,7 +7,9 @@ import shutil
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -15,10 +17,9 @@ import etq
 from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
-from etq.lake import Added, check, compact, export, is_lake
+from etq.lake import Added, check, compact, export, is_lake, reading
 from etq.lake.reading import connect
-from etq.lake.stores import file_system
-from etq.lake.tables import Lake, read
+from etq.lake.tables import Lake, State, read
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
 from tests.lake.test_lake import FLEET
@@ -106,16 +107,20 @@ def test_one_captures_question_takes_few_requests(
 ) -> None:
     """Besides those for the logs: of each table that it reads one file, in parts or, if it is small, as a whole."""
     url, options = store
-    fetched = []
+    fetched, attach, made_of = [], reading.attach, list[Any]()
+
+    def noted(connection: duckdb.DuckDBPyConnection, state: State) -> Any:
+        made_of.append(attach(connection, state))
+        return made_of[-1]
+
+    monkeypatch.setattr(reading, "attach", noted)
     for begin, end in ((0, 2), (2, 12)):
         add(url, FLEET[begin:end], options)
         compact(url, leave_seconds=-1, storage_options=options)
         lake = Lake.at(url, options)
         state = read(lake)
         with connect(lake, state) as connection:
-            files = file_system(lake, state)
-            connection.unregister_filesystem(files.protocol)
-            connection.register_filesystem(files)
+            files = made_of[-1]
             rows = connection.execute("FROM op_totals('00')").fetchall()
             fetched.append((files.requests, files.fetched, len(rows)))
     small, large = fetched

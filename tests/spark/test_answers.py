@@ -103,7 +103,7 @@ def test_what_was_replaced_or_left_behind_is_not_read(tmp_path: Path, spark: Any
             warehouse.ingest_many(chosen, labels={"build": build})
             etq.lake.export(lake, warehouse, replace=True)
     state = read(Lake.at(lake))
-    assert [*state.loads["capture"].values()].count(False) == 1
+    assert [*state.loads("capture").values()].count(False) == 1
     frame = read_table(spark, state, catalog.objects()["labels"])
     assert frame.columns == ["capture_id", "key", "value"]
     assert sorted(row.value for row in frame.collect()) == ["1", "1", "2"]

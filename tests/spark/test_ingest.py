@@ -15,8 +15,8 @@ import etq.spark
 from etq import catalog
 from etq.errors import EtqError, WarehouseError
 from etq.lake import check, staging
-from etq.lake.reading import prepare, rows_of
-from etq.lake.tables import Lake, read
+from etq.lake.reading import attach, rows_of
+from etq.lake.tables import Lake, kind_of, read
 from etq.spark import ingestion
 from tests.benchmarks.make_captures import make_captures
 from tests.conftest import CAPTURES
@@ -77,10 +77,10 @@ def differing(one: Path | str, other: Path | str, **options: str) -> list[str]:
     ]
     with duckdb.connect() as connection:
         for state in states:
-            prepare(connection, state.lake)
-        for table in catalog.tables():
+            attach(connection, state)
+        for table in filter(lambda each: kind_of(each.name), catalog.tables()):
             columns = ", ".join(column.name for column in table.columns if column.name not in _OWN)
-            sides = [rows_of(state, table) for state in states]
+            sides = [rows_of(state, table.name) for state in states]
             if not all(sides):
                 found += [f"{table.name}: in one alone"] if any(sides) else []
                 continue
@@ -130,7 +130,7 @@ def test_a_driver_that_dies_goes_on_where_it_was(
     lake, files, published = tmp_path / "lake", sorted(many.glob("device=2/*.etdp")), staging.published
 
     def dies(place: Lake, results: Iterable[staging.Result]) -> int:
-        if read(place).loads["capture"]:
+        if read(place).loads("capture"):
             raise KeyboardInterrupt
         return published(place, results)
 
