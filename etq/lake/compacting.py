@@ -14,7 +14,7 @@ import duckdb
 from etq.lake import stores
 from etq.lake.reading import attach
 from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, tables_of, writing
-from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, rows_of
+from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, rows_of, write_root
 
 # Such rows and files may be of a writer that has not committed them yet, or of a reader of an older version.
 _LEAVE_SECONDS: Final = 7 * 24 * 3600
@@ -43,8 +43,8 @@ def compact(
             for kind in KINDS:
                 groups = [group for group in _groups(state, kind) if _merge(connection, state, kind, group)]
                 _drop(lake, kind, {*chain(*groups)}, leave_seconds)
+        _vacuum(lake, leave_seconds)
         state = _note_versions(lake)
-        _vacuum(state, leave_seconds)
         return before, _number(state)
 
 
@@ -82,6 +82,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group
     lake, root = state.lake, f"{kind}s"
     load = merge(connection, state, kind, group)
     versions = {table: lake.commit(table, [file]) for table, file in load.files.items()}
+    files = write_root(lake, kind, rows_of([load]))
     was = {each for each in state.files(root) if each.load in group}
     while True:
         seen = lake.open(root)
@@ -89,7 +90,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group
         if is_dropped or {each for each in files_of(seen) if each.load in group} != was:
             return False  # The rows that were written are dropped in time.
         with suppress(ConflictError):
-            lake.commit(root, rows_of([load]), group, seen=seen, versions=versions if kind == "capture" else None)
+            lake.commit(root, files, group, seen=seen, versions=versions if kind == "capture" else None)
             return True
 
 
@@ -114,28 +115,32 @@ def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) 
             return
 
 
+def _vacuum(lake: Lake, leave_seconds: float) -> None:
+    """Delete the files that no version since needs."""
+    hours = max(0, int(leave_seconds // 3600))
+
+    def vacuum(name: str) -> None:
+        # A writer that was killed may have written files of a table that it had not created.
+        if lake.exists(name) or stores.listed(lake, name):
+            table = lake.make_table(name)
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+
+    lake.each(vacuum, tables_of(*KINDS))
+
+
 def _note_versions(lake: Lake) -> State:
-    """Have `captures` note the versions of all tables as they are now."""
+    """Have `captures` note the tables as they are now, and write checkpoints, so that readers read few commits."""
     while True:
         state = read(lake, latest=True)
         versions = {name: state.opened(name).version() for name in state.open_all() if name != "captures"}
-        if all(state.captures.transaction_version(name) == version for name, version in versions.items()):
-            return state
         with suppress(ConflictError):
             lake.commit("captures", [], seen=state.captures, versions=versions)
+            break
 
-
-def _vacuum(state: State, leave_seconds: float) -> None:
-    """Delete the files that no version since needs, and write checkpoints of the logs."""
-
-    def vacuum(name: str) -> None:
-        table = state.table(name)
-        if table is None and not stores.listed(state.lake, name):
-            return
-        table = table or state.lake.make_table(name)  # of a writer that was killed before it did
-        hours = max(0, int(leave_seconds // 3600))
-        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
-        if table.version() > 12:  # A checkpoint takes a dozen requests to a store, an entry of the log one.
+    def checkpoint(name: str) -> None:
+        table = lake.open(name)
+        if table.version() > 3:  # A checkpoint takes a few requests to a store, a commit one.
             table.create_checkpoint()
 
-    state.lake.each(vacuum, tables_of(*KINDS))
+    lake.each(checkpoint, state.open_all())
+    return state

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from etq.errors import WarehouseError, displayed
+from etq.lake import stores
 from etq.lake.tables import KINDS, ConflictError, File, Lake, tables_of
-from etq.lake.writing import Load, discard, rows_of
+from etq.lake.writing import Load, discard, rows_of, write_root
 from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
 
@@ -120,10 +120,12 @@ def _commit(
             break
         names = naming([*chosen.values()], {sha256: each.name for sha256, each in known.items()})
         touched = {known[sha256].load for sha256 in gone}
-        rows = _rows(loads, chosen, names, seen, touched) if chosen else []
-        with suppress(ConflictError):
-            lake.commit(f"{kind}s", rows, touched, seen=seen, versions=noted)
+        files = write_root(lake, kind, _rows(loads, chosen, names, seen, touched)) if chosen else []
+        try:
+            lake.commit(f"{kind}s", files, touched, seen=seen, versions=noted)
             break
+        except ConflictError:
+            stores.delete(lake, [(f"{kind}s", each.path) for each in files])
     # Another writer has added all of these meanwhile, and nobody reads them.
     lost = [load for load in loads if load.id not in {each.load for each in chosen.values()}]
     for table in {table for load in lost for table in load.files}:
@@ -149,7 +151,7 @@ def _rows(
         if touched:
             connection.register("held", seen.to_pyarrow_table(filters=[("load_id", "in", [*touched])]))
             query += " UNION ALL BY NAME SELECT h.* FROM held AS h ANTI JOIN chosen AS c USING (sha256)"
-        return connection.sql(f"{query} ORDER BY ALL").to_arrow_table()
+        return connection.sql(query).to_arrow_table()
 
 
 def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[str, Content]:
@@ -163,10 +165,10 @@ def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[s
 
 def _versions_of_others(lake: Lake, captures: DeltaTable) -> dict[str, int]:
     """The versions of the tables of programs and records, if some were added that `captures` doesn't note."""
-    found: dict[str, int] = {}
+    noted, found = lake.versions(captures), dict[str, int]()
     for kind in KINDS[:-1]:
         root = f"{kind}s"
-        if lake.exists(root) and lake.open(root).version() != captures.transaction_version(root):
+        if lake.exists(root) and lake.open(root).version() != noted.get(root):
             # The root is seen before its children, which may be newer.
             there = filter(lake.exists, reversed(tables_of(kind)))
             found |= {table: lake.open(table).version() for table in there}

@@ -37,7 +37,7 @@ def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> Non
 
 
 def delete(lake: Lake, files: Iterable[tuple[str, str]]) -> None:
-    """Delete files, (table, path) each; missing ones are no error."""
+    """Delete files, (table, path) each; missing ones are ignored."""
     for table, path in files:
         with suppress(OSError):
             if lake.is_remote:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -38,7 +39,9 @@ _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
+# Names of what commits of root tables note.
 _SCHEMA: Final = "etq schema"
+_NOTE: Final = "etq versions"
 _DROPPED: Final = "etq dropped"
 _PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
 
@@ -57,7 +60,7 @@ def writing(lake: Lake) -> Iterator[None]:
 
 
 class File(msgspec.Struct, frozen=True):
-    """A Parquet file of a table: its path in the table's folder, and what the log says about it."""
+    """A Parquet file of a table: its path in the table's folder, and its entry in the log."""
 
     path: str
     load: str
@@ -136,14 +139,17 @@ class Lake:
         folder = Path(self.url)
         if not self.is_remote and folder.exists() and not folder.is_dir():
             raise WarehouseError(f"{folder}: a file; a lake is a folder")
-        if not self.is_remote and folder.is_dir() and any(folder.iterdir()):
+        if not self.is_remote and folder.is_dir() and {each.name for each in folder.iterdir()} - {*tables_of(*KINDS)}:
             raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
         self.make_table("captures")
 
     def make_table(self, table: str) -> DeltaTable:
         """A table as it is now, created if it doesn't exist."""
         module = deltalake()
-        properties = module.CommitProperties(app_transactions=[module.Transaction(_SCHEMA, SCHEMA_VERSION)])
+        properties = module.CommitProperties(
+            custom_metadata={_NOTE: _encode({"captures": 0, _SCHEMA: SCHEMA_VERSION})},
+            app_transactions=[module.Transaction(_SCHEMA, SCHEMA_VERSION)],
+        )
         for _ in range(10):
             if self.exists(table):  # perhaps by another writer
                 break
@@ -162,16 +168,15 @@ class Lake:
     def commit(
         self,
         table: str,
-        added: Any,
+        added: Sequence[File],
         without: Collection[str] = (),
         *,
         seen: DeltaTable | None = None,
         versions: Mapping[str, int] | None = None,
         dropped: Sequence[str] = (),
     ) -> int:
-        """Add to a table, and remove the loads `without`; returns a version of the table that has what was added.
+        """Add files to a table, and remove the loads `without`; returns a version of the table that has the files.
 
-        added     a list of files, or Arrow rows of a root table, which are written
         seen      the table as it was seen: the commit is made only if it is still like that
         versions  versions of other tables to be noted, see `State`
         dropped   loads that were given up: their writers, if there are any left, must not commit them
@@ -179,37 +184,29 @@ class Lake:
         Raises `ConflictError` if the table isn't as it was `seen`, and `WarehouseError` if it can't be written.
         """
         module = deltalake()
-        noted = [
-            module.Transaction(each, max(version, (seen and seen.transaction_version(each)) or 0))
-            for each, version in (versions or {}).items()
-        ]
+        metadata = {_DROPPED: " ".join(dropped)} if dropped else {}
+        changed: dict[str, int] = {}
+        if seen is not None and table == "captures":
+            noted = self.versions(seen)
+            changed = {name: max(version, noted.get(name, 0)) for name, version in (versions or {}).items()}
+            metadata[_NOTE] = _encode({**noted, **changed, "captures": int(seen.version()) + 1})
         properties = module.CommitProperties(
-            custom_metadata={_DROPPED: " ".join(dropped)} if dropped else None,
+            custom_metadata=metadata or None,
             max_commit_retries=None if seen is None else 0,
-            app_transactions=noted or None,
+            app_transactions=[module.Transaction(*each) for each in changed.items()] or None,
         )
         for attempt in range(100):
             opened = seen or self.make_table(table)
             before = int(opened.version())
             try:
-                if isinstance(added, list):
-                    opened.create_write_transaction(
-                        [_action(each, f"{kind_of(table)}_id") for each in added],
-                        "overwrite" if without else "append",
-                        opened.schema(),
-                        ["load_id"],
-                        [("load_id", "in", [*without])] if without else None,
-                        commit_properties=properties,
-                    )
-                else:
-                    loads = {*without, *added["load_id"].to_pylist()}
-                    module.write_deltalake(
-                        opened,
-                        added,
-                        mode="overwrite",
-                        predicate=f"load_id IN ({', '.join(map(catalog.quoted, sorted(loads)))})",
-                        commit_properties=properties,
-                    )
+                opened.create_write_transaction(
+                    [_action(each, f"{kind_of(table)}_id") for each in added],
+                    "overwrite" if without else "append",
+                    opened.schema(),
+                    ["load_id"],
+                    [("load_id", "in", [*without])] if without else None,
+                    commit_properties=properties,
+                )
             except module.exceptions.CommitFailedError as error:
                 if seen is not None:
                     raise ConflictError from error
@@ -222,10 +219,29 @@ class Lake:
             return before + 1 if seen is not None else self.open(table).version()
         raise AssertionError
 
-    def dropped(self, captures: DeltaTable, since: int) -> set[str]:
-        """The loads that were given up by commits of `captures` after a version."""
-        number = captures.version() - since
-        entries = self._result(lambda: captures.history(number)) if number else []
+    def versions(self, captures: DeltaTable) -> dict[str, int]:
+        """The versions of the tables that have rows, and of the schema, as `captures` notes them.
+
+        The last commit has all of them, or one shortly before it, if another program optimized the table; otherwise
+        each is looked up in the log.
+        """
+        for limit in (1, 8):
+            try:
+                # The library also gives commits that came after this version, and numbers them wrongly.
+                entries = self._result(partial(captures.history, limit))
+                noted = [msgspec.json.decode(each[_NOTE], type=dict[str, int]) for each in entries if _NOTE in each]
+            except msgspec.DecodeError as error:
+                raise WarehouseError(f"{self.uri('captures')}: its log is damaged: {error}") from error
+            if noted := [each for each in noted if each["captures"] <= captures.version()]:
+                return max(noted, key=lambda each: each["captures"])
+        names = (_SCHEMA, *tables_of(*KINDS))
+        found = {name: version for name in names if (version := captures.transaction_version(name)) is not None}
+        return {**found, "captures": captures.version()}
+
+    def dropped(self, root: DeltaTable, since: int) -> set[str]:
+        """The loads that were given up by commits of a root table after a version."""
+        number = root.version() - since
+        entries = self._result(lambda: root.history(number)) if number else []
         return {load for each in entries for load in each.get(_DROPPED, "").split()}
 
     def _result(self, work: Callable[[], Any]) -> Any:
@@ -244,7 +260,7 @@ class State:
     """
 
     def __init__(self, lake: Lake, captures: DeltaTable, *, is_older: bool = False, latest: bool = False) -> None:
-        self.lake, self.captures = lake, captures
+        self.lake, self.captures, self.versions = lake, captures, lake.versions(captures)
         self._is_older, self._latest = is_older, latest
         self._opened: dict[str, DeltaTable | None] = {"captures": captures}
         self._files: dict[str, list[File]] = {}
@@ -257,7 +273,7 @@ class State:
 
     def has(self, table: str) -> bool:
         """Whether a table may have rows of the lake."""
-        return table == "captures" or self.captures.transaction_version(table) is not None
+        return table in self.versions
 
     def table(self, name: str) -> DeltaTable | None:
         """A table; None if it has no rows."""
@@ -268,11 +284,10 @@ class State:
     def _open(self, name: str) -> DeltaTable | None:
         if self._latest:
             return self.lake.open(name) if self.lake.exists(name) else None
-        version = self.captures.transaction_version(name)
-        if version is None:
+        if not self.has(name):
             return None
         try:
-            return self.lake.open(name, version)
+            return self.lake.open(name, self.versions[name])
         except WarehouseError:
             if self._is_older:
                 raise
@@ -331,14 +346,14 @@ def read(lake: Lake, version: int | None = None, *, latest: bool = False) -> Sta
     deltalake()
     if not lake.exists():
         raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
-    captures = lake.open("captures", version)
-    schema = captures.transaction_version(_SCHEMA)
+    state = State(lake, lake.open("captures", version), is_older=version is not None, latest=latest)
+    schema = state.versions.get(_SCHEMA)
     if schema != SCHEMA_VERSION:
         raise WarehouseError(
             f"{lake}: made by another version of etq (schema {schema}; this is {SCHEMA_VERSION}); add the files "
             "again to a new lake"
         )
-    return State(lake, captures, is_older=version is not None, latest=latest)
+    return state
 
 
 def _schema(table: str) -> Any:
@@ -386,4 +401,8 @@ def _action(file: File, key: str) -> Any:
     }
     partition = {"load_id": file.load}
     written = int(time.time() * 1e3)
-    return AddAction(file.path, file.bytes, partition, written, True, msgspec.json.encode(stats).decode())
+    return AddAction(file.path, file.bytes, partition, written, True, _encode(stats))
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -160,6 +160,16 @@ def rows_of(loads: Sequence[Load]) -> Any:
     return pa.concat_tables(rows.append_column("load_id", each) for rows, each in zip(tables, names, strict=True))
 
 
+def write_root(lake: Lake, kind: str, rows: Any) -> list[File]:
+    """Write rows of a root table, as an Arrow table: a file for each load."""
+    with duckdb.connect(":memory:") as connection:
+        connection.register("rows", rows)
+        loads = connection.execute("SELECT DISTINCT load_id FROM rows ORDER BY ALL").fetchall()
+        query = "SELECT r.* EXCLUDE (load_id) FROM rows AS r WHERE r.load_id = {} ORDER BY ALL"
+        files = [_write(connection, lake, f"{kind}s", load, query.format(quoted(load))) for (load,) in loads]
+        return [each for each in files if each is not None]
+
+
 def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> File | None:
     """Write rows to a file, unless there are none."""
     path = f"load_id={load}/{secrets.token_hex(8)}.parquet"
