@@ -20,8 +20,8 @@ from etq.lake import log
 from etq.lake.log import Segment
 from etq.lake.reading import files
 from etq.lake.segments import MOST_CONTENTS, parts, write
-from etq.storage.bulk import File, Links, store_many
-from etq.storage.capture import Options, in_little_memory
+from etq.storage.bulk import File, store_many
+from etq.storage.capture import Links, Options, in_little_memory
 from etq.storage.sources import Source
 from etq.warehouse.warehouse import Warehouse, open
 
