@@ -89,8 +89,11 @@ def store(
             "SELECT capture_id, name, clock_bits FROM captures WHERE sha256 = ?", [source.sha256]
         ).fetchall()
     if not known:
-        name = free_name(connection, "captures", source) if options.name is None else options.name
-        check_name_is_free(connection, "captures", name, 0)
+        if options.name is None:
+            name = free_name(connection, "captures", source)
+        else:
+            name = options.name
+            check_name_is_free(connection, "captures", name, 0)
         reading = read_capture(source.content, source.uri, options.clock_bits)
         [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
         return capture_id, True
@@ -126,7 +129,7 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
         link_many(connection, [*keyed], column, to)
     ensure_ingest_order(connection, first)
     _make_room(connection, sum(len(each.source.content) for each in captures))
-    fill_rollups(connection, first, first + len(captures) - 1)
+    fill_rollups(connection, first, first + len(captures) - 1, is_new=True)
     return [*keyed]
 
 
@@ -269,8 +272,9 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
             "time_scale": texts([options.time_scale or "ns"]),
         }
         yield table, batch({**options_columns, **dict(zip(described.schema.names, described.columns, strict=True))})
-    keys, values = list(capture.labels), list(capture.labels.values())
-    yield "labels", batch({"key": texts(keys), "value": texts(values)})
+    if capture.labels:
+        keys, values = list(capture.labels), list(capture.labels.values())
+        yield "labels", batch({"key": texts(keys), "value": texts(values)})
 
 
 def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatch:

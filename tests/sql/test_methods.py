@@ -226,6 +226,21 @@ def test_the_parts_of_each_program_are_told_by_its_executes() -> None:
     )
 
 
+@pytest.mark.parametrize("captures", ["all_captures", "linked_captures"])
+def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(
+    captures: str, request: pytest.FixtureRequest
+) -> None:
+    """The search for programs isn't run for such captures when they are ingested."""
+    warehouse = request.getfixturevalue(captures)
+    query = """
+        SELECT count(*) FILTER (r.scope = f.scope), count(*), count(DISTINCT r.capture_id)
+        FROM runs AS r
+        JOIN _find_run_scopes(0, 1000000) AS f ON f.capture_id = r.capture_id AND f.run_index = r.run_index
+    """
+    [(same, all_runs, number)] = warehouse.rows(query)[1]
+    assert same == all_runs > number > 50
+
+
 def test_the_tree_has_a_level_of_methods() -> None:
     assert_query(
         "SELECT depth, name, kind, total FROM time_tree('test', unit := 'ns') ORDER BY node_index",
