@@ -14,15 +14,30 @@ ROLLUPS: Final = {
     "capture_ops": "_find_capture_ops",  # of op_times
 }
 
-# Derived columns of `runs`.
+# Derived columns of `runs`, in the order in which they are found.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
+# Where all runs of a name have the same event block, as in most captures, they ran the same program. To plan the search
+# for programs takes longer than all else that describes a few runs.
+_SEVERAL_BLOCKS: Final = """
+    SELECT 1 FROM runs AS r
+    WHERE r.capture_id BETWEEN ? AND ? AND r.method IS NULL
+    GROUP BY r.capture_id, r.name
+    HAVING min(r.block_index) <> max(r.block_index)
+    LIMIT 1
+"""
+_SCOPES_OF_NAMES: Final = """
+    UPDATE runs SET scope = coalesce(method, name)
+    WHERE capture_id BETWEEN ? AND ? AND scope IS DISTINCT FROM coalesce(method, name)
+"""
 
 # The rule of the finding for captures whose events were pruned: their rollups can't be computed again.
 PRUNED: Final = "events pruned"
 
 
-def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None) -> None:
-    """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones.
+def fill_rollups(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None, *, is_new: bool = False
+) -> None:
+    """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones; new captures have none.
 
     Code that changes a capture's events, its record or the phases of its runs calls this. The caller holds a
     transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep theirs; one of
@@ -35,26 +50,31 @@ def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id
     keys = [capture_id, last_id or capture_id]
     describe_runs(connection, *keys)
     for table, finder in ROLLUPS.items():
-        connection.execute(
-            f"""
-            DELETE FROM {table} WHERE capture_id BETWEEN ? AND ?
-            AND capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
-            """,
-            keys,
-        )
+        if not is_new:
+            connection.execute(
+                f"""
+                DELETE FROM {table} WHERE capture_id BETWEEN ? AND ?
+                AND capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
+                """,
+                keys,
+            )
         connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
 
 
 def describe_runs(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int) -> None:
     """Write the derived columns of the runs of a capture, or of all up to `last_id`."""
+    keys = [capture_id, last_id]
     for finder, column in RUN_FINDERS.items():
+        if column == "scope" and not connection.execute(_SEVERAL_BLOCKS, keys).fetchall():
+            connection.execute(_SCOPES_OF_NAMES, keys)
+            continue
         connection.execute(
             f"""
             UPDATE runs SET {column} = f.{column} FROM {finder}(?, ?) AS f
             WHERE runs.capture_id = f.capture_id AND runs.run_index = f.run_index
                 AND runs.{column} IS DISTINCT FROM f.{column}
             """,
-            [capture_id, last_id],
+            keys,
         )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 import duckdb
 
 from etq.lake.publishing import Added, Content, known_of, publish
-from etq.lake.tables import KINDS, Lake, writing
+from etq.lake.stores import writing
+from etq.lake.tables import KINDS, Lake
 from etq.lake.writing import Load, discard, parts, write
 from etq.warehouse.warehouse import Warehouse, open
 

@@ -13,7 +13,8 @@ import duckdb
 
 from etq.lake import stores
 from etq.lake.reading import attach
-from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, tables_of, writing
+from etq.lake.stores import writing
+from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, tables_of
 from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, rows_of, write_root
 
 # Such rows and files may be of a writer that has not committed them yet, or of a reader of an older version.

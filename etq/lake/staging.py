@@ -17,8 +17,8 @@ from etq.errors import EtqError
 from etq.lake.publishing import Content, known_of, publish
 from etq.lake.tables import Lake
 from etq.lake.writing import MOST_CONTENTS, Load, parts, write
-from etq.storage.bulk import File, Links, store_many
-from etq.storage.capture import Options, in_little_memory
+from etq.storage.bulk import File, store_many
+from etq.storage.capture import Links, Options, in_little_memory
 from etq.storage.sources import Source
 from etq.warehouse.warehouse import Warehouse, open
 

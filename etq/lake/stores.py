@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from etq.database.publishing import fsync_file, fsync_folder
+from etq.errors import WarehouseError
 from etq.lake.tables import Lake
+
+
+@contextmanager
+def writing(lake: Lake) -> Iterator[None]:
+    """Raise what the system refuses meanwhile as `WarehouseError`."""
+    try:
+        yield
+    except OSError as error:
+        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> None:

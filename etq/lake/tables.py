@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -48,15 +48,6 @@ _PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
 
 class ConflictError(Exception):
     """Another writer was faster: the change must be made again from the new state."""
-
-
-@contextmanager
-def writing(lake: Lake) -> Iterator[None]:
-    """Raise what the system refuses meanwhile as `WarehouseError`."""
-    try:
-        yield
-    except OSError as error:
-        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 class File(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from etq.errors import printable
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
 
 _SHORTEST_TEXT: Final = 12
+_LONGEST_LIST: Final = 12
 # Narrower terminals show the columns that fit; in others, lines that are too long go on in the next one.
 _WIDE: Final = 80
 # Columns that a wide terminal shows with bars: the first of those that a table has.
@@ -139,10 +140,12 @@ def _texts(rows: Rows) -> list[list[str]]:
 
 
 def _column_texts(values: Sequence[Any]) -> list[str]:
-    """The text of each value, as by `shown`; columns of integers and of plain texts are converted as a whole."""
+    """The text of each value, as by `shown`; columns of numbers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
         return ["" if value is None else str(value) for value in values]
+    if kinds == {float}:
+        return ["" if value is None else f"{value:.6g}" if -1e6 < value < 1e6 else f"{value:.0f}" for value in values]
     if kinds == {str}:
         texts = [value or "" for value in values]
         if _is_plain("".join(texts)):
@@ -206,7 +209,7 @@ def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
-    """A value for people: numbers to 6 digits, nothing for NULL."""
+    """A value for people: numbers to 6 digits, the first values of a long list, nothing for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -218,6 +221,7 @@ def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds")
     if isinstance(value, list):
-        return "[" + ", ".join(shown(each) for each in value) + "]"
+        rest = [] if len(value) <= _LONGEST_LIST else [f"... {len(value) - _LONGEST_LIST + 2} more"]
+        return "[" + ", ".join([*map(shown, value[: _LONGEST_LIST - 2] if rest else value), *rest]) + "]"
     text = str(value)
     return text if _is_plain(text) else printable(text)

@@ -20,6 +20,7 @@ import duckdb
 
 from etq.database.connection import is_lake_path
 from etq.errors import EtqError, WarehouseError, message_of
+from etq.warehouse.zones import Answer
 
 # Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
@@ -129,16 +130,15 @@ def _answer(
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
         raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
-    answer = connection.execute(statements[0], parameters)
-    columns = [column[0] for column in answer.description or ()]
+    answer = Answer(connection, query, parameters)
     parts: list[bytes] = []
     size = 0
-    while rows := answer.fetchmany(ROWS_AT_ONCE):
+    while rows := answer.next(ROWS_AT_ONCE):
         parts.append(pickle.dumps(rows))
         size += len(parts[-1])
         if size > megabytes * 2**20:
             raise EtqError(f"the query's result took more than {megabytes} MB of memory")
-    return columns, parts
+    return answer.columns, parts
 
 
 def _kind(statement: duckdb.Statement) -> str:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import duckdb
-import numpy as np
-import pyarrow as pa
 
 from etq.annotations.discovery import Discovered
-from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
+from etq.annotations.labels import CAPTURED_AT
 from etq.database.connection import explained
-from etq.database.rollups import PRUNED, fill_rollups
+from etq.database.rollups import PRUNED
 from etq.database.schema import in_transaction
 from etq.errors import EtqError, WarehouseError
-from etq.ingest.arrow import Rows, batch, numbers, texts
+from etq.ingest.arrow import Rows
 from etq.ingest.registry import GZIP, read_capture
-from etq.storage.capture import Options, described_tables, ensure_ingest_order, store
-from etq.storage.linking import link, link_many
-from etq.storage.naming import check_name, names_for
+from etq.storage.capture import Links, NewCapture, Options, new_capture, store, store_new
+from etq.storage.naming import names_for
 from etq.storage.sources import Source, source_of
 
 # The most files that one transaction stores, and the most bytes of them.
@@ -33,8 +30,6 @@ SMALL: Final = 4 * 2**20
 
 # The result for a file: its capture_id, and whether it is new; or the error.
 Outcome = tuple[int, bool] | EtqError
-# Columns of `captures` that link to records and programs, each with a key.
-Links = Sequence[tuple[str, int]]
 # What a file is read into: tables, with their rows.
 Tables: TypeAlias = "list[tuple[str, Rows]]"
 
@@ -53,16 +48,6 @@ class Batch:
 
     files: Sequence[File | EtqError]
     tables: Mapping[str, Future[Tables]]
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """A file's rows, with its name and labels in the warehouse."""
-
-    file: File
-    name: str
-    labels: Mapping[str, str]
-    tables: Tables
 
 
 def files_of(
@@ -216,17 +201,8 @@ def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict
 
 
 def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links) -> Outcome:
-    def work() -> tuple[int, bool]:
-        capture_id, is_new = store(connection, file.source, file.options)
-        for column, key in links:
-            # A capture that is linked already need not be linked again.
-            query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
-            if not connection.execute(query, [capture_id, key]).fetchall():
-                link(connection, capture_id, column, key)
-        return capture_id, is_new
-
     try:
-        return in_transaction(connection, work)
+        return in_transaction(connection, lambda: store(connection, file.source, file.options, links))
     except EtqError as error:
         return error
     except duckdb.Error as error:
@@ -241,23 +217,24 @@ def _store_new(
 ) -> dict[int, Outcome]:
     """The outcomes of files of new content; empty if the database refuses them together."""
     outcomes: dict[int, Outcome] = {}
-    decoded: dict[int, Decoded] = {}
+    captures: dict[int, NewCapture] = {}
     taken = _taken(connection, files.values())
     for at, each in files.items():
         try:
             read = tables.get(each.source.sha256)
-            decoded[at] = _decoded(each, taken, _read(each) if read is None else read.result())
+            rows = _read(each) if read is None else read.result()
+            captures[at] = new_capture(_free_name(each.source, taken), each.source, each.options, rows)
         except EtqError as error:
             outcomes[at] = error
         else:
-            taken.add(decoded[at].name)
-    if decoded:
+            taken.add(captures[at].name)
+    if captures:
         try:
-            keys = in_transaction(connection, lambda: _insert(connection, list(decoded.values()), links))
+            keys = in_transaction(connection, lambda: store_new(connection, list(captures.values()), links))
         except duckdb.Error:
             # One of them is the reason, and the others can be stored: the caller stores each by itself.
             return outcomes
-        outcomes |= {at: (key, True) for at, key in zip(decoded, keys, strict=True)}
+        outcomes |= {at: (key, True) for at, key in zip(captures, keys, strict=True)}
     return outcomes
 
 
@@ -268,58 +245,10 @@ def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
 
 
+def _free_name(source: Source, taken: Container[str]) -> str:
+    names = list(_names(source))
+    return next((name for name in names if name not in taken), names[-1])
+
+
 def _names(source: Source) -> Iterator[str]:
     return names_for(source.uri, lambda: source.sha256)
-
-
-def _decoded(file: File, taken: set[str], tables: Tables) -> Decoded:
-    """A file's rows. Raises `EtqError` for what `store` would refuse."""
-    options, source = file.options, file.source
-    # Labels that the user gives have precedence over those that were found.
-    labels = {**options.discovered.labels, **options.labels}
-    for key, value in labels.items():
-        check_label(key, value)
-    moment = labels.pop(CAPTURED_AT, None)
-    if moment is not None and options.captured_at is None:
-        options = replace(options, captured_at=moment_of(moment))
-    names = list(_names(source))
-    name = next((name for name in names if name not in taken), names[-1])
-    check_name(name)
-    return Decoded(file, name, labels, list(described_tables(tables, name, source, options)))
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Decoded], links: Links) -> list[int]:
-    """Insert the rows of new captures, table by table, and return the captures' keys."""
-    [(last,)] = connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()
-    keys = list(range(last + 1, last + 1 + len(files)))
-    # Rows of one table may differ in their Arrow types, as texts have dictionaries or not: each kind by itself.
-    parts: dict[tuple[str, pa.Schema], list[pa.RecordBatch]] = {}
-    for key, file in zip(keys, files, strict=True):
-        for table, rows in [*file.tables, ("labels", _label_rows(file.labels))]:
-            keyed = _keyed(key, rows)
-            parts.setdefault((table, keyed.schema), []).append(keyed)
-    for (table, _), batches in parts.items():
-        connection.register("_rows", pa.Table.from_batches(batches))
-        connection.execute(f"INSERT INTO {table} BY NAME FROM _rows")
-        connection.unregister("_rows")
-    metrics = {key: each.file.options.discovered.metrics for key, each in zip(keys, files, strict=True)}
-    if any(metrics.values()):
-        from etq.storage.metrics import add_metrics_of_new
-
-        add_metrics_of_new(connection, metrics)
-    for column, record in links:
-        link_many(connection, keys, column, record)
-    ensure_ingest_order(connection, keys[0])
-    fill_rollups(connection, keys[0], keys[-1])
-    return keys
-
-
-def _label_rows(labels: Mapping[str, str]) -> pa.RecordBatch:
-    return batch({"key": texts(list(labels)), "value": texts(list(labels.values()))})
-
-
-def _keyed(key: int, rows: Rows) -> pa.RecordBatch:
-    """Rows with their capture's key as first column."""
-    rows_read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
-    keys = numbers(np.full(rows_read.num_rows, key, np.int32))
-    return batch({"capture_id": keys, **dict(zip(rows_read.schema.names, rows_read.columns, strict=True))})

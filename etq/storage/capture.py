@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
 from typing import Final
 
 import duckdb
@@ -15,13 +14,13 @@ import pyarrow as pa
 
 from etq import catalog
 from etq.annotations.discovery import Discovered
-from etq.annotations.labels import add_labels, set_labels
-from etq.database.rollups import describe_runs, fill_rollups, is_pruned
-from etq.ingest.arrow import LazyBatch, Rows, batch, integers, texts
-from etq.ingest.events.rows import EVENT_TICKS
-from etq.ingest.registry import is_json, read_capture
-from etq.storage.linking import link
-from etq.storage.naming import check_name_is_free, free_name
+from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, moment_of, set_labels
+from etq.database.rollups import fill_rollups, is_pruned
+from etq.ingest.arrow import Rows, batch, integers, texts
+from etq.ingest.registry import read_capture
+from etq.storage.inserting import insert, insert_captures, set_aside
+from etq.storage.linking import link, link_many
+from etq.storage.naming import check_name, check_name_is_free, free_name
 from etq.storage.sources import Source
 from etq.version import VERSION
 
@@ -30,12 +29,9 @@ INSERT_MEMORY: Final = "128MB"
 # So many threads sort times in as much memory as the file has bytes, and fewer in less; the rest needs these megabytes.
 _THREADS: Final = 8
 _ROOM: Final = 64
-# An ETDump's events are read where they were decoded: to insert them takes longer than most questions. A trace's are
-# inserted: views join them by time, and DuckDB compares each with each where it doesn't know how many there are. Rows
-# that are made when somebody reads them, such as a trace's `op_arguments`, are never inserted.
-_ZERO_COPY: Final = "event_ticks"
-# Tables that are empty for most files. If that is known when a query is planned, their part of the plan is left out.
-RARE_TABLES: Final = ("device_events", "trace_memory")
+
+# Columns of `captures` that link to records and programs, each with a key.
+Links = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -53,13 +49,38 @@ class Options:
     metrics: tuple[Source, ...] = ()
 
 
-def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> tuple[int, bool]:
-    """Store a file as a capture, or apply the options to the existing capture of the same content.
+@dataclass(frozen=True)
+class NewCapture:
+    """A file of content that the warehouse doesn't have yet, with its name and labels, and what is read of it."""
+
+    name: str
+    source: Source
+    options: Options
+    labels: Mapping[str, str]
+    tables: Iterable[tuple[str, Rows]]
+
+
+def new_capture(name: str, source: Source, options: Options, tables: Iterable[tuple[str, Rows]]) -> NewCapture:
+    """A file that is to be stored. Raises `WarehouseError` for an invalid name or label."""
+    check_name(name)
+    # Labels that the user gives have precedence over those that were found.
+    labels = {**options.discovered.labels, **options.labels}
+    for key, value in labels.items():
+        check_label(key, value)
+    moment = labels.pop(CAPTURED_AT, None)
+    if moment is not None and options.captured_at is None:
+        options = replace(options, captured_at=moment_of(moment))
+    return NewCapture(name, source, options, labels, tables)
+
+
+def store(
+    connection: duckdb.DuckDBPyConnection, source: Source, options: Options, links: Links = ()
+) -> tuple[int, bool]:
+    """Store a file as a capture, or apply the options and links to the existing capture of the same content.
 
     Returns the capture_id, and whether it is new. The caller holds a transaction.
     """
-    last_id = connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0]
-    if last_id == 0:
+    if _last_id(connection) == 0:
         # No content is known yet, so that reading needn't wait for the hash.
         source.start_hashing()
         known = []
@@ -68,21 +89,83 @@ def store(connection: duckdb.DuckDBPyConnection, source: Source, options: Option
             "SELECT capture_id, name, clock_bits FROM captures WHERE sha256 = ?", [source.sha256]
         ).fetchall()
     if not known:
-        capture_id = last_id + 1
-        name = free_name(connection, "captures", source) if options.name is None else options.name
-        check_name_is_free(connection, "captures", name, capture_id)
-        _insert_rows(connection, capture_id, name, source, options)
-        ensure_ingest_order(connection, capture_id)
-    else:
-        [(capture_id, name, clock_bits)] = known
-        if options.name is not None:
-            check_name_is_free(connection, "captures", options.name, capture_id)
-        is_other = options.clock_bits not in (None, clock_bits)
-        if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
-            _read_again(connection, capture_id, name, source, options)
-        _update_capture(connection, capture_id, options)
+        if options.name is None:
+            name = free_name(connection, "captures", source)
+        else:
+            name = options.name
+            check_name_is_free(connection, "captures", name, 0)
+        reading = read_capture(source.content, source.uri, options.clock_bits)
+        [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
+        return capture_id, True
+    [(capture_id, name, clock_bits)] = known
+    if options.name is not None:
+        check_name_is_free(connection, "captures", options.name, capture_id)
+    is_other = options.clock_bits not in (None, clock_bits)
+    if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
+        _read_again(connection, capture_id, name, source, options)
+    _update_capture(connection, capture_id, options)
     _annotate(connection, capture_id, options)
-    return capture_id, not known
+    _link(connection, capture_id, links)
+    return capture_id, False
+
+
+def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCapture], links: Links) -> list[int]:
+    """Store captures, with all that belongs to them, and link them; returns their keys, which are consecutive.
+
+    One alone is inserted while it is read. The caller holds a transaction.
+    """
+    first = _last_id(connection) + 1
+    keyed = dict(enumerate(captures, first))
+    insert_new(connection, keyed)
+    metrics = {key: each.options.discovered.metrics for key, each in keyed.items()}
+    if any(metrics.values()) or any(each.options.metrics for each in captures):
+        from etq.storage.metrics import add_metrics_of_new, store_metrics
+
+        add_metrics_of_new(connection, metrics)
+        for key, each in keyed.items():
+            for source in each.options.metrics:
+                store_metrics(connection, key, source)
+    for column, to in links:
+        link_many(connection, [*keyed], column, to)
+    ensure_ingest_order(connection, first)
+    _make_room(connection, sum(len(each.source.content) for each in captures))
+    fill_rollups(connection, first, first + len(captures) - 1, is_new=True)
+    return [*keyed]
+
+
+def insert_new(
+    connection: duckdb.DuckDBPyConnection,
+    captures: Mapping[int, NewCapture],
+    is_aside: Callable[[str, Rows], bool] = lambda table, rows: False,
+) -> list[tuple[str, Rows]]:
+    """Insert what is read of captures, by capture_id, but not the rows for which `is_aside` is true: returns these.
+
+    What is stored and what is only looked at both go this way.
+    """
+    aside: list[tuple[str, Rows]] = []
+    logged: dict[int, list[tuple[str, Rows]]] = {key: [] for key in captures}
+
+    def readings() -> Iterator[tuple[int, Iterable[tuple[str, Rows]]]]:
+        for key, each in captures.items():
+            rows = set_aside(described_tables(each), is_aside, aside)
+            if each.options.debug_buffer is not None:
+                rows = set_aside(rows, lambda table, _: table == "debug_values", logged[key])
+            yield key, rows
+
+    insert_captures(connection, readings())
+    for key, each in captures.items():
+        if each.options.debug_buffer is not None:
+            from etq.storage.values import find_in_values, insert_values
+
+            for _, rows in logged[key]:
+                insert_values(connection, key, rows, each.options.debug_buffer, each.options.keep_values)
+            find_in_values(connection, key, each.options.debug_buffer)
+    return aside
+
+
+def _last_id(connection: duckdb.DuckDBPyConnection) -> int:
+    """The largest capture_id; 0 in an empty database."""
+    return int(connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0])
 
 
 def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
@@ -100,7 +183,7 @@ def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) ->
 
 
 def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
-    """Attach labels and metrics to a capture. Those that a user gives, now or before, replace those that were found."""
+    """Attach labels and metrics to a known capture. Those that a user gives replace those that were found."""
     when = {"captured_at"} if options.captured_at is not None else set()
     set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
     add_labels(connection, capture_id, options.discovered.labels)
@@ -110,6 +193,14 @@ def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: O
         add_metrics(connection, capture_id, options.discovered.metrics)
         for source in options.metrics:
             store_metrics(connection, capture_id, source)
+
+
+def _link(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Links) -> None:
+    """Link a known capture, unless it is linked already."""
+    for column, key in links:
+        query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
+        if not connection.execute(query, [capture_id, key]).fetchall():
+            link(connection, capture_id, column, key)
 
 
 def store_once(
@@ -157,176 +248,33 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         connection.execute(f"SET memory_limit = '{before}'; RESET VARIABLE memory_is_little")
 
 
-def _make_room(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Raise the memory limit for a large file: rollups sort all times of its ops, which DuckDB can't spill."""
+def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int) -> None:
+    """Raise the memory limit for large files: rollups sort all times of its ops, which DuckDB can't spill."""
     query = "SELECT getvariable('memory_is_little'), current_setting('threads')"
     [(is_little, threads)] = connection.execute(query).fetchall()
-    size = len(source.content) >> 20
+    size = byte_size >> 20
     megabytes = min(size, _ROOM + size * threads // _THREADS)
     if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
         connection.execute(f"SET memory_limit = '{megabytes}MB'")
 
 
-def load_ephemeral(
-    database: Callable[[], tuple[duckdb.DuckDBPyConnection, Container[str]]], source: Source, options: Options
-) -> None:
-    """Load one file into an empty database in memory that has only these tables, for a few queries.
-
-    `database` is called when there is something to load.
-    """
-    source.start_hashing()
-    reading = read_capture(source.content, source.uri, options.clock_bits)
-    first = [*islice(reading, 1)]
-    connection, tables = database()
-    in_place = _load(
-        connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content)
-    )
-    for table, each in in_place.items():
-        connection.register(f"_{table}_1", each)
-        connection.execute(f"DROP TABLE {table}")
-        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
-    for table in RARE_TABLES:
-        if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
-            connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
-            connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
-
-
-def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
-    """Load a second file into such a database; returns its capture_id, or the first one's for the same content."""
-    known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
-    if known:
-        return int(known[0][0])
-    views = {
-        name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-    }
-    for table in views & set(RARE_TABLES):
-        connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
-    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    reading = read_capture(source.content, source.uri, options.clock_bits)
-    known_tables = {name for (name,) in tables} | views
-    in_place = _load(connection, 2, known_tables, reading, source, options, zero_copy=_ZERO_COPY in views)
-    for table, each in in_place.items():
-        connection.register(f"_{table}_2", each)
-        if table in views:
-            first = f"SELECT 1 AS capture_id, * FROM _{table}_1 UNION ALL"
-        else:
-            first = ""
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute(f"CREATE OR REPLACE VIEW {table} AS {first} SELECT 2 AS capture_id, * FROM _{table}_2")
-    describe_runs(connection, 2, 2)
-    return 2
-
-
-def _load(
-    connection: duckdb.DuckDBPyConnection,
-    capture_id: int,
-    tables: Container[str],
-    reading: Iterable[tuple[str, Rows]],
-    source: Source,
-    options: Options,
-    *,
-    zero_copy: bool,
-) -> dict[str, pa.Table | LazyBatch]:
-    """Insert the rows of these tables; but not lazy ones, and with `zero_copy` not those of `_ZERO_COPY`: these are
-    returned."""
-    in_place: dict[str, LazyBatch] = {}
-    events: list[pa.RecordBatch] = []
-    for table, rows in described_tables(reading, free_name(connection, "captures", source), source, options):
-        if table not in tables:
-            continue
-        if isinstance(rows, LazyBatch):
-            in_place[table] = rows
-        elif table == _ZERO_COPY and zero_copy:
-            events.append(rows)
-        else:
-            _insert_part(connection, table, capture_id, rows, options)
-    return in_place | ({_ZERO_COPY: pa.Table.from_batches(events)} if events else {})
-
-
-def _insert_rows(
-    connection: duckdb.DuckDBPyConnection,
-    capture_id: int,
-    name: str,
-    source: Source,
-    options: Options,
-    staying: Container[str] = (),
-) -> None:
-    """Insert the rows of all tables: events while they are decoded, in one stream, and then the smaller tables.
-
-    `staying` names the tables that have theirs already.
-    """
-    others: list[tuple[str, pa.RecordBatch]] = []
-    failures: list[BaseException] = []
-
-    def events() -> Iterator[pa.RecordBatch]:
-        try:
-            reading = read_capture(source.content, source.uri, options.clock_bits)
-            for table, rows in described_tables(reading, name, source, options):
-                if table == "event_ticks":
-                    yield rows
-                elif table not in staying:
-                    others.append((table, rows))
-        except BaseException as error:
-            failures.append(error)
-            raise
-
-    try:
-        insert(connection, "event_ticks", capture_id, pa.RecordBatchReader.from_batches(EVENT_TICKS, events()))
-    except duckdb.Error:
-        # The decoder's errors pass through the database, which reports only that reading failed.
-        if failures:
-            raise failures[0] from None
-        raise
-    for table, rows in others:
-        _insert_part(connection, table, capture_id, rows, options)
-    if options.debug_buffer is not None:
-        from etq.storage.values import find_in_values
-
-        find_in_values(connection, capture_id, options.debug_buffer)
-    _make_room(connection, source)
-    fill_rollups(connection, capture_id)
-
-
-def _insert_part(
-    connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: pa.RecordBatch, options: Options
-) -> None:
-    if table == "debug_values" and options.debug_buffer is not None:
-        from etq.storage.values import insert_values
-
-        insert_values(connection, capture_id, rows, options.debug_buffer, options.keep_values)
-    else:
-        insert(connection, table, capture_id, rows)
-
-
-def insert(
-    connection: duckdb.DuckDBPyConnection,
-    table: str,
-    key: int,
-    rows: pa.RecordBatch | pa.RecordBatchReader | pa.Table,
-    column: str = "capture_id",
-) -> None:
-    """Insert rows that lack their first key, the column of that name."""
-    connection.register("_rows", rows)
-    # The key is part of the statement: a parameter would be a column to fill.
-    connection.execute(f"INSERT INTO {table} BY NAME SELECT {key:d} AS {column}, * FROM _rows")
-    connection.unregister("_rows")
-
-
-def described_tables(
-    reading: Iterable[tuple[str, Rows]], name: str, source: Source, options: Options
-) -> Iterator[tuple[str, Rows]]:
-    """The rows of all tables that a file is read into, with the columns of `captures` that the file doesn't state."""
-    for table, rows in reading:
+def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
+    """The rows of all tables that a file is read into, with its labels and what the file doesn't state of itself."""
+    options = capture.options
+    for table, rows in capture.tables:
         if table != "captures":
             yield table, rows
             continue
         captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
-        described = _described(rows, source, name)
+        described = _described(rows, capture.source, capture.name)
         options_columns = {
             "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
             "time_scale": texts([options.time_scale or "ns"]),
         }
         yield table, batch({**options_columns, **dict(zip(described.schema.names, described.columns, strict=True))})
+    if capture.labels:
+        keys, values = list(capture.labels), list(capture.labels.values())
+        yield "labels", batch({"key": texts(keys), "value": texts(values)})
 
 
 def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatch:
@@ -365,13 +313,17 @@ def _read_again(
     again = replace(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
-    _insert_rows(connection, capture_id, name, source, again, staying)
+    reading = read_capture(source.content, source.uri, again.clock_bits)
+    # Its labels stay; those of the options are set by the caller.
+    capture = NewCapture(name, source, again, {}, reading)
+    insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)
     if run_phases:
         connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", run_phases)
-        fill_rollups(connection, capture_id)
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
-            link(connection, capture_id, column, key)
+            link_many(connection, [capture_id], column, key)
+    _make_room(connection, len(source.content))
+    fill_rollups(connection, capture_id)
 
 
 def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:

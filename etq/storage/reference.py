@@ -9,7 +9,7 @@ import duckdb
 
 from etq.errors import WarehouseError
 from etq.ingest.metrics.reference_values import Outputs, hash_of, read_reference
-from etq.storage.capture import insert
+from etq.storage.inserting import insert
 from etq.storage.naming import check_name_is_free
 from etq.storage.values import insert_rows
 from etq.version import VERSION

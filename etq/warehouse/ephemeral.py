@@ -59,7 +59,8 @@ def open_ephemeral(
         return creation.result()
 
     try:
-        from etq.storage.capture import Options, load_ephemeral
+        from etq.storage.capture import Options
+        from etq.storage.ephemeral import load_ephemeral
         from etq.storage.sources import source_of
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
@@ -76,10 +77,6 @@ def open_ephemeral(
         _link(connection, capture, "record_id", _store(connection, record))
     if "runs" in tables:
         describe_runs(connection, capture.capture_id, capture.capture_id)
-    if buffer is not None:
-        from etq.storage.values import find_in_values
-
-        find_in_values(connection, capture.capture_id, buffer)
     return warehouse, capture
 
 

@@ -298,7 +298,6 @@ class Warehouse(Views):
         # Queries need none of the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
-        from etq.storage.linking import link
         from etq.storage.programs import store_program
         from etq.storage.records import store_record
         from etq.storage.sources import source_of
@@ -316,12 +315,12 @@ class Warehouse(Views):
         program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
 
         def stored(file: Source) -> tuple[int, bool]:
-            capture_id, is_new = store(self.connection, file, options)
+            links = []
             if program is not None:
-                link(self.connection, capture_id, "program_id", store_program(self.connection, program, None)[0])
+                links.append(("program_id", store_program(self.connection, program, None)[0]))
             if record is not None:
-                link(self.connection, capture_id, "record_id", store_record(self.connection, record, None)[0])
-            return capture_id, is_new
+                links.append(("record_id", store_record(self.connection, record, None)[0]))
+            return store(self.connection, file, options, links)
 
         capture_id, is_new = self._stored(source, stored)
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
@@ -435,7 +434,8 @@ class Warehouse(Views):
 
     def attach_second(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
         """Load a second file into a warehouse of `open_ephemeral`; options and errors are those of `ingest`."""
-        from etq.storage.capture import Options, load_second
+        from etq.storage.capture import Options
+        from etq.storage.ephemeral import load_second
         from etq.storage.sources import source_of
 
         options = Options(None, {}, None, checked_time_scale(time_scale), None)

@@ -55,16 +55,23 @@ different AS (
     GROUP BY c.capture_id, c.run_name, c.chain_index, c.instruction_id
     HAVING min(c.ops) <> max(c.ops)
 ),
--- All instructions of a block that does not jump.
-without_jumps AS (
+-- All instructions that a block called.
+programs_called AS (
     SELECT
         c.capture_id,
+        c.run_name,
         c.block_index,
         string_agg(
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
         ) AS program
     FROM kernel_calls AS c
+    GROUP BY c.capture_id, c.run_name, c.block_index
+),
+-- Those of a block that does not jump are its program.
+without_jumps AS (
+    SELECT p.capture_id, p.block_index, p.program
+    FROM programs_called AS p
     JOIN (
         SELECT g.capture_id, g.block_index
         FROM logged AS g
@@ -72,8 +79,7 @@ without_jumps AS (
         GROUP BY g.capture_id, g.block_index
         HAVING count(DISTINCT g.label) = 1 AND min(g.label) = 'Method::execute'
     ) AS j
-        ON j.capture_id = c.capture_id AND j.block_index = c.block_index
-    GROUP BY c.capture_id, c.block_index
+        ON j.capture_id = p.capture_id AND j.block_index = p.block_index
 ),
 -- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
@@ -84,6 +90,7 @@ whole AS (
     JOIN blocks AS o
         ON o.capture_id = b.capture_id
         AND o.name = b.name
+        AND o.runs >= 10
         AND o.runs >= 10 * b.runs
     JOIN without_jumps AS w
         ON w.capture_id = o.capture_id
@@ -91,15 +98,39 @@ whole AS (
         AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
+-- The first blocks of a name that differ in what they call. There are a few, but in
+-- files where nearly every run is of another program.
+candidates AS (
+    SELECT p.capture_id, p.run_name, min(p.block_index) AS block_index
+    FROM programs_called AS p
+    GROUP BY p.capture_id, p.run_name, p.program
+    QUALIFY row_number() OVER (
+        PARTITION BY p.capture_id, p.run_name ORDER BY min(p.block_index)
+    ) <= 100
+),
+jumping AS (
+    SELECT b.capture_id, b.name, b.block_index
+    FROM blocks AS b
+    LEFT JOIN without_jumps AS s
+        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    WHERE s.capture_id IS NULL
+),
 conflicts AS (
     SELECT DISTINCT c.capture_id, c.block_index, o.block_index AS other_block
-    FROM kernel_calls AS c
+    FROM jumping AS b
+    JOIN kernel_calls AS c
+        ON c.capture_id = b.capture_id AND c.block_index = b.block_index
     JOIN different AS d
         ON d.capture_id = c.capture_id
         AND d.run_name = c.run_name
         AND d.chain_index = c.chain_index
         AND d.instruction_id = c.instruction_id
-    JOIN kernel_calls AS o
+    JOIN (
+        SELECT c.*
+        FROM candidates AS f
+        JOIN kernel_calls AS c
+            ON c.capture_id = f.capture_id AND c.block_index = f.block_index
+    ) AS o
         ON o.capture_id = c.capture_id
         AND o.run_name = c.run_name
         AND o.chain_index = c.chain_index
@@ -108,21 +139,17 @@ conflicts AS (
 ),
 -- For a block that jumps, the first block of its name that calls nothing else at
 -- any instruction: branches of one program log different instructions.
-jumping AS (
+like_others AS (
     SELECT b.capture_id, b.block_index, min(o.block_index) AS first_block
-    FROM blocks AS b
+    FROM jumping AS b
     JOIN (SELECT DISTINCT d.capture_id, d.run_name FROM different AS d) AS d
         ON d.capture_id = b.capture_id AND d.run_name = b.name
-    JOIN blocks AS o ON o.capture_id = b.capture_id AND o.name = b.name
+    JOIN candidates AS o ON o.capture_id = b.capture_id AND o.run_name = b.name
     LEFT JOIN conflicts AS f
         ON f.capture_id = b.capture_id
         AND f.block_index = b.block_index
         AND f.other_block = o.block_index
     WHERE f.capture_id IS NULL
-        AND EXISTS (
-            FROM kernel_calls AS c
-            WHERE c.capture_id = o.capture_id AND c.block_index = o.block_index
-        )
     GROUP BY b.capture_id, b.block_index
 ),
 block_programs AS (
@@ -136,7 +163,7 @@ block_programs AS (
         ON s.capture_id = b.capture_id AND s.block_index = b.block_index
     LEFT JOIN whole AS w
         ON w.capture_id = b.capture_id AND w.block_index = b.block_index
-    LEFT JOIN jumping AS j
+    LEFT JOIN like_others AS j
         ON j.capture_id = b.capture_id AND j.block_index = b.block_index
     LEFT JOIN without_jumps AS l
         ON l.capture_id = j.capture_id AND l.block_index = j.first_block

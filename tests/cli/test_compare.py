@@ -71,6 +71,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
     return list(json.loads(result.stdout))
 
 
+@pytest.mark.long
 def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     result = compare(labs["op"])
     assert (result.exit_code, result.stderr) == (0, "")

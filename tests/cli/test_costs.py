@@ -13,6 +13,7 @@ from tests.asserts import csv_rows
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 from tests.records import node, record, tensor
+from tests.sampling import thinned
 
 CONVNET = str(CAPTURES / "convnet/convnet.etdp")
 RECORD = str(CAPTURES / "convnet/convnet.etrecord")
@@ -51,6 +52,7 @@ def test_flops_of_a_record_before_any_run() -> None:
     )
 
 
+@pytest.mark.long
 def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     assert rows("flops", "run", "--db", lab) == rows("flops", "net", "--db", lab) == rows("flops", RECORD)
     for argument, told in (
@@ -96,14 +98,18 @@ def test_roofline_of_a_file_and_of_a_warehouse(lab: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("20G", 2e10), ("20e9", 2e10), ("0.02T", 2e10), ("20 GFLOP/s", 2e10), ("20GFLOPS", 2e10), (".5k", 500.0)],
+    thinned(
+        [("20G", 2e10), ("20e9", 2e10), ("0.02T", 2e10), ("20 GFLOP/s", 2e10), ("20GFLOPS", 2e10), (".5k", 500.0)],
+        ["20 GFLOP/s"],
+    ),
 )
 def test_rates_of_operations(lab: str, written: str, meant: float) -> None:
     _same_peaks(lab, ("--peak-flops", written), ("--peak-flops", repr(meant)))
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"), [("15GB/s", 1.5e10), ("15G", 1.5e10), ("1.5e4 MB/s", 1.5e10), ("2GiB/s", 2.0**31)]
+    ("written", "meant"),
+    thinned([("15GB/s", 1.5e10), ("15G", 1.5e10), ("1.5e4 MB/s", 1.5e10), ("2GiB/s", 2.0**31)], ["2GiB/s"]),
 )
 def test_rates_of_bytes(lab: str, written: str, meant: float) -> None:
     _same_peaks(lab, ("--peak-bandwidth", written), ("--peak-bandwidth", repr(meant)))

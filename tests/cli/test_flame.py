@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ import etq
 from etq.cli import main
 from tests.asserts import DELEGATED, csv_rows
 from tests.builders import dump, execute, kernel, run
+from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 
@@ -142,22 +140,12 @@ def test_a_trace_nests_its_events() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
+@ON_LINUX
 def test_deep_nesting_takes_memory_in_proportion(tmp_path: Path) -> None:
     """5,000 levels took 2 GB, as each had the list of all above it."""
     deep = 3000
     path = tmp_path / "deep.pt.trace.json"
     path.write_bytes(trace(*(event("cpu_op", f"f{at}", at, 2 * deep - at) for at in range(deep))))
-    # The peak of this process alone: `ru_maxrss` counts that of the one which it was forked from.
-    code = "import re, sys; from pathlib import Path; from click.testing import CliRunner; from etq.cli import main; "
-    code += "result = CliRunner().invoke(main, ['flame', sys.argv[1]]); "
-    code += "peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]; "
-    code += "print(result.exit_code, len(result.stdout.splitlines()), peak)"
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, str(script), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    status, lines, kilobytes = map(int, done.stdout.split())
+    status, lines, kilobytes = lines_and_peak(tmp_path, "flame", path)
     assert (status, lines) == (0, deep + 2)
     assert kilobytes < 400_000

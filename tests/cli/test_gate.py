@@ -58,6 +58,7 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
     assert ("Regression: addmm @4" in result.stderr) == (new == "slow" and "--min-effect" not in options)
 
 
+@pytest.mark.long
 def test_git_bisect_finds_the_slow_commit(sides: Path, tmp_path: Path) -> None:
     git = shutil.which("git")
     if git is None:

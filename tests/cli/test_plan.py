@@ -253,6 +253,7 @@ def test_a_command_that_fails_stops_the_plan(here: Path) -> None:
     assert len(labels()) == 2
 
 
+@pytest.mark.long
 def test_resuming_takes_what_is_missing(here: Path) -> None:
     run = command(here, after=failing_at(3, "sys.exit(1)"))
     assert etq_plans(run=run).exit_code == 1

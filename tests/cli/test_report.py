@@ -86,6 +86,7 @@ def test_times_are_in_the_unit_asked_for() -> None:
                 assert table["columns"][table["names"].index("unit")]["texts"] == ["ms"]
 
 
+@pytest.mark.long
 def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     with etq.open(db) as warehouse:

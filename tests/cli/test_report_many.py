@@ -56,6 +56,7 @@ def values(table: dict[str, Any], name: str) -> list[Any]:
     return [None if at < 0 else column["texts"][at] for at in column["at"]] if isinstance(column, dict) else column
 
 
+@pytest.mark.long
 def test_two_folders_of_files(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders)
     path = tmp_path / "difference.html"

@@ -113,6 +113,20 @@ def test_sql_of_stdin_and_of_a_file(lab: str, tmp_path: Path) -> None:
     assert etq_says("sql", "SELECT 1; SELEKT 2", "--db", lab).stderr.startswith("Error: syntax error")
 
 
+def test_a_long_list_is_shortened_for_people_alone(lab: str) -> None:
+    query = "SELECT range(12) AS some, range(40) AS many, [1.5, 2e6] AS floats"
+    first, _, line = etq_says("sql", query, "--db", lab).stdout.splitlines()
+    assert first.split() == ["some", "many", "floats"]
+    assert line.split("  ") == [
+        "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]",
+        "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... 30 more]",
+        "[1.5, 2000000]",
+    ]
+    [row] = json.loads(etq_says("sql", query, "--db", lab, "--format", "json").stdout)
+    assert row["many"] == [*range(40)]
+    assert "38,39]" in etq_says("sql", query, "--db", lab, "--format", "csv").stdout
+
+
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])
 def test_times_with_a_zone(form: str, lab: str) -> None:
     query = (

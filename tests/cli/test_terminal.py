@@ -102,6 +102,7 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     assert dim == ["(unattributed)"]
 
 
+@pytest.mark.long
 def test_a_pipe_gets_the_same_text_and_nothing_else() -> None:
     table = piped("ops", CONVNET)
     assert "\x1b" not in table and not BLOCKS & set(table)

@@ -59,6 +59,7 @@ def test_captures(made: Made) -> None:
     check_capture(made)
 
 
+@pytest.mark.long
 @settings(PATIENT, max_examples=1)
 @given(making.traces())
 def test_traces(data: bytes) -> None:

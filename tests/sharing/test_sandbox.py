@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -268,6 +269,9 @@ def test_what_may_be_asked_is_answered(folder: Path) -> None:
             "1", "Decimal('1.5')", "datetime.date(2026, 5, 1)", "[{'a': 'b'}]", "None", r"b'\xaa'",
         ]  # fmt: skip
         assert warehouse.safe_sql("VALUES (1)")[1] == [(1,)]
+        zoned = "SELECT TIMESTAMPTZ '2026-05-01 14:00:00+02' AS t, TIMESTAMPTZ 'infinity' AS i"
+        assert warehouse.safe_sql(zoned) == warehouse.rows(zoned)
+        assert warehouse.safe_sql(zoned)[1][0][0] == datetime(2026, 5, 1, 12, tzinfo=UTC)
         # It is the current warehouse's views, also where the file's are another etq's.
         assert warehouse.safe_sql("FROM captures")[1] == warehouse.rows("FROM captures")[1]
         with pytest.raises(QueryError, match="^limits of 0 s and 512 MB"):

@@ -93,5 +93,6 @@ def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -
         previous = severity
 
 
+@pytest.mark.long
 def test_captures_without_times_get_no_advice_on_them(all_captures: Warehouse) -> None:
     assert said(all_captures, "mlp_0runs") == {} and set(said(all_captures, "mlp_debug")) == {"logged values"}

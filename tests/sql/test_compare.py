@@ -68,6 +68,7 @@ def test_one_op(lab: Lab, factor: float, verdict: str) -> None:
     assert total_of(warehouse)["change_percent"] == pytest.approx(20 * (factor - 1) / 2, abs=1.5)
 
 
+@pytest.mark.long
 def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab) -> None:
     warehouse = lab("mlp")
     plant(warehouse, "side=new", 1.2, PERMUTE)
@@ -77,6 +78,7 @@ def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab)
     assert total_of(warehouse, min_effect=0.001, alpha=0.9)["verdict"] == "slower"
 
 
+@pytest.mark.long
 def test_what_is_small_is_no_verdict(lab: Lab) -> None:
     """A relu of 0.1 % of the total, slower by a fifth: worth 0.02 %."""
     warehouse = lab("mlp")
@@ -188,6 +190,7 @@ def test_ops_that_came_and_went(lab: Lab) -> None:
     assert judged(ops) == []
 
 
+@pytest.mark.long
 def test_sides_of_different_clocks(lab: Lab) -> None:
     """New counts cycles of a clock of 3 GHz: shares alone compare, and an op's own change is still found."""
     warehouse = lab("mlp")

@@ -17,7 +17,7 @@ from scipy import stats
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import examples
+from tests.sampling import examples, thinned
 from tests.sql.method import Sides, common_of, several, single
 
 MODELS = ("mlp", "convnet", "convnet_xnn")
@@ -222,7 +222,7 @@ def fleet(model: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.nd
     return ops[:, told], totals, coarse[told]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_several_captures_of_the_fleet(empty: Warehouse, model: str) -> None:
     ops, totals, coarse = fleet(model)
     random = np.random.default_rng(3)
@@ -241,7 +241,7 @@ def test_several_captures_of_the_fleet(empty: Warehouse, model: str) -> None:
     assert "slower" in verdicts
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_single_captures_of_the_fleet(empty: Warehouse, model: str) -> None:
     ops, totals, coarse = fleet(model)
     comparisons = []

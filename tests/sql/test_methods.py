@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
+from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.conftest import CAPTURES
 
 MULTIMETHOD = CAPTURES / "multimethod"
@@ -180,6 +182,21 @@ def test_branches_of_a_program_are_one() -> None:
     )
 
 
+@pytest.mark.long
+@ON_LINUX
+def test_runs_of_as_many_programs_take_memory_in_proportion(tmp_path: Path) -> None:
+    """4,000 took 1.2 GB, and 16 times the time of 1,000, as each was compared with each."""
+    plain = [run("Execute", kernel(f"op{at}", 1, 2), execute(0, 3)) for at in range(2000)]
+    jumping = [
+        run("Execute", framework("JF_CALL", 1, 2), kernel(f"op{at}", 5, 10), execute(0, 40)) for at in range(2000)
+    ]
+    path = tmp_path / "many.etdp"
+    path.write_bytes(dump(*plain, *jumping))
+    status, lines, kilobytes = lines_and_peak(tmp_path, "ops", path)
+    assert status == 0 and lines > 4000
+    assert kilobytes < 400_000
+
+
 def test_steps_that_execute_one_instruction_each_are_of_one_program() -> None:
     assert_query(
         "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
@@ -207,6 +224,21 @@ def test_the_parts_of_each_program_are_told_by_its_executes() -> None:
         decode(),
         forward(),
     )
+
+
+@pytest.mark.parametrize("captures", ["all_captures", "linked_captures"])
+def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(
+    captures: str, request: pytest.FixtureRequest
+) -> None:
+    """The search for programs isn't run for such captures when they are ingested."""
+    warehouse = request.getfixturevalue(captures)
+    query = """
+        SELECT count(*) FILTER (r.scope = f.scope), count(*), count(DISTINCT r.capture_id)
+        FROM runs AS r
+        JOIN _find_run_scopes(0, 1000000) AS f ON f.capture_id = r.capture_id AND f.run_index = r.run_index
+    """
+    [(same, all_runs, number)] = warehouse.rows(query)[1]
+    assert same == all_runs > number > 50
 
 
 def test_the_tree_has_a_level_of_methods() -> None:

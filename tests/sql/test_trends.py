@@ -79,6 +79,7 @@ def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
         assert [p25, median, p90] == pytest.approx(list(np.quantile(ticks, [0.25, 0.5, 0.9])), rel=1e-12)
 
 
+@pytest.mark.long
 def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, everything=1.1)
     told = warehouse.rows("SELECT what, verdict, first_bad, change_percent FROM regressions()")[1]
@@ -88,6 +89,7 @@ def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None
     assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)
 
 
+@pytest.mark.long
 def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
     for build in range(1, 31):
         for device, factor in (("a", 1.0), ("b", 1.3 if build >= 16 else 1.0)):
@@ -230,6 +232,7 @@ def test_phases_have_trends_of_their_own() -> None:
         assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
 
 
+@pytest.mark.long
 def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
     """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
     for build in range(1, 31):

@@ -101,7 +101,7 @@ def numbers(warehouse: Warehouse, query: str) -> list[Any]:
     return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
 
 
-@examples(10, few=3, suppress_health_check=list(HealthCheck))
+@examples(10, few=2, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
     with etq.open() as warehouse:

@@ -67,7 +67,7 @@ def nothing(number: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", [*MODELS, "convnet_xnn"])
+@pytest.mark.parametrize("model", thinned([*MODELS, "convnet_xnn"], ["mlp"]))
 def test_nothing_planted_interleaved(model: str) -> None:
     fleet = fleet_of(model)
     false_alarms = rate(f"{model}, 10 v 10, any op blamed", fleet, 10, nothing, lambda _, v: bool(blamed(v)))
@@ -76,7 +76,7 @@ def test_nothing_planted_interleaved(model: str) -> None:
     assert of_total <= 0.05 or model not in MODELS
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_nothing_planted_one_side_after_the_other(model: str) -> None:
     fleet = fleet_of(model)
     draws = [
@@ -130,7 +130,7 @@ def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_the_total_slower_by_5_percent(model: str) -> None:
     fleet = fleet_of(model)
     found = rate(
@@ -144,7 +144,7 @@ def test_the_total_slower_by_5_percent(model: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_slow_runs_are_found_at_the_90th_percentile(model: str) -> None:
     fleet = fleet_of(model)
     large = fleet.large()

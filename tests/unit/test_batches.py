@@ -22,7 +22,7 @@ from etq import catalog
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 from etq.ingest import registry
 from etq.storage import bulk as batches
-from etq.storage.capture import Options, store
+from etq.storage.capture import Links, Options, store
 from etq.storage.sources import Source
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
@@ -189,12 +189,12 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
         connection.execute("INSERT INTO labels VALUES (99, 'half', 'done')")
         raise duckdb.ConstraintException("no")
 
-    def third(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> object:
+    def third(connection: duckdb.DuckDBPyConnection, source: Source, options: Options, links: Links) -> object:
         if source.content == CONTENTS[2]:
             raise duckdb.ConstraintException("Constraint Error: not that one")
-        return store(connection, source, options)
+        return store(connection, source, options, links)
 
-    with patch.object(batches, "_insert", refused), patch.object(batches, "store", third):
+    with patch.object(batches, "store_new", refused), patch.object(batches, "store", third):
         results = warehouse.ingest_many(CONTENTS)
     assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
     assert warehouse.sql("SELECT capture_id FROM captures ORDER BY 1").fetchall() == [(1,), (2,), (3,)]

@@ -256,6 +256,7 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
 # --- what the review of real and hostile dumps asked for ----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_dump_of_deep_nesting_is_read_in_a_blink() -> None:
     """Nested scopes and kernels that start before all of them: steps double, or this takes minutes."""
     depth = 20_000

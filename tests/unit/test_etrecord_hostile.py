@@ -91,7 +91,7 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
 
 
-@examples(100)
+@examples(100, few=6)
 @given(st.data())
 def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> None:
     members = members_of(SMALLEST)

@@ -56,6 +56,7 @@ def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
         assert made.ingest(ONE).capture_id == 7
 
 
+@pytest.mark.long
 def test_what_both_say_of_a_capture_is_united(tmp_path: Path) -> None:
     with etq.open(tmp_path / "a.duckdb") as first:
         first.ingest(ONE, name="run", labels={"device": "a", "build": "1"})
@@ -93,6 +94,7 @@ def test_what_both_say_of_a_capture_is_united(tmp_path: Path) -> None:
         assert made.rows("SELECT r.phase FROM runs AS r ORDER BY r.capture_id")[1] == [("prefill",), (None,)]
 
 
+@pytest.mark.long
 def test_links_and_phases_that_only_the_second_has_are_taken(tmp_path: Path) -> None:
     run = MLP / "mlp_100runs.etdp"
     with etq.open(tmp_path / "a.duckdb") as first:

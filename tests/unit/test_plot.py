@@ -66,6 +66,7 @@ def bars_of(figure: Any) -> dict[int, list[tuple[float, str]]]:
     return found
 
 
+@pytest.mark.long
 def test_ops_are_those_of_the_view(lab: Warehouse) -> None:
     figure = plot.ops(lab, "transformer_100runs", unit="ms", limit=4)
     rows = lab.op_totals("transformer_100runs", unit="ms").fetchall()

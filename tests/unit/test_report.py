@@ -127,6 +127,7 @@ def test_a_title_is_text() -> None:
     assert text.count("</title>") == 1 and "\x1b" not in text
 
 
+@pytest.mark.long
 def test_a_page_is_alike_each_time(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
     assert etq.report.page_of(warehouse, ["run"]) == etq.report.page_of(warehouse, [warehouse.capture("run")])

@@ -87,6 +87,7 @@ def test_templates_that_are_not_used_any_more_are_removed(cache: Path) -> None:
     assert not old.exists() and not left.exists() and other.exists() and len(templates(cache)) == 2
 
 
+@pytest.mark.long
 def test_threads_open_warehouses_at_once(cache: Path) -> None:
     answers: list[object] = []
 

@@ -265,6 +265,7 @@ def test_queries_that_are_wrong_are_told_in_one_line(warehouse: Warehouse) -> No
         warehouse.sql("SELEC 1")
 
 
+@pytest.mark.long
 def test_looking_at_a_file_answers_as_a_warehouse_does(warehouse: Warehouse) -> None:
     for path in sorted(CAPTURES.glob("mlp/*.etdp")):
         capture = warehouse.ingest(path)
@@ -290,6 +291,7 @@ def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> Non
             warehouse.ingest(secret)
 
 
+@pytest.mark.long
 def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
