@@ -78,18 +78,17 @@ def publish(
         for each in _chosen(contents_of[kind], {} if replace and kind == "capture" else known_of(root)).values()
     }
     discard(lake, [load for load in loads if load.id not in wanted])
+    loads = [load for load in loads if load.id in wanted]
     files: dict[str, list[File]] = {}
     for load in loads:
-        for table, file in load.files.items() if load.id in wanted else ():
+        for table, file in load.files.items():
             files.setdefault(table, []).append(file)
     versions = {table: lake.commit(table, added) for table, added in files.items()}
+    naming = _names_by_path if by_path else free_names
     for kind, root in roots.items():
         mine = [load for load in loads if load.kind == kind]
-        naming = _names_by_path if by_path else free_names
-        is_last = kind == "capture"
-        added = _commit(
-            lake, kind, root.version(), mine, contents_of[kind], naming, versions, replace=replace and is_last
-        )
+        is_replaced = replace and kind == "capture"
+        added = _commit(lake, kind, root.version(), mine, contents_of[kind], naming, versions, replace=is_replaced)
     return added
 
 

@@ -73,3 +73,15 @@ def test_others_may_optimize_a_table(lake: Path, expected: Any) -> None:
         query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
         assert warehouse.rows(query)[1] == [expected]
     assert one_of(FLEET[4:5], lake).new == 1
+
+
+def test_others_may_commit_more_often(lake: Path) -> None:
+    """The versions of the tables are found, though the last commits note none."""
+    query = "SELECT t.capture_id, count(*) FROM event_ticks AS t GROUP BY ALL ORDER BY ALL"
+    with etq.open(lake) as warehouse:
+        before = warehouse.rows(query)
+    for number in range(10):
+        deltalake.DeltaTable(str(lake / "captures")).alter.set_table_description(str(number))
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows(query) == before and before[1]
+    assert one_of(FLEET[5:6], lake).new == 1

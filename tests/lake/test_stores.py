@@ -114,15 +114,25 @@ def test_one_captures_question_takes_few_requests(
         return made_of[-1]
 
     monkeypatch.setattr(reading, "attach", noted)
+    opened, open_table = list[str](), Lake.open
+
+    def counted(self: Lake, table: str, version: int | None = None) -> Any:
+        opened.append(table)
+        return open_table(self, table, version)
+
+    monkeypatch.setattr(Lake, "open", counted)
     for begin, end in ((0, 2), (2, 12)):
         add(url, FLEET[begin:end], options)
         compact(url, leave_seconds=-1, storage_options=options)
         lake = Lake.at(url, options)
+        opened.clear()
         state = read(lake)
         with connect(lake, state) as connection:
+            assert opened == ["captures"], "the logs of other tables are read when a query needs them"
             files = made_of[-1]
             rows = connection.execute("FROM op_totals('00')").fetchall()
             fetched.append((files.requests, files.fetched, len(rows)))
+            assert len(opened) == len({*opened}) <= 5, "and once"
     small, large = fetched
     assert small[2] == large[2] > 0
     assert small[0] <= 6 and large[0] <= 6 and large[1] < 6 << 18, fetched
