@@ -115,7 +115,7 @@ class Lake:
     def exists(self, table: str = "captures") -> bool:
         """Whether there is a lake, or one of its tables."""
         if not self.is_remote:
-            return os.path.isdir(f"{self.uri(table)}/_delta_log")
+            return any(Path(self.uri(table), "_delta_log").glob("[0-9]*"))
         return bool(self._result(lambda: deltalake().DeltaTable.is_deltatable(self.uri(table), self.options)))
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
@@ -334,10 +334,13 @@ def read(lake: Lake, version: int | None = None, *, latest: bool = False) -> Sta
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged one.
     """
-    deltalake()
-    if not lake.exists():
-        raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
-    state = State(lake, lake.open("captures", version), is_older=version is not None, latest=latest)
+    try:
+        captures = lake.open("captures", version)
+    except WarehouseError:
+        if not lake.exists():
+            raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...") from None
+        raise
+    state = State(lake, captures, is_older=version is not None, latest=latest)
     schema = state.versions.get(_SCHEMA)
     if schema != SCHEMA_VERSION:
         raise WarehouseError(
@@ -384,12 +387,8 @@ def files_of(table: DeltaTable) -> list[File]:
 def _action(file: File, key: str) -> Any:
     from deltalake.transaction import AddAction
 
-    stats = {
-        "numRecords": file.rows,
-        "minValues": {key: file.smallest},
-        "maxValues": {key: file.largest},
-        "nullCount": {key: 0},
-    }
+    smallest, largest = {key: file.smallest}, {key: file.largest}
+    stats = {"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": {key: 0}}
     partition = {"load_id": file.load}
     written = int(time.time() * 1e3)
     return AddAction(file.path, file.bytes, partition, written, True, _encode(stats))

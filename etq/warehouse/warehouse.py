@@ -104,10 +104,13 @@ def _open_lake(
     from etq.lake.tables import Lake
 
     lake = Lake.at(path, storage_options)
-    if not lake.exists():
+    try:
+        connection = connect(lake, version=version, external_access=external_access)
+    except WarehouseError:
+        if lake.exists():
+            raise
         what = "an address" if lake.is_remote else "a folder"
-        raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes")
-    connection = connect(lake, version=version, external_access=external_access)
+        raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
     return Warehouse(Database(connection, path, read_only=True, is_older=version is not None))
 
 
