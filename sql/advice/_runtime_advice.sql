@@ -18,32 +18,19 @@ CREATE MACRO _runtime_advice(
     runs  -- typical or all, see `typical_runs`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT capture_key AS capture_id, unit AS unit
-),
 advised AS MATERIALIZED (
     SELECT c.capture_id, c.unit
-    FROM _advice_capture(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    ) AS c
+    FROM _advice_capture(capture_key, unit) AS c
 ),
 -- Each view is evaluated once; its rows are passed to the rules as a list. No CTE
 -- has the name of a table: the body of a macro would take it for the CTE.
 all_runs AS MATERIALIZED (
     SELECT list(r) AS rows
-    FROM _advice_runs(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
-    ) AS r
+    FROM _advice_runs(capture_key, unit, steps, phase, method, runs) AS r
 ),
 all_times AS MATERIALIZED (
     SELECT list(t) AS rows
-    FROM _advice_times(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        (SELECT r.rows FROM all_runs AS r)
-    ) AS t
+    FROM _advice_times(capture_key, unit, (SELECT r.rows FROM all_runs AS r)) AS t
 ),
 all_ops AS MATERIALIZED (
     SELECT list(o) AS rows
@@ -51,15 +38,11 @@ all_ops AS MATERIALIZED (
 ),
 all_clocks AS MATERIALIZED (
     SELECT list(c) AS rows
-    FROM _advice_clocks(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    ) AS c
+    FROM _advice_clocks(capture_key, unit) AS c
 ),
 all_loading AS MATERIALIZED (
     SELECT list(l ORDER BY l.run_index, l.part) AS rows
-    FROM _load_breakdown(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    ) AS l
+    FROM _load_breakdown(capture_key, unit) AS l
 ),
 results AS (
     FROM _advice_findings((SELECT a.capture_id FROM advised AS a))
