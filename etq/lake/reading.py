@@ -11,7 +11,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import CLOSED, withdraw_access
+from etq.database.connection import SETTINGS, withdraw_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import log
 from etq.lake.log import State
@@ -30,7 +30,7 @@ def connect(lake: Path, state: State | None = None, *, external_access: bool = T
     Raises `WarehouseError` for a folder that isn't a lake, and for a damaged lake.
     """
     state = state or log.read(lake)
-    connection = duckdb.connect(":memory:", config={**CLOSED})
+    connection = duckdb.connect(":memory:", config={**SETTINGS})
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         connection.execute("SET parquet_metadata_cache = true")
