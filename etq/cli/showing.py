@@ -13,6 +13,7 @@ from etq.cli.no_rows import naming_other_view, note_no_rows
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
+from etq.warehouse.formats import BY_FORMAT, narrowed
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -72,10 +73,14 @@ def show_view(
             options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
         check_runs(warehouse, selector, options)
         parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
+        macro = view
+        if view in BY_FORMAT:
+            narrower, parameters = narrowed(view, warehouse.capture(selector).format, parameters)
+            macro = narrower.name
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_for_people = (output[0] or format_of(output[1])) in TO_READ
         statement = (people_query if people_query is not None and is_for_people else query).format(
-            view=f"{view}({arguments})"
+            view=f"{macro}({arguments})"
         )
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
@@ -87,11 +92,12 @@ def show_view(
 
 
 def views_for(view: str) -> list[str]:
-    """A view, with those that `note_excluded_runs` and `without_method` query."""
+    """A view, or its macros for each format, with those that `note_excluded_runs` and `without_method` query."""
     parameters = _defaults(view)
     about_method = [] if "method" not in parameters else ["runs", "signatures"]
     about_steps = ["_is_recorded"] if "steps" in parameters else []
-    return [view, *about_method, *about_steps, *(["typical_runs"] if _takes_typical(view) else [])]
+    macros = BY_FORMAT.get(view, {}).values() or [view]
+    return [*macros, *about_method, *about_steps, *(["typical_runs"] if _takes_typical(view) else [])]
 
 
 def _defaults(view: str) -> dict[str, str | None]:

@@ -27,6 +27,10 @@ CLOSED: Final = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
+# With DuckDB 2.0 its time grows with the square of a query's parts, and is up to half of the planning of a view. Other
+# versions may not know its name.
+PLANNING: Final = {"disabled_optimizers": "projection_pullup"} if duckdb.__version__.startswith("2.0.") else {}
+SETTINGS: Final = {**CLOSED, **PLANNING}
 # Nor is any other file read or written, or the network reached: a file's views and macros may come from anyone.
 WITHOUT_ACCESS: Final = {"enable_external_access": "false"}
 
@@ -61,7 +65,7 @@ def connect(
     Waits for other processes that hold the file, for `lock_timeout` seconds. Raises `WarehouseError` if the file
     can't be opened.
     """
-    config = {**CLOSED, **({} if external_access else WITHOUT_ACCESS), **(config or {})}
+    config = {**SETTINGS, **({} if external_access else WITHOUT_ACCESS), **(config or {})}
     check_path(path)
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")

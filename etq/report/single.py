@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # The views that a file's warehouse in memory needs for these sections.
 VIEWS: Final = (
-    "advice", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
+    "_advice_of_runtime", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
     "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
     "gpu_utilization",
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
@@ -74,7 +74,7 @@ def _advice(target: Target) -> Section:
     query = (
         "FROM trace_recommendations($capture)"
         if target.is_trace
-        else "FROM advice($capture, unit := $unit, method := $method, runs := $basis)"
+        else "FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"
     )
     rows = target.table(query)
     return Section(

@@ -12,7 +12,7 @@ import duckdb
 from etq import catalog
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import CLOSED
+from etq.database.connection import SETTINGS
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
@@ -96,7 +96,7 @@ def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
 
 def _create(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A database in memory that has only these objects, and the names of its tables."""
-    connection = duckdb.connect(":memory:", config={**CLOSED})
+    connection = duckdb.connect(":memory:", config={**SETTINGS})
     return connection, schema.create_only(connection, names)
 
 
@@ -131,7 +131,7 @@ def open_ephemeral_record(path: str | os.PathLike[str], views: Iterable[str]) ->
 
     Errors are those of `Warehouse.ingest_record`.
     """
-    connection = duckdb.connect(":memory:", config={**CLOSED})
+    connection = duckdb.connect(":memory:", config={**SETTINGS})
     schema.create_only(connection, [*catalog.objects_of_linking(), *views])
     warehouse = Warehouse(Database(connection, None))
     return warehouse, warehouse.ingest_record(path)
@@ -144,7 +144,7 @@ def open_ephemeral_program(path: str | os.PathLike[str], views: Iterable[str]) -
     """
     from etq.storage.programs import program_tables
 
-    connection = duckdb.connect(":memory:", config={**CLOSED})
+    connection = duckdb.connect(":memory:", config={**SETTINGS})
     schema.create_only(connection, [*program_tables(), *views])
     warehouse = Warehouse(Database(connection, None))
     return warehouse, warehouse.ingest_program(path)

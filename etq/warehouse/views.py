@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from etq import catalog
+from etq.database.handles import Capture
 from etq.errors import QueryError
+from etq.warehouse.formats import BY_FORMAT, narrowed
 
 # Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
@@ -47,11 +49,15 @@ class Views:
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
+            captures = dict(passed)
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
-                    self.capture(passed[parameter])
-            arguments = ", ".join(_argument(macro, parameter) for parameter in passed)
-            return self.sql(f"FROM {name}({arguments})", **passed)
+                    captures[parameter] = self.capture(passed[parameter])
+            called, taken = macro, passed
+            if name in BY_FORMAT and isinstance(capture := captures["capture"], Capture):
+                called, taken = narrowed(name, capture.format, passed)
+            arguments = ", ".join(_argument(called, parameter) for parameter in taken)
+            return self.sql(f"FROM {called.name}({arguments})", **taken)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"

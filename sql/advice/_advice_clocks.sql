@@ -61,34 +61,37 @@ stepped AS (
         AND 100 * sum(d.number) FILTER (WHERE d.ticks % s.step = 0)
         >= multiples_percent * sum(d.number)
 ),
-counted AS (
-    SELECT
-        d.is_delegate,
-        sum(d.number)::BIGINT AS events,
-        coalesce(sum(d.number) FILTER (WHERE d.ticks = 0), 0)::BIGINT AS zeros
-    FROM durations AS d
-    GROUP BY d.is_delegate
+largest AS (
+    SELECT s.is_delegate, max(s.step) AS step FROM stepped AS s GROUP BY s.is_delegate
 ),
 ordered AS (
     SELECT
         d.is_delegate,
         d.ticks,
+        d.number,
         sum(d.number) OVER (
             PARTITION BY d.is_delegate ORDER BY d.ticks
-        ) AS up_to
+        ) AS up_to,
+        sum(d.number) OVER (PARTITION BY d.is_delegate) AS events
     FROM durations AS d
+),
+counted AS (
+    SELECT
+        o.is_delegate,
+        sum(o.number)::BIGINT AS events,
+        coalesce(sum(o.number) FILTER (WHERE o.ticks = 0), 0)::BIGINT AS zeros,
+        min(o.ticks) FILTER (WHERE 2 * o.up_to >= o.events) AS middle
+    FROM ordered AS o
+    GROUP BY o.is_delegate
 )
 SELECT
     c.is_delegate,
     c.events,
     c.zeros,
-    (SELECT max(s.step) FROM stepped AS s WHERE s.is_delegate = c.is_delegate)
-    * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS step,
-    (
-        SELECT min(o.ticks)
-        FROM ordered AS o
-        WHERE o.is_delegate = c.is_delegate AND 2 * o.up_to >= c.events
-    ) * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS middle,
+    l.step * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS step,
+    c.middle * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS middle,
     a.unit AS unit
 FROM target AS a
-CROSS JOIN counted AS c;
+CROSS JOIN counted AS c
+LEFT JOIN largest AS l ON l.is_delegate = c.is_delegate;

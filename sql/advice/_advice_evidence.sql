@@ -5,7 +5,6 @@
 --   profiling_level: all, method_only, debug, or NULL
 --   time_scale: unit of one tick
 --   unit: unit of the results
---   is_mapped: whether a record of the capture's program maps its events to ops and modules
 CREATE MACRO _advice_capture(
     capture_key,  -- key of a capture
     unit  -- unit of results: one that `_capture` has checked
@@ -14,11 +13,7 @@ SELECT
     k.capture_id,
     k.profiling_level,
     k.time_scale,
-    a.unit,
-    k.record_id IS NOT NULL AND NOT EXISTS (
-        FROM findings AS f
-        WHERE f.capture_id = k.capture_id AND f.rule = 'foreign record'
-    ) AS is_mapped
+    a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS k ON k.capture_id = a.capture_id
 WHERE k.format NOT IN ('torch_trace', 'reference');
@@ -106,7 +101,16 @@ CREATE MACRO _advice_times(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.* FROM _advice_capture(capture_key, unit) AS c
+    SELECT
+        c.*,
+        k.record_id,
+        -- Whether a record of the capture's program maps its events to ops and modules.
+        k.record_id IS NOT NULL AND NOT EXISTS (
+            FROM findings AS f
+            WHERE f.capture_id = k.capture_id AND f.rule = 'foreign record'
+        ) AS is_mapped
+    FROM _advice_capture(capture_key, unit) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 input AS (
     SELECT unnest(runs, recursive := true)
@@ -132,10 +136,9 @@ classified_times AS (
 readers AS (
     SELECT n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant
     FROM target AS a
-    JOIN captures AS k ON k.capture_id = a.capture_id
     JOIN signature_nodes AS n ON n.capture_id = a.capture_id AND n.is_own
     LEFT JOIN op_edges AS e
-        ON e.record_id = k.record_id
+        ON e.record_id = a.record_id
         AND e.graph_id = n.graph_id
         AND e.to_node = n.node_index
     GROUP BY n.signature_index

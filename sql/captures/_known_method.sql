@@ -11,13 +11,17 @@ CREATE MACRO _known_method(
                 ELSE error(
                     'no run is of method ''' || method || '''; the methods are '
                     || coalesce(
-                        string_agg(DISTINCT _run.scope, ', ' ORDER BY _run.scope),
+                        string_agg(_run.scope, ', ' ORDER BY _run.scope),
                         'none'
                     )
                 )
             END
-            FROM runs AS _run
-            WHERE _run.capture_id = capture_key
+            -- Aggregates of distinct values would be planned as a query of their own.
+            FROM (
+                SELECT DISTINCT _each.scope
+                FROM runs AS _each
+                WHERE _each.capture_id = capture_key
+            ) AS _run
         )
     END
 );

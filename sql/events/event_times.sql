@@ -191,7 +191,12 @@ target AS MATERIALIZED (
     SELECT capture_key AS capture_id, unit AS unit
 ),
 named AS (
-    SELECT t.*, r.scope AS method, a.unit
+    SELECT
+        t.*,
+        r.scope AS method,
+        a.unit,
+        _multiplier(t.written_unit, a.unit) AS multiplier,
+        _divisor(t.written_unit, a.unit) AS divisor
     FROM _monotonic_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
@@ -213,15 +218,13 @@ SELECT
     n.parent_index,
     CASE
         WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin_ticks)
-            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
+            * n.multiplier / n.divisor
     END AS start,
     CASE
-        WHEN NOT n.is_impossible THEN n.duration_ticks
-            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
+        WHEN NOT n.is_impossible THEN n.duration_ticks * n.multiplier / n.divisor
     END AS inclusive,
     CASE
-        WHEN NOT n.is_impossible THEN n.self_ticks
-            * _multiplier(n.written_unit, n.unit) / _divisor(n.written_unit, n.unit)
+        WHEN NOT n.is_impossible THEN n.self_ticks * n.multiplier / n.divisor
     END AS exclusive,
     _display_unit(n.written_unit, n.unit) AS unit,
     n.clock

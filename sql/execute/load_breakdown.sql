@@ -14,7 +14,11 @@ CREATE MACRO _load_breakdown(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit
+    SELECT
+        c.capture_id,
+        u.unit,
+        _multiplier(c.time_scale, u.unit) AS multiplier,
+        _divisor(c.time_scale, u.unit) AS divisor
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
     JOIN captures AS c ON c.capture_id = u.capture_id
 ),
@@ -120,10 +124,8 @@ SELECT
     p.part,
     p.component,
     p.events,
-    p.ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
-    p.self_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS exclusive,
+    p.ticks * a.multiplier / a.divisor AS total,
+    p.self_ticks * a.multiplier / a.divisor AS exclusive,
     p.share_percent,
     a.unit AS unit
 FROM parts AS p

@@ -84,6 +84,14 @@ added AS (
         max(o.self_ticks) AS max_ticks
     FROM classified_times AS o
     GROUP BY ALL
+),
+-- The factors are written once: planning an expression takes longer than its rows.
+scaled AS (
+    SELECT
+        d.*,
+        _multiplier(d.written, d.unit) AS multiplier,
+        _divisor(d.written, d.unit) AS divisor
+    FROM added AS d
 )
 SELECT
     d.op,
@@ -91,14 +99,10 @@ SELECT
     d.method,
     d.instruction_id,
     d.calls,
-    d.total_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
-        AS total,
-    d.total_ticks / d.calls
-    * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit) AS avg,
-    d.min_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
-        AS min,
-    d.max_ticks * _multiplier(d.written, d.unit) / _divisor(d.written, d.unit)
-        AS max,
+    d.total_ticks * d.multiplier / d.divisor AS total,
+    d.total_ticks / d.calls * d.multiplier / d.divisor AS avg,
+    d.min_ticks * d.multiplier / d.divisor AS min,
+    d.max_ticks * d.multiplier / d.divisor AS max,
     CASE
         WHEN d.is_additive THEN 100 * d.total_ticks / nullif(
             (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
@@ -106,6 +110,6 @@ SELECT
     END AS share_percent,
     _display_unit(d.written, d.unit) AS unit,
     d.total_ticks
-FROM added AS d
+FROM scaled AS d
 ORDER BY
     d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;
