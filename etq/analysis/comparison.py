@@ -106,7 +106,9 @@ class Comparison:
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
-            finding = "no difference that counts" if verdict == "~" else verdict
+            finding = verdict
+            if verdict == "~":
+                finding = "no difference beyond the noise" if note else "no difference that counts"
             text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
@@ -116,6 +118,24 @@ class Comparison:
             (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", None)
             for method, verdict, change in self.slow_tails()
         ]
+
+    def op_line(self) -> str | None:
+        """How many ops are slower or faster, and which explain most of the difference; None if there are none."""
+        columns = "op, instruction_id, verdict, change_percent"
+        rows = [row for row in self.rows("ops", columns)[1] if row[2] in ("slower", "faster")]
+        if not rows:
+            return None
+        texts = []
+        for verdict in ("slower", "faster"):
+            of_verdict = [row for row in rows if row[2] == verdict]
+            names = [
+                f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %" for op, number, _, change in of_verdict
+            ]
+            if names:
+                more = ", ..." if len(names) > 3 else ""
+                count = f"{len(names)} op is" if len(names) == 1 else f"{len(names)} ops are"
+                texts.append(f"{count} {verdict}: {', '.join(names[:3])}{more}")
+        return "; ".join(texts)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total.

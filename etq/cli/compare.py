@@ -235,14 +235,20 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
     return "\n".join(parts)
 
 
-def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN) -> str:
-    """The verdict on the totals, and on their slow tails if these differ, a line each."""
+def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *, of_ops: bool = True) -> str:
+    """The verdict on the totals, and on their slow tails if these differ, a line each, and that on ops."""
+    lines = comparison.total_lines()
+    if of_ops and (line_of_ops := comparison.op_line()) is not None:
+        is_told = any(verdict in (*WORSE, *UNSTABLE) for _, verdict in lines)
+        of_totals = lines if is_told else [(f"total: {line}", verdict) for line, verdict in lines]
+        # What a gate fails for is first.
+        lines = [*of_totals, (line_of_ops, None)] if is_told else [(line_of_ops, None), *of_totals]
     if form == "markdown":
         from etq.render.markdown import inline
 
-        return "".join(f"**{inline(line)}**\n\n" for line, _ in comparison.total_lines())
+        return "".join(f"**{inline(line)}**\n\n" for line, _ in lines)
     texts = []
-    for line, verdict in comparison.total_lines():
+    for line, verdict in lines:
         colour = VERDICT_STYLES.get(verdict or "")
         texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
     return "".join(f"{text}\n" for text in texts)

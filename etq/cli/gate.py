@@ -51,7 +51,7 @@ def gate(
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments)
-            click.echo(headline(comparison, "table"), nl=False)
+            click.echo(headline(comparison, "table", of_ops=not total and not metrics), nl=False)
             found = find_worse(comparison, not total, metrics)
             report_worse(found)
     except EtqError as error:

@@ -1,7 +1,7 @@
 -- One sample of a comparison: a quantile of the runs of one op, or of the executes,
 -- of one capture. An item is the same op in all captures: the same event, if all
--- captures ran the same program; else by method, module, op type and order among
--- equal ones, if all have a complete record; else by name and order. A resolution
+-- captures ran the same program; else by method, module, op type and order, if all
+-- have a complete record; else by name and order, see `_aligned_ops`. A resolution
 -- of 1 us (or 1000 cycles) and more is coarse for times below 500 times that.
 -- Columns:
 --   comparison: index of the comparison: always 0
@@ -69,6 +69,7 @@ sides AS MATERIALIZED (
         s.side,
         s.position,
         s.only_scope,
+        s.ops,
         coalesce(_nanoseconds(s.time_scale), 1) AS scale,
         CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         CASE
@@ -107,6 +108,18 @@ sides AS MATERIALIZED (
     LEFT JOIN labels AS m ON m.capture_id = s.capture_id AND m.key = 'model'
     WHERE s.has_times OR e.message IS NOT NULL
     WINDOW in_side AS (PARTITION BY s.side)
+),
+aligned AS (
+    FROM _aligned_ops((
+        SELECT list(struct_pack(
+            capture_id := d.capture_id,
+            ops := d.ops,
+            only_scope := d.only_scope,
+            matched := d.matched
+        ))
+        FROM sides AS d
+        WHERE d.matched <> 'event'
+    ))
 )
 SELECT
     0 AS comparison,
@@ -121,13 +134,7 @@ SELECT
             '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
             t.instruction_id
         )
-        WHEN d.matched = 'module' THEN concat_ws(
-            '|', coalesce(d.only_scope, t.scope), coalesce(t.module_path, '?'),
-            coalesce(t.op_type, t.family), t.place_in_module
-        )
-        ELSE concat_ws(
-            '|', coalesce(d.only_scope, t.scope), t.kind, t.family, t.place_in_kind
-        )
+        ELSE a.item
     END AS item,
     t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
     t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
@@ -161,6 +168,7 @@ JOIN (
     WHERE o.phase IS NOT DISTINCT FROM phase
 ) AS t
     ON t.capture_id = d.capture_id
+LEFT JOIN aligned AS a ON a.capture_id = d.capture_id AND a.op_index = t.op_index
 WHERE d.is_comparable;
 
 -- Nanoseconds, or cycles, in one tick of an op's times.

@@ -42,6 +42,12 @@ counted AS (
         a.item,
         count(*) FILTER (WHERE a.side = 'base') AS bases,
         count(*) FILTER (WHERE a.side = 'new') AS news,
+        count(*) FILTER (
+            WHERE a.side = 'base' AND (a.is_single OR NOT a.is_disturbed)
+        ) AS used_bases,
+        count(*) FILTER (
+            WHERE a.side = 'new' AND (a.is_single OR NOT a.is_disturbed)
+        ) AS used_news,
         bool_or(a.side = 'history') AS has_history,
         bool_or(a.log_ticks IS NULL) AS is_zero,
         median(a.ticks) FILTER (WHERE a.side = 'base') AS base_ticks,
@@ -107,6 +113,7 @@ both_tests AS (
         w.change AS all_change,
         i.change AS single_change,
         i.score,
+        i.worst_score,
         i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
         -- Other ops were off as much, for a whole capture.
         c.level <> 'total' AND i.score <= 1.5 * i.worst_of_ops AS is_possible,
@@ -200,42 +207,27 @@ SELECT
     coalesce(j.base_captures, 0) AS base_captures,
     coalesce(j.new_captures, 0) AS new_captures,
     CASE
-        WHEN j.verdict = 'unstable' AND j.is_single THEN
-            'all of new took ' || round(100 * (exp(j.off) - 1))::BIGINT
-            || ' % more than in other captures, as in none of them: take at least 3 '
-            || 'captures of new'
-        WHEN j.verdict = 'unstable' AND j.is_uneven THEN
-            j.slow_news || ' of ' || j.news || ' captures of new took '
-            || round(100 * (exp(j.off) - 1))::BIGINT || ' % more than the others and '
-            || 'are left out of the change: measure both again, in turns'
-        WHEN j.verdict = 'unstable' THEN
-            '+' || printf('%.1f', 100 * j.all_change) || ' % with disturbed captures, '
-            || 'which are left out of the change: measure both again, in turns'
-        WHEN j.verdict = 'too few' AND j.is_single THEN
-            'one capture per side, and ' || j.history_captures || ' of 10 others '
-            || 'needed to judge by: take at least 3 captures per side, better 5'
-        WHEN j.verdict = 'too few' THEN
-            'take at least 3 captures per side, better 5: the runs of one capture '
-            || 'share the state of the device'
+        WHEN j.verdict = 'unstable' THEN _unstable_note(
+            j.is_single, j.is_uneven, j.slow_news, j.news, j.off, j.all_change
+        )
+        WHEN j.verdict = 'too few' THEN _too_few_note(
+            j.is_single, coalesce(j.history_captures, 0), j.used_bases, j.used_news,
+            j.bases + j.news - j.used_bases - j.used_news
+        )
         WHEN j.verdict = 'can''t judge' AND j.is_zero THEN
             'shorter than one step of the clock'
         WHEN j.verdict = 'can''t judge' AND j.is_disturbed THEN
-            'a capture is disturbed: measure again'
+            'a capture is disturbed: take 2 more of base and of new'
         WHEN j.verdict = 'can''t judge'
             AND NOT j.is_single
             AND NOT j.is_below_resolution THEN
             'the same in all captures of a side: its variation is unknown'
-        WHEN j.verdict = 'can''t judge' THEN
-            'below the clock''s resolution: it counts in steps of '
-            || _length(j.resolution) || ', and this takes '
-            || _length(j.base_ticks) || ': changes under '
-            || ceil(100 * j.resolution / j.base_ticks)::BIGINT
-            || ' % cannot be measured'
+        WHEN j.verdict = 'can''t judge' THEN _clock_note(j.resolution, j.base_ticks)
         WHEN j.verdict LIKE 'possibly %' THEN
             'other ops differ as much between single captures: measure 3 more per side'
         WHEN j.verdict <> '~' THEN NULL
-        WHEN j.is_single AND abs(j.single_change) >= 0.02 THEN
-            'within the usual variation of single captures; take at least 5 per side'
+        WHEN j.is_single AND abs(j.single_change) >= 0.02
+            THEN _single_note(j.single_change, j.score, j.worst_score)
         WHEN j.is_single THEN NULL
         WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
             AND abs(j.change) >= j.smallest THEN

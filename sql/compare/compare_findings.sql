@@ -153,7 +153,7 @@ FROM (
         || 'typical either'
     FROM compared AS a
     GROUP BY a.side
-    HAVING count(*) FILTER (WHERE a.is_disturbed) > 0.2 * count(*)
+    HAVING count(*) > 1 AND count(*) FILTER (WHERE a.is_disturbed) > 0.2 * count(*)
     UNION ALL
     SELECT
         6,
@@ -161,6 +161,14 @@ FROM (
         'ops are matched by ' || any_value(i.matched) || ': '
         || count(*) FILTER (WHERE NOT i.is_in_base) || ' of new are not in base, '
         || count(*) FILTER (WHERE NOT i.is_in_new) || ' of base not in new'
+        || CASE
+            WHEN 2 * count(*) FILTER (WHERE i.is_in_base AND i.is_in_new) < least(
+                count(*) FILTER (WHERE i.is_in_base),
+                count(*) FILTER (WHERE i.is_in_new)
+            )
+                THEN '; fewer than half are in both, so that only totals compare'
+            ELSE ''
+        END
     FROM items AS i
     HAVING any_value(i.matched) <> 'event'
     UNION ALL
@@ -188,6 +196,17 @@ FROM (
         || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
         || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
-    WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1
+    WHERE d.has_factor
+        AND abs(d.common_shift) >= 0.02
+        AND d.clocks = 1
+        -- Of other models it is that of the few ops that are matched.
+        AND (
+            SELECT
+                2 * count(*) FILTER (WHERE i.is_in_base AND i.is_in_new) >= least(
+                    count(*) FILTER (WHERE i.is_in_base),
+                    count(*) FILTER (WHERE i.is_in_new)
+                )
+            FROM items AS i
+        )
 ) AS f
 ORDER BY f.place, f.detail;

@@ -53,6 +53,7 @@ PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_pl
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'", "changes": "[{'series': 1, 'position': 5}]"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
 EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
+EVIDENCE["sides"] = "[{'capture_id': 1, 'ops': 'x', 'only_scope': 'x', 'matched': 'name'}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [

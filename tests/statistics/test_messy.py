@@ -48,7 +48,9 @@ def test_one_capture_with_all_slower_is_unstable() -> None:
     [equal, all_slower] = judged(fleet, [Draw(captures), Draw(captures, slower_in_all(2))])
     assert equal["total"].verdict == "~"
     assert all_slower["total"].verdict == "unstable"
-    assert all_slower["total"].note is not None and "take at least 3 captures of new" in all_slower["total"].note
+    assert (
+        all_slower["total"].note is not None and "take 2 more captures of base and of new" in all_slower["total"].note
+    )
 
 
 @pytest.mark.long
