@@ -39,7 +39,7 @@ DTYPES: Final = (
 # The JSON of a missing value.
 NOTHING: Final = msgspec.Raw(b"null")
 
-# Numbers that columns of the warehouse hold.
+# Types of numbers that fit the warehouse's columns.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

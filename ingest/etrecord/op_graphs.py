@@ -137,10 +137,11 @@ class GraphRows:
     def _add_wires(
         self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
     ) -> tuple[int, list[tuple[int, NestedGraph]]]:
-        """Add the arguments and values of nodes, up to the first that has graphs among its arguments.
+        """Add the arguments and values of nodes, up to and including the first node that has graphs among its
+        arguments.
 
-        `values` has the last value so far of each name. Returns how many nodes that are, and these graphs, each with
-        the argument's number.
+        `values` has the latest value of each name. Returns the number of nodes added, and the graphs of the last one
+        with the argument's number of each.
         """
         # This is the most frequent operation, so the most frequent kinds are handled here without a call.
         find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
@@ -251,7 +252,7 @@ class GraphRows:
             yield "node_debug_handles", _numbers(columns)
 
     def _keys(self) -> tuple[Whole, Whole]:
-        """Each node's graph_id and node_index."""
+        """The graph_id and node_index of each node."""
         graph_ids, nodes, _ = as_columns(self._counts, 3)
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 

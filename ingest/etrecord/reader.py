@@ -74,7 +74,7 @@ class _Bytes(io.RawIOBase):
         return len(part)
 
     def rest(self, size: int) -> memoryview:
-        """At most that many bytes from the current position, without a copy."""
+        """Return at most `size` bytes from the current position, without a copy."""
         return self._data[self._at : self._at + size]
 
 
