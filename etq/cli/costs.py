@@ -154,7 +154,7 @@ def _print_totals(warehouse: Warehouse, record: str, stage: str) -> None:
 
 
 def _shown(number: float) -> str:
-    """1234567 as `1.235 M`."""
+    """Return a number as text: 1234567 as `1.235 M`."""
     for prefix, size in reversed(PREFIXES.items()):
         if number >= size > 1 and prefix != "K":
             return f"{number / size:.4g} {prefix}"
@@ -163,7 +163,9 @@ def _shown(number: float) -> str:
 
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse with the record that the argument names, itself or by a capture, and the record's name there."""
+    """Provide a warehouse with the record that the argument names, directly or by a capture, and the record's name
+    there.
+    """
     from etq.warehouse.warehouse import open
 
     if is_record(argument):

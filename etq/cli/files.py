@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
-# The most files of which a command prints each.
+# Up to this many files, a command prints a line for each.
 LISTED: Final = 20
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
@@ -85,7 +85,7 @@ def inspect(
     arguments = "".join(f", {name} := ${name}" for name in schedule)
     symbols, joined = ("", "")
     if read_options.etrecord is not None:
-        # A delegate's call may be a whole model: a screen shows its first ops and the number of others.
+        # A delegate call may be a whole model: a terminal shows its first ops and the number of the others.
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
@@ -240,7 +240,9 @@ def _ingest_many(
 
 
 class _Printed:
-    """Prints the results of files: each, or of more than `LISTED` only failures, and a line with numbers at the end."""
+    """Prints the results of files: of each file, or, for more than `LISTED` files, only failures and a line with
+    totals.
+    """
 
     def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:
         self.is_quiet = quiet
@@ -255,7 +257,7 @@ class _Printed:
         return self._numbers["failed"]
 
     def has_lines(self, result: Capture | EtqError) -> bool:
-        """Whether the result of a file is printed before the end."""
+        """Whether the result of a single file is printed before the end."""
         return self._lists or isinstance(result, EtqError)
 
     def result(self, result: Capture | EtqError) -> None:
@@ -275,7 +277,7 @@ class _Printed:
                 self._rules.update({rule for rule, _ in findings_of(self._warehouse, result.capture_id)})
 
     def end(self) -> None:
-        """Print the numbers of all files."""
+        """Print the totals of all files."""
         for rule, number in self._rules.items():
             is_warning = rule.startswith("foreign ")
             if is_warning or not self.is_quiet:

@@ -64,7 +64,7 @@ def add(folder: str, **options: Any) -> None:
 
     make(Path(folder))
     with tempfile.TemporaryDirectory() as aside:
-        # A file, as the content may exceed the memory.
+        # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)

@@ -58,7 +58,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
-    """The captures that a selector matches: one, unless it may match several. Raises `QueryError` if none matches."""
+    """Return the captures that a selector matches: one, unless `several`. Raises `QueryError` if none matches."""
     from etq.warehouse.warehouse import Capture
 
     query = """
@@ -140,7 +140,7 @@ def _number(captures: int) -> str:
 
 
 def _confirm(what: str, names: list[str], yes: bool) -> None:
-    """Ask for confirmation to remove captures. Raises `EtqError` without a terminal, and ends the command for a no."""
+    """Ask for confirmation to remove captures. Raises `EtqError` without a terminal; the answer no ends the command."""
     if yes:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -14,7 +14,7 @@ from etq.cli.targets import open_existing
 from etq.errors import printable
 from etq.render.writers import write
 
-# A number, followed by its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
+# A number and optionally its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)
 
 

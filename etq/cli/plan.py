@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from etq.analysis.ab_plan import Measured, Plan
     from etq.warehouse.warehouse import Warehouse
 
-# Options for running the command, without effect if only the order is printed.
+# Options that only affect running the command, not printing the order.
 _OF_RUNNING: Final = (
     click.option("--resume", is_flag=True, help="Take the missing captures of that --plan, with the same command."),
     click.option(
@@ -121,7 +121,7 @@ def plan(
         return
     if not any("{side}" in word for word in words):
         click.echo("Note: the command has no {side}: both sides run the same", err=True)
-    sys.stdout.flush()  # the rows are what comes, and who reads them wants them now
+    sys.stdout.flush()  # readers of the rows want them now, before the first capture is taken
     _run(made, command, db, running)
     selectors = " ".join(shlex.quote(f"side={side},plan={made.name}") for side in (base, new))
     click.echo(printable(f"Compare: etq compare {selectors} --db {shlex.quote(db)}"), err=True)

@@ -87,7 +87,7 @@ def sql(
 
 
 def _query(query: str | None, file: str | None) -> str:
-    """The statements: of the command line, a file, or stdin."""
+    """Return the statements: from the command line, a file, or stdin."""
     if query is not None and file is not None:
         raise click.UsageError("QUERY and --file don't go together")
     if query is not None and query != "-":

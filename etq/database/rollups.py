@@ -11,22 +11,22 @@ from etq.errors import WarehouseError
 ROLLUPS: Final = {
     "op_times": "_find_op_times",
     "module_times": "_find_module_times",
-    "capture_ops": "_find_capture_ops",  # of op_times
+    "capture_ops": "_find_capture_ops",  # columns of op_times
 }
 
 # Derived columns of `runs`.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
 
-# The rule of the finding for captures whose events were pruned: their rollups can't be computed again.
+# The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
 PRUNED: Final = "events pruned"
 
 
 def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None) -> None:
-    """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones.
+    """Write the rollups of a capture, or of all captures from it up to `last_id`, replacing existing rollups.
 
     Code that changes a capture's events, its record or the phases of its runs calls this. The caller holds a
-    transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep theirs; one of
-    them alone raises `WarehouseError`.
+    transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep their rollups;
+    for a single such capture, `WarehouseError` is raised.
     """
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return
@@ -46,7 +46,7 @@ def fill_rollups(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id
 
 
 def describe_runs(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int) -> None:
-    """Write the derived columns of the runs of a capture, or of all up to `last_id`."""
+    """Write the derived columns of the runs of a capture, or of all captures from it up to `last_id`."""
     for finder, column in RUN_FINDERS.items():
         connection.execute(
             f"""
