@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> str:
-    """Nodes with op, module and self time, darker the larger their share of the executes, and edges to their users.
+    """Return the graph: nodes with op, module and self time, darker for larger shares of the executes; edges to their
+    users.
 
     The options are parameters of `node_totals`.
     """

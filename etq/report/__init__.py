@@ -5,8 +5,8 @@
     report.write(warehouse, ["build=41", "build=42"], "difference.html")  # two sides, each of one capture or of many
     report.write_trends(warehouse, "model=mlp", "trends.html", over="build")  # one after the other
 
-A kind of report is a module that asks the views and gives sections (`single`: one capture; `difference`: two sides;
-`trends`: series of many); `page` puts these together.
+A kind of report is a module that queries the views and returns sections (`single`: one capture; `difference`: two
+sides; `trends`: series of many); `page` assembles them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def page_of(
     names: tuple[str, str] | None = None,
     **options: Any,
 ) -> str:
-    """A report as the text of an HTML page.
+    """Return a report as the text of an HTML page.
 
     captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
               which may be a selector that means many
@@ -61,7 +61,7 @@ def page_of(
 
 
 def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
-    """A report of series of captures, as the text of an HTML page: totals, ops, and where they changed for good.
+    """Return a report of series of captures as the text of an HTML page: totals, ops, and their change points.
 
     selector  which captures; None: all
     options   over (the label that orders captures), by (labels that separate series), unit, phase, min_effect, alpha,
@@ -89,7 +89,7 @@ def write(
 
 
 def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
-    """Write a report of series to a file, likewise; arguments and errors are those of `trends_page_of`."""
+    """Write a report of series to a file, which is replaced; arguments and errors are those of `trends_page_of`."""
     _put(trends_page_of(warehouse, selector, **options), path)
 
 
