@@ -28,7 +28,7 @@ EDGE: Final = "edge_dialect_exported_program"
 
 
 def _rate(pattern: re.Pattern[str], examples: str) -> Any:
-    """A check of an option that turns `20G` into 2e10."""
+    """Return a callback that checks an option and turns a text such as `20G` into 2e10."""
 
     def parsed(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -79,8 +79,8 @@ def roofline(
     """Show how far each op is from the device's peak; needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
-    them, and without the capture's metrics peak_flops and peak_bandwidth, rates and intensity are shown alone. What
-    could be won of the executes' time if an op did all that the device can is above_roof_percent.
+    them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.
+    above_roof_percent is the share of the executes' time that an op would save if it ran at the device's peak.
 
     \b
     etq roofline run --peak-flops 20G --peak-bandwidth 15GB/s --db lab.duckdb

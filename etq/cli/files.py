@@ -71,7 +71,8 @@ def inspect(
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
     etq inspect --etdump_path run.etdp --etrecord_path model.etrecord
 
-    With the flags of executorch's inspector_cli, as in the last line, it prints what that prints, including its errors.
+    With the flags of executorch's inspector_cli, as in the last line, it prints what inspector_cli prints, even where
+    that is wrong.
     """
     context = click.get_current_context()
     if (flags := pop_old_flags(context, options)) is not None:
@@ -148,11 +149,11 @@ def ingest(
     db: str,
     **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. A known file adds nothing but the options.
+    """Read profiling files into a warehouse. To a known file, only the options are applied.
 
-    A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
-    files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be quoted.
-    Of more than 20 files, a line at the end has their number.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
+    profiling files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be
+    quoted. For more than 20 files, only failures and a line with totals are printed.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
@@ -294,7 +295,8 @@ class _Printed:
 
 
 def files_of(argument: str) -> list[str]:
-    """A file; of a folder the profiling files in it and below, by name; of a pattern those that match it.
+    """Return the files that an argument names: a file itself, the profiling files in a folder and below, sorted by
+    name, or the files that match a pattern.
 
     Raises `EtqError` for a folder or pattern without files.
     """

@@ -84,7 +84,7 @@ def captures(
 ) -> None:
     """List the captures of a warehouse: all, or those that match any of the selectors.
 
-    A selector is a name, a hash prefix, or labels with commas between, and @latest or @previous among these.
+    A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous.
 
     \b
     etq captures --db lab.duckdb

@@ -71,8 +71,8 @@ def ops(
 ) -> None:
     """Show where the time of the executes went, op by op; for a PyTorch trace, torch's own table.
 
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. Of an ETDump --by is family, label,
-    instance, op_type or shape; of a trace name, shape, stack or module.
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
+    label, instance, op_type or shape; for a trace, it is name, shape, stack or module.
 
     \b
     etq ops run --by instance --unit us --db lab.duckdb
@@ -141,7 +141,7 @@ def model_map(
 ) -> None:
     """Compare a model's run on a device with PyTorch's own, op by op: where is the device slower than it should be?
 
-    ETDUMP is a capture linked to its ETRecord, TRACE one of a PyTorch trace of the same model with its modules.
+    ETDUMP is a capture linked to its ETRecord, TRACE the capture of a PyTorch trace of the same model with modules.
 
     \b
     etq map run run-in-torch --db lab.duckdb

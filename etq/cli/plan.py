@@ -94,11 +94,11 @@ def plan(
 ) -> None:
     """Print the order in which to take captures of two builds so that they can be compared; with --run, take them.
 
-    A machine drifts: what is measured first and what later differ in more than the build. So each neighbouring pair has
-    a capture of both sides, and each two pairs are mirrored (A B B A or B A A B, by the seed).
+    A machine drifts: captures taken first and later differ in more than the build. So each pair of neighbouring
+    captures has one of each side, and every second pair mirrors the pair before it (A B B A or B A A B, by the seed).
 
     CMD is run without a shell, and must write the file {out}. Each capture is ingested at once, with the labels side,
-    plan and plan_position, and the time at which its command started. Where CMD fails, all stops; --resume goes on.
+    plan and plan_position, and the start time of its command. If CMD fails, measuring stops; --resume continues it.
 
     \b
     etq plan --base main --new fast-gelu --captures 10

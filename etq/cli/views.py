@@ -158,7 +158,7 @@ def coverage(
 ) -> None:
     """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
 
-    Where a delegate took some of the nodes that an op became, the program of a record shows which.
+    If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
     \b
     etq coverage model.etrecord --pte model.pte

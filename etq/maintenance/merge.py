@@ -201,7 +201,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add the annotations that known captures have there and lack here."""
+    """Add annotations that known captures have in the source but not here."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     for statement in _UNITED:
         connection.execute(statement)

@@ -207,7 +207,7 @@ class EtqSpark(Spark):
     INDEX_OFFSET = 0
 
     class Generator(SparkGenerator):
-        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # expressions within these stay in their place
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # these stay in their place
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
             **SparkGenerator.TYPE_MAPPING,
             exp.DType.INT128: "DECIMAL(38, 0)",

@@ -153,7 +153,7 @@ class _Statement:
 
     expressions: list[exp.CTE] = field(default_factory=list)
     names: set[str] = field(default_factory=lambda: set(catalog.objects()))
-    calls: dict[tuple[str, ...], str] = field(default_factory=dict)  # name of the common table expression, by macro and arguments
+    calls: dict[tuple[str, ...], str] = field(default_factory=dict)  # name by macro and arguments
     local: set[str] = field(default_factory=set)  # names of common table expressions that can't be moved
     is_recursive: bool = False
 

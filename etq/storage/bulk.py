@@ -97,7 +97,8 @@ def _read_ahead(
     new: dict[str, File] = {}
     for each in readable:
         if each.source.sha256 not in known:
-            new.setdefault(each.source.sha256, each)  # If several files have the same content, an error names the first of them.
+            # If several files have the same content, an error names the first of them.
+            new.setdefault(each.source.sha256, each)
     return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
 
 

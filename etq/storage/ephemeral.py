@@ -90,8 +90,9 @@ def _load(
     *,
     zero_copy: bool,
 ) -> dict[str, pa.Table | LazyBatch]:
-    """Insert the rows of these tables; but not rows that are made when they are read, and with `zero_copy` no events:
-    returns these."""
+    """Insert the rows of these tables; return the rows that are not inserted: those that are computed when they are
+    read, and, with `zero_copy`, events.
+    """
 
     def is_aside(table: str, rows: Rows) -> bool:
         return table not in tables or isinstance(rows, LazyBatch) or (zero_copy and table == EVENTS)

@@ -16,7 +16,7 @@ from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
 
 _NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# The macro that converts the rows of each table that is read to those of `metrics`.
+# The macro that converts the rows that were read for each table to rows of `metrics`.
 _COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
 
 
