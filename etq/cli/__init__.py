@@ -165,7 +165,7 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
 def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
-    """Turn profiling files of PyTorch models on devices into SQL tables, and ask them.
+    """Turn profiling files of PyTorch models on devices into SQL tables, and query them.
 
     \b
     etq demo                          see it work on bundled captures

@@ -115,9 +115,9 @@ def roofline(
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what a program's ops cost by their shapes: operations and bytes of one call, a multiply-add as two.
 
-    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. The program is shown as it was
-    before delegates took parts of it; where the record lacks that, the program as it was exported. The total takes each
-    node once, also those in loops and branches.
+    CAPTURE|RECORD is an ETRecord, its name, or the name of a capture that is linked to one. The program is shown as it
+    was before delegates took parts of it, or, if the record lacks that, as it was exported. The total counts each node
+    once, even in loops and branches.
 
     \b
     etq flops net.etrecord

@@ -116,10 +116,10 @@ def flame(
 ) -> None:
     """Draw where the time of the executes went, as a flame chart.
 
-    By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
-    methods (or runs), their kernels and delegates' calls, and what delegates did. Framework time has a row of its own.
-    For a PyTorch trace, its events nested in each other, by name. Each row's total is its self time and the totals of
-    its children; shares are of all.
+    With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
+    (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
+    its own. For a PyTorch trace, rows are its nested events, by name. A row's total is its self time plus the totals of
+    its children; shares are of the first total.
 
     \b
     etq flame run --db lab.duckdb
