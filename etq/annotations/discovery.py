@@ -121,8 +121,9 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
 def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
     """Return the state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty (true or false).
 
-    Dirty means, as in `git describe --dirty`, that files tracked by git are changed. There is no branch if a commit is
-    checked out without one. Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
+    Dirty means, as in `git describe --dirty`, that files tracked by git are changed. A commit that is checked out
+    without a branch has no branch. Raises `EtqError` if git is not installed, or the folder has no repository or no
+    commit.
     """
     commit, moment = _git(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
     labels = {"commit": commit, "commit_time": moment}

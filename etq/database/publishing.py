@@ -110,7 +110,7 @@ def _remove_left_folders(folder: Path) -> None:
 
 
 def fsync_file(path: Path) -> None:
-    """Have the file system write a file to the disk, which fails if there is no space for it."""
+    """Have the file system write a file to the disk, which fails if the disk is full."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 

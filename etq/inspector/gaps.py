@@ -60,7 +60,7 @@ class Pair:
     given: Any
 
 
-# A pair, its distance as a list of one, and why there is no distance.
+# A pair, its distance as a list of one, and the reason if the distance is unknown.
 Compared = tuple[Pair, list[float], str | None]
 
 

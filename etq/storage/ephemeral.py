@@ -1,7 +1,7 @@
 """Loading files into a database in memory for a few queries, by the same code that stores files.
 
 Two things differ: rows are not inserted, but queried where they were decoded, if inserting them would take longer
-than most queries; and there are no rollups.
+than most queries; and rollups are not computed.
 """
 
 from __future__ import annotations

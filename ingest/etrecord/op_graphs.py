@@ -66,9 +66,7 @@ class GraphRows:
     """Collects the rows of all graphs of a record, program by program. Nodes are numbered by their row."""
 
     def __init__(self, path: str, export_graph_id: str | None) -> None:
-        """If `export_graph_id` is given, nodes of that graph get the handles of the edge nodes that were made from
-        them.
-        """
+        """Nodes of the graph `export_graph_id`, if given, get the handles of the edge nodes made from them."""
         self._path = path
         self._origins = None if export_graph_id is None else Origins(export_graph_id)
         # One entry per program: its graph_id, the number of its nodes and the number of its values.
@@ -191,9 +189,7 @@ class GraphRows:
     def _add_nodes(
         self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
     ) -> None:
-        """Add nodes; the first gets row `first`. For errors: it has this number in the graph, and the graph is at
-        `place`.
-        """
+        """Add nodes from row `first` on. For errors: the first one has this number in the graph at `place`."""
         self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
@@ -257,9 +253,7 @@ class GraphRows:
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
-        """Return nodes and their handles, one pair per handle: first nodes' own handles, then those of the exported
-        program.
-        """
+        """Return nodes and handles, one pair per handle: first nodes' own handles, then those of exported nodes."""
         own = np.array(self._handles, np.int32)
         has_own = np.flatnonzero(own)
         made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
@@ -267,9 +261,7 @@ class GraphRows:
         return np.append(has_own, rows), np.append(own[has_own], handles)
 
     def _handles_of_exported(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield each node of the exported program that is not in a nested graph, with the handles of the nodes made
-        from it.
-        """
+        """Yield each node of the exported program's top graph, with the handles of the nodes made from it."""
         if self._origins is None:
             return
         is_top = self._subgraphs.codes == self._subgraphs[""]

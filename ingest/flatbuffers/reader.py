@@ -144,8 +144,7 @@ class Buffer:
     ) -> npt.NDArray[Any]:
         """Return the values of `dtype` at the positions, which need not be aligned. `what` names the field in messages.
 
-        `is_inside` and `is_aligned` state that all positions lie within the buffer, or are multiples of the size: the
-        check is then skipped.
+        `is_inside` (within the buffer) and `is_aligned` (multiples of the size) are set by callers that know it.
         """
         size = dtype.itemsize
         if not is_inside:
@@ -193,9 +192,7 @@ class Tables:
 
     @cached_property
     def _vtables(self) -> tuple[npt.NDArray[Any], Positions, Positions]:
-        """The distinct vtables' slots as offsets [vtable, slot], 0 where absent; the index of each table's vtable; and
-        the tables' size in bytes [vtable].
-        """
+        """The distinct vtables' slots [vtable, slot], 0 where absent; each table's vtable; the size of its tables."""
         name = self.type.name
         back = self.buffer.gather(self.positions, SCALARS["i32"], f"{name}'s reference to its vtable")
         distinct, which = _few_distinct(self.positions - back)
@@ -245,9 +242,7 @@ class Tables:
         return not int(np.bitwise_or.reduce(self.positions, initial=0)) & 3
 
     def _places(self, name: str) -> tuple[Positions, Mask | None]:
-        """Return the position of field `name` in each table that has it, and a mask of these tables (None: all have
-        it).
-        """
+        """Return the position of field `name` in each table that has it, and a mask of these tables (None: all)."""
         slots, which, _ = self._vtables
         offsets = slots[:, self.type.fields[name].slot]
         has = offsets != 0
@@ -285,9 +280,7 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """Return the targets of field `name` in the tables that have it, and a mask of these tables (None: all have
-        it).
-        """
+        """Return the targets of field `name` in the tables that have it, and a mask of these tables (None: all)."""
         places, present = self._places(name)
         return places + self._values(name, REFERENCE, places), present
 
@@ -320,9 +313,7 @@ class Tables:
         return Tables(self.buffer, self.type, self.positions[chosen])
 
     def vector(self, name: str, type: str) -> tuple[npt.NDArray[Any], Positions]:
-        """Return the scalars of vector field `name`, concatenated table by table, and the number of scalars of each
-        table.
-        """
+        """Return the scalars of vector field `name`, table by table, and how many scalars each table has."""
         dtype = SCALARS[type]
         spans = self.spans(name, dtype.itemsize)
         self._check_not_shared(spans, dtype.itemsize, name)
@@ -336,9 +327,7 @@ class Tables:
         return self.elements(spans, type, 0, spans.total()), spans.count
 
     def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
-        """Raise `FormatError` for vectors that overlap by their total size: a small hostile file could claim many
-        elements.
-        """
+        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim many elements."""
         room = self.buffer.end - self.buffer.start
         if spans.total() * width > room:
             raise FormatError(
@@ -350,9 +339,7 @@ class Tables:
 
 
 def element_positions(spans: Spans, width: int, first: int, last: int) -> Positions:
-    """Return the positions of elements [first, last) of vectors; elements are numbered through all of `spans` in
-    order.
-    """
+    """Return the positions of elements [first, last) of vectors; elements are numbered through all `spans`."""
     ends = np.cumsum(spans.count)
     low = int(np.searchsorted(ends, first, side="right"))
     high = int(np.searchsorted(ends, last, side="left")) + 1

@@ -118,9 +118,9 @@ FROM found AS f;
 
 -- One node of the edge graph that an event of a capture's blocks belongs to.
 -- Kernels and calls have the nodes of their instruction's debug handles; events of
--- a delegate those in the backend's map or, without a map, the node that they are
--- aligned with. Framework and user events have none. Needs a linked record with an
--- edge graph and maps.
+-- a delegate have those in the backend's map or, without a map, the node with which
+-- they are aligned. Framework and user events have none. Needs a linked record with
+-- an edge graph and maps.
 -- Columns:
 --   signature_index: the event, in `signatures`
 --   block_index: the event block
