@@ -33,8 +33,8 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table or of a view's result, or a parameter: name, documentation, and type or default if it has
-    one.
+    """A column of a table or of a view's result, or a parameter: name, documentation,
+    and type or default if it has one.
     """
 
     name: str

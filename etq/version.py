@@ -15,8 +15,8 @@ LIBRARIES: Final = (
 
 
 def versions() -> dict[str, str]:
-    """Return versions by name, from the metadata of installed packages, without loading them; missing ones are left
-    out.
+    """Return versions by name, from the metadata of installed packages, without loading them;
+    missing ones are left out.
     """
     # Imported here, as every command loads this module at its start.
     import platform

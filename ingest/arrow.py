@@ -74,8 +74,8 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
-    """Return an array of strings; None becomes null. Offsets have 64 bits if `is_large`, or if 32 bits are not
-    enough.
+    """Return an array of strings; None becomes null. Offsets have 64 bits if `is_large`,
+    or if 32 bits are not enough.
     """
     is_null = np.array([value is None for value in values], np.bool_)
     filled = ["" if value is None else value for value in values] if is_null.any() else cast(Sequence[str], values)
@@ -87,8 +87,8 @@ def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
 
 
 def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]], *, is_large: bool = False) -> pa.Array:
-    """Return an array of strings: for each code, the entry of `values` at that index; each text is stored once. None
-    becomes null.
+    """Return an array of strings: for each code, the entry of `values` at that index; each text is stored once.
+    None becomes null.
     """
     distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
     of_codes = np.array([distinct[value] for value in values], np.int32)

@@ -282,8 +282,8 @@ def _ingested(
     time_scale: TimeScale | None,
     record: Record | None,
 ) -> Capture:
-    """Ingest the file that a command wrote. Raises `EtqError` if its content is known: the command measured nothing
-    new.
+    """Ingest the file that a command wrote. Raises `EtqError` if its content is known:
+    the command measured nothing new.
     """
     from etq.storage.sources import source_of
 

@@ -163,8 +163,8 @@ def _shown(number: float) -> str:
 
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse with the record that the argument names, directly or by a capture, and the record's name
-    there.
+    """Provide a warehouse with the record that the argument names, directly or by a capture,
+    and the record's name there.
     """
     from etq.warehouse.warehouse import open
 

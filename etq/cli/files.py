@@ -241,8 +241,8 @@ def _ingest_many(
 
 
 class _Printed:
-    """Prints the results of files: of each file, or, for more than `LISTED` files, only failures and a line with
-    totals.
+    """Prints the results of files: of each file, or, for more than `LISTED` files,
+    only failures and a line with totals.
     """
 
     def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:

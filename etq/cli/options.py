@@ -119,8 +119,8 @@ def runs_option(default: str) -> Callable[[Command], Command]:
 
 
 def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options that select runs of a capture: by schedule, phase, method, and, unless `runs` is None, --runs
-    with that default.
+    """Add the options that select runs of a capture: by schedule, phase, method, and, unless `runs` is None,
+    --runs with that default.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,8 +130,8 @@ def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Calla
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select runs of a capture or file by schedule; the command gets them as `steps`, the text
-    that views take.
+    """Add the options that select runs of a capture or file by schedule; the command gets them as `steps`,
+    the text that views take.
     """
 
     @wraps(command)

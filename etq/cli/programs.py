@@ -44,8 +44,8 @@ def program(
 
 @contextmanager
 def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse that contains the program, and its name there; a file is loaded into a warehouse in
-    memory.
+    """Provide a warehouse that contains the program, and its name there;
+    a file is loaded into a warehouse in memory.
     """
     from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open

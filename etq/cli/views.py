@@ -177,8 +177,8 @@ def coverage(
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord run on delegates; the program decides where debug handles
-    don't.
+    """Print how many nodes of each op of an ETRecord run on delegates;
+    the program decides where debug handles don't.
     """
     from etq.storage.linking import FITTING
     from etq.storage.programs import program_tables

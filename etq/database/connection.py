@@ -110,8 +110,8 @@ def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
 def with_access(
     connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Provide a connection that can write files, with the rows of a relation, in order, as `rows`, which can be read
-    once.
+    """Provide a connection that can write files, with the rows of a relation, in order, as `rows`,
+    which can be read once.
     """
     # Without this setting, integers of 128 bits, UUIDs and some other types would change.
     connection.execute("SET arrow_lossless_conversion = true")
@@ -170,8 +170,8 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """Return the inode, size and modification time of a file, which change with each commit; None if it doesn't
-    exist.
+    """Return the inode, size and modification time of a file, which change with each commit;
+    None if it doesn't exist.
     """
     try:
         found = Path(path).stat()

@@ -53,8 +53,8 @@ _PASSED: Final = "passed"
 
 @dataclass(frozen=True)
 class _Objects:
-    """What a database contains: hashes of etq's tables, and of etq's views and macros; all other objects by kind and
-    name.
+    """What a database contains: hashes of etq's tables, and of etq's views and macros;
+    all other objects by kind and name.
     """
 
     tables: str

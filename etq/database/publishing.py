@@ -30,8 +30,8 @@ def aside(target: Path, purpose: str) -> Path:
 
 
 def remove_left(target: Path, purpose: str) -> None:
-    """Remove files of killed processes at paths of `aside`; keeps files that a process has open or that this one
-    made.
+    """Remove files of killed processes at paths of `aside`;
+    keeps files that a process has open or that this one made.
     """
     if sys.platform == "win32":
         return

@@ -77,8 +77,8 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
 
 
 def _writer(to: str, format: str) -> Writer:
-    """Return the function of a format; captures of PyTorch traces have their own, which writes events as they were
-    read.
+    """Return the function of a format; captures of PyTorch traces have their own,
+    which writes events as they were read.
     """
     name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
     writer: Writer = getattr(import_module(f"etq.export.{name}"), name)

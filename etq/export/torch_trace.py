@@ -63,7 +63,7 @@ PROPERTIES: Final = {
 
 
 def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of the trace; if options choose steps, of these steps only."""
+    """Yield the text of the trace; if options select steps, only their events are included."""
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
     if (rank := known.get("labels", {}).get("rank", "")).isdecimal():

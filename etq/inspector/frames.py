@@ -55,8 +55,8 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
-    """Return columns as a DataFrame; `units` is appended to the names of statistics. Raises `EtqError` without
-    pandas.
+    """Return columns as a DataFrame; `units` is appended to the names of statistics.
+    Raises `EtqError` without pandas.
     """
     pandas = import_pandas()
     made = {

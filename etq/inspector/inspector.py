@@ -367,8 +367,8 @@ def _queries(
 
 
 def _first_dump(dump: Any) -> Any:
-    """Return the first of several dumps in a file, as the Inspector reads no other; the whole file if it has only
-    one.
+    """Return the first of several dumps in a file, as the Inspector reads no other;
+    the whole file if it has only one.
     """
     from etq.ingest.etdump.containers import find_dumps, is_etdump
 

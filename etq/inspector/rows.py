@@ -161,7 +161,9 @@ def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArra
 
 
 def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
-    """Replace the durations of all events by the Inspector's, or those of delegates' events by the user's."""
+    """With `compat`, replace all durations by the Inspector's; with a converter,
+    those of delegates' events by its results.
+    """
     query = (
         "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "
         "FROM _event_lists($key, $unit, $repeats) AS l"

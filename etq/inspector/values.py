@@ -97,8 +97,8 @@ def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[in
 def _add(
     values: Values, reader: _Reader, place: tuple[int, int], logged: list[Logged], repeated: dict[Any, list[int]]
 ) -> None:
-    """Assign a slot's values to its occurrences: values logged before the end of the first occurrence belong to it, and
-    so on.
+    """Assign a slot's values to its occurrences: values logged before the end of the first occurrence belong to it,
+    and so on.
     """
     of_occurrences: dict[int, list[Logged]] = defaultdict(list)
     for each in logged:

@@ -163,8 +163,8 @@ def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
 
 
 def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
-    """Yield longer names for content whose name is taken: first with the file's folders before it, then with its
-    hash.
+    """Yield longer names for content whose name is taken: first with the file's folders before it,
+    then with its hash.
     """
     yield from (each for each in names_for(uri, lambda: sha256) if each.endswith(f"/{name}"))
     yield f"{name}-{sha256[:12]}"
@@ -172,8 +172,8 @@ def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> None:
-    """Copy the rows of new content, with its keys here; also copy events that were pruned here but not in the
-    source.
+    """Copy the rows of new content, with its keys here;
+    also copy events that were pruned here but not in the source.
     """
     kind = next((kind for kind in KINDS if table.columns[0].name == f"{kind}_id"), None)
     if kind is None:

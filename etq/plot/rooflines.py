@@ -114,8 +114,8 @@ def _peaks(
 
 
 def _draw_roof(axes: Axes, peaks: tuple[float | None, float | None], intensities: list[float]) -> None:
-    """Draw the slope of the bandwidth up to the ridge point and the level of operations from there on; or only the one
-    that is known.
+    """Draw the slope of the bandwidth up to the ridge point and the level of operations from there on;
+    or only the one that is known.
     """
     flops, bandwidth = peaks
     first, last = min(intensities) / 2, max(intensities) * 2

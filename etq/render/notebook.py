@@ -34,8 +34,8 @@ def register() -> None:
 
 
 def bundle_of(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
-    """Return a relation's first `ROWS` rows as HTML and as text, from one execution. An error in the data becomes one
-    line.
+    """Return a relation's first `ROWS` rows as HTML and as text, from one execution.
+    An error in the data becomes one line.
     """
     try:
         rows = relation.limit(ROWS + 1).fetchall()
@@ -49,8 +49,8 @@ def bundle_of(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
-    """Return rows as an HTML table, with names escaped and NULL as an empty cell. Its class is one that notebooks
-    style.
+    """Return rows as an HTML table, with names escaped and NULL as an empty cell.
+    Its class is one that notebooks style.
     """
     head = "".join(f'<th style="text-align: left">{html.escape(shown(name))}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>\n" for row in rows)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Selects the first `limit` rows, sorted by a column: numbers and times from the largest, texts from A to Z, NULL
-    last.
+    """Selects the first `limit` rows, sorted by a column: numbers and times from the largest, texts from A to Z,
+    NULL last.
     """
 
     limit: int | None = None

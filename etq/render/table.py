@@ -62,8 +62,8 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
-    """Return the positions of the columns to show: all; on a narrow terminal those that fit, from the left, and the
-    unit.
+    """Return the positions of the columns to show: all; on a narrow terminal those that fit, from the left,
+    and the unit.
     """
     kept = list(range(len(columns)))
     if style.width is None or style.width >= _WIDE:

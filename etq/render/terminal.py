@@ -89,8 +89,8 @@ def colours_of_environment() -> bool | None:
 
 
 def has_blocks(stream: IO[Any]) -> bool:
-    """Whether a stream can show block characters. In the locale C, Python writes UTF-8, which the terminal may not
-    support.
+    """Whether a stream can show block characters. In the locale C, Python writes UTF-8,
+    which the terminal may not support.
     """
     locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG")
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")

@@ -145,8 +145,8 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    """Return the format of a file by the ending of its name, a table without an ending. Raises `EtqError` for an
-    unknown one.
+    """Return the format of a file by the ending of its name, a table without an ending.
+    Raises `EtqError` for an unknown one.
     """
     _refuse_compressed(path)
     ending = "" if path is None else Path(path).suffix.lower()

@@ -36,14 +36,14 @@ def page_of(
     """Return a report as the text of an HTML page.
 
     captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
-              which may be a selector that means many
+              which may be a selector of several captures
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
-    names     of two sides: what to call them, if not as they are selected
-    options   of one capture: method (its runs alone), runs (typical or all); of
-              two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
+    names     of two sides: what to call them; by default their selectors
+    options   of one capture: method (only its runs), runs (typical or all);
+              of two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
 
-    Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for a number of
-    captures without a kind of report, and for an option that its kind doesn't take.
+    Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for no
+    capture or more than two, and for an option that this kind of report doesn't take.
     """
     from etq.report import difference, single
     from etq.report.page import assemble

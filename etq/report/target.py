@@ -34,8 +34,8 @@ class Target:
         return self.format == "torch_trace"
 
     def table(self, query: str, **parameters: Any) -> Table:
-        """Return the result of a query about $capture; `$unit`, `$method` and `$basis` (of runs) are the report's
-        options.
+        """Return the result of a query about $capture; `$unit`,
+        `$method` and `$basis` (of runs) are the report's options.
         """
         arguments: dict[str, Any] = {"capture": self.capture, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):

@@ -64,7 +64,7 @@ SERIES: Final = """
     GROUP BY t.series
     ORDER BY changes DESC, t.series
 """
-# The ops that changed, and those of the others that take most time.
+# The ops that changed, and of the other ops those that take most time.
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name

@@ -21,8 +21,8 @@ INFINITY: Final = "DOUBLE('Infinity')"
 
 
 class EtqDuckDB(DuckDB):
-    """DuckDB's SQL as `etq.sql` uses it: `len` only for lists, `length` only for texts, and positions that count from
-    1.
+    """DuckDB's SQL as `etq.sql` uses it: `len` only for lists, `length` only for texts,
+    and positions that count from 1.
     """
 
     INDEX_OFFSET = 0  # positions stay as they are written
@@ -98,8 +98,8 @@ def _is_never_zero(node: exp.Expr) -> bool:
 
 
 def _literal(writer: SparkGenerator, node: exp.Literal) -> str:
-    """Return a number with a fraction as DOUBLE. All values next to it are DOUBLE, so the result equals that of
-    DuckDB.
+    """Return a number with a fraction as DOUBLE. All values next to it are DOUBLE,
+    so the result equals that of DuckDB.
     """
     if node.is_string or node.is_int:
         return SparkGenerator.literal_sql(writer, node)
@@ -119,8 +119,8 @@ def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
 
 
 def _reduced(writer: SparkGenerator, items: exp.Expr, function: exp.Expr, start: exp.Expr | None = None) -> str:
-    """Return a reduction: AGGREGATE needs a start value; DuckDB's list_reduce without one starts with the first
-    element.
+    """Return a reduction: AGGREGATE needs a start value;
+    DuckDB's list_reduce without one starts with the first element.
     """
     if start is not None:
         return writer.func("AGGREGATE", items, start, function)
@@ -207,7 +207,7 @@ class EtqSpark(Spark):
     INDEX_OFFSET = 0
 
     class Generator(SparkGenerator):
-        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # these stay in their place
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # nested WITH stays in place
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
             **SparkGenerator.TYPE_MAPPING,
             exp.DType.INT128: "DECIMAL(38, 0)",

@@ -34,8 +34,8 @@ def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def _session(folder: str) -> SparkSession:
-    """Return a quiet session on all cores, without web page. Other settings are those of `$SPARK_CONF_DIR` and
-    `$SPARK_HOME`.
+    """Return a quiet session on all cores, without web page.
+    Other settings are those of `$SPARK_CONF_DIR` and `$SPARK_HOME`.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

@@ -45,8 +45,8 @@ def _all(query: exp.Query, kind: type[Node]) -> Iterator[Node]:
 
 
 def _rows_of_lists(query: exp.Query) -> None:
-    """Simplify `unnest((SELECT list(r) FROM t AS r), recursive := true)`, which collects the rows of t and unnests
-    them.
+    """Simplify `unnest((SELECT list(r) FROM t AS r), recursive := true)`,
+    which collects the rows of t and unnests them.
     """
     for unnest in _all(query, exp.Explode):
         select = unnest.parent
@@ -88,8 +88,8 @@ def _aliases_in_windows(query: exp.Query) -> None:
 
 
 def _nearest_rows(query: exp.Query) -> None:
-    """Rewrite ASOF joins, which take the last row up to a time: each row of the other side gets the time of the next
-    row.
+    """Rewrite ASOF joins, which take the last row up to a time:
+    each row of the other side gets the time of the next row.
     """
     for join in _all(query, exp.Join):
         if join.method.upper() != "ASOF":
@@ -141,8 +141,8 @@ def _chosen_rows(query: exp.Query) -> None:
 
 
 def _unnested_columns(query: exp.Query) -> None:
-    """Rewrite lists unnested within an expression, or several in one SELECT: Spark accepts only one, and only as a
-    column.
+    """Rewrite lists unnested within an expression, or several in one SELECT: Spark accepts only one,
+    and only as a column.
     """
     for unnest in query.find_all(exp.Explode):
         if isinstance(unnest.this, exp.Null):  # NULL has no type; here it is an empty list
@@ -183,8 +183,8 @@ def _unnested_columns(query: exp.Query) -> None:
 
 
 def _sums_that_may_overflow(query: exp.Query) -> None:
-    """Make `try_cast(sum(x) AS BIGINT)` NULL beyond 64 bits, as in DuckDB: Spark's sum has 64 bits and raises an
-    error.
+    """Make `try_cast(sum(x) AS BIGINT)` NULL beyond 64 bits, as in DuckDB:
+    Spark's sum has 64 bits and raises an error.
     """
     for cast in _all(query, exp.TryCast):
         inner = cast.this
@@ -235,8 +235,8 @@ def _ordering(order: exp.Order) -> list[exp.Ordered]:
 
 
 def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, is_distinct: bool) -> exp.Expr:
-    """Return a list of all values of a group, including NULL, in order. Spark's own list omits NULL and has no
-    order.
+    """Return a list of all values of a group, including NULL, in order.
+    Spark's own list omits NULL and has no order.
     """
     fields: dict[str, exp.Expr] = {}
     for place, each in enumerate(order):
@@ -303,8 +303,8 @@ def _struct_of_row(alias: str) -> exp.Expr:
 
 
 def _texts(query: exp.Query) -> None:
-    """Rewrite `string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined: Spark's function rejects some
-    orders.
+    """Rewrite `string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined:
+    Spark's function rejects some orders.
     """
     for aggregate in _all(query, exp.GroupConcat):
         value, order, is_distinct = _parts(aggregate.this)

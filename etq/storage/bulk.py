@@ -87,8 +87,8 @@ def store_many(
 def _read_ahead(
     connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], pool: Executor
 ) -> dict[str, Future[Tables]]:
-    """Start reading the files that share a transaction and whose content is new; return the results to come, by
-    hash.
+    """Start reading the files that share a transaction and whose content is new; return the results to come,
+    by hash.
     """
     readable = [each for each in files if isinstance(each, File)]
     if len(readable) < 2:
@@ -243,7 +243,7 @@ def _store_new(
 
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
-    """Return those names for the files that captures already have."""
+    """Return which of the names that the files may get are already names of captures."""
     names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}

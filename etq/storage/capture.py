@@ -52,8 +52,8 @@ class Options:
 
 @dataclass(frozen=True)
 class NewCapture:
-    """A file whose content the warehouse doesn't have yet, with its name and labels, and the tables that were read from
-    it.
+    """A file whose content the warehouse doesn't have yet, with its name and labels,
+    and the tables that were read from it.
     """
 
     name: str

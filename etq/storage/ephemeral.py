@@ -53,8 +53,8 @@ def load_ephemeral(
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
-    """Load a second file into such a database; return its capture_id, or that of the first file if the content is the
-    same.
+    """Load a second file into such a database; return its capture_id,
+    or that of the first file if the content is the same.
     """
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:

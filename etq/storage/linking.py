@@ -108,8 +108,8 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
 
 
 def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
-    """Whether the capture has delegates whose nodes can be found; if not, the search is skipped, as planning it takes
-    time.
+    """Whether the capture has delegates whose nodes can be found; if not, the search is skipped,
+    as planning it takes time.
     """
     query = f"""
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id

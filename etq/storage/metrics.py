@@ -35,8 +35,8 @@ def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source
 
 
 def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: Sequence[pa.RecordBatch]) -> None:
-    """Attach a sidecar's metrics to a capture as if the user had attached them, except for names that it already
-    has.
+    """Attach a sidecar's metrics to a capture as if the user had attached them,
+    except for names that it already has.
     """
     attached = "SELECT DISTINCT name FROM metrics WHERE capture_id = ? AND source IS NULL"
     have = {name for (name,) in connection.execute(attached, [capture_id]).fetchall()}

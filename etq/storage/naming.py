@@ -43,8 +43,8 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
 
 
 def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
-    """Yield the file's stem, then the stem with folders before it, and at last the stem with the hash, which is
-    unique.
+    """Yield the file's stem, then the stem with folders before it, and at last the stem with the hash,
+    which is unique.
     """
     path = PurePath(uri)
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem

@@ -64,8 +64,8 @@ def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
 
 
 def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
-    """Return the content of a member that torch.save wrote: tensors and plain values; other objects are refused, never
-    run.
+    """Return the content of a member that torch.save wrote: tensors and plain values; other objects are refused,
+    never run.
     """
     import torch
 

@@ -693,8 +693,8 @@ class Warehouse(Views):
 
 
 def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
-    statements.
+    """Return parameters as DuckDB expects them; None if there are none,
+    as only then a query may have several statements.
     """
     return {
         name: value.sha256 if isinstance(value, Capture | Program | Record) else value

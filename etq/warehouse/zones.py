@@ -21,8 +21,8 @@ def subquery(query: str) -> str:
 
 
 class Answer:
-    """The result of a query. Times with a zone are `datetime`s with an offset; within lists and structs they are
-    texts.
+    """The result of a query. Times with a zone are `datetime`s with an offset;
+    within lists and structs they are texts.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> None:

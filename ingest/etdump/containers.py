@@ -121,8 +121,8 @@ def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> boo
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
-    """Whether this is the last line of a dump: it completes the dump's size, or, if the size is unknown, has
-    padding.
+    """Whether this is the last line of a dump: it completes the dump's size, or, if the size is unknown,
+    has padding.
     """
     if not wanted:
         return token.endswith(b"=")

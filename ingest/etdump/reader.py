@@ -152,8 +152,8 @@ class _Reader:
         )
 
     def _read_group(self, first_run: int, counts: Indexes, slices: list[EventSlice]) -> Iterator[Batch]:
-        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events, all of which are in the
-        slices.
+        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events,
+        all of which are in the slices.
         """
         codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
         start = np.concatenate([part.start for part in slices])

@@ -15,8 +15,8 @@ _decoder: Final = msgspec.json.Decoder(TensorMeta)
 
 
 def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
-    """Return an error in a part of a member's JSON with its path in the whole JSON: the part is at `place`, in
-    msgspec's notation.
+    """Return an error in a part of a member's JSON with its path in the whole JSON: the part is at `place`,
+    in msgspec's notation.
     """
     what, _, within = str(error).partition(" - at `$")
     return type(error)(f"{what} - at `{place}{within or '`'}")
@@ -44,8 +44,8 @@ class Tensors(dict[bytes, int]):
         return number
 
     def of_values(self, graph: Graph | ProgramGraph, place: str) -> TensorsOfValues:
-        """Return the number of the tensor of each value of a graph, by the value's name; `place` is for errors, see
-        `placed`.
+        """Return the number of the tensor of each value of a graph, by the value's name; `place` is for errors,
+        see `placed`.
         """
         try:
             numbers = [*map(self.__getitem__, map(bytes, graph.tensor_values.values()))]

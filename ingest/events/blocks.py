@@ -169,8 +169,8 @@ class Blocks:
         )
 
     def _short_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
-        """Return the pattern of a short run. Lists are used: for few events, arrays take longer to make than to
-        fill.
+        """Return the pattern of a short run. Lists are used: for few events,
+        arrays take longer to make than to fill.
         """
         listed = codes.tolist()
         known = self.keys.shape(listed), b"" if ended is None else ended.tobytes()
@@ -233,8 +233,8 @@ class Blocks:
 
 
 def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
-    """Return for each run whether its codes equal those of the run before it; False unless all runs have equal
-    length.
+    """Return for each run whether its codes equal those of the run before it;
+    False unless all runs have equal length.
     """
     runs = len(ends)
     if runs < 2 or not len(codes) or (np.diff(ends) != ends[0]).any():

@@ -152,8 +152,8 @@ class _Delegates:
 
 
 def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:
-    """Return which events take less time than their children together: each of `inner` is within the event of
-    `outer`.
+    """Return which events take less time than their children together:
+    each of `inner` is within the event of `outer`.
     """
     taken = np.bincount(outer, weights=length[inner], minlength=len(length))
     is_longer: Mask = taken > length
@@ -230,8 +230,8 @@ def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
 def _places(
     counts: Counter[int], totals: Counter[int] | None, keys: Sequence[EventKey], run_names: Sequence[str]
 ) -> str:
-    """Return the instructions of the counted signatures, the most frequent first: `instruction 3 of forward (2 of
-    9)`.
+    """Return the instructions of the counted signatures, the most frequent first:
+    `instruction 3 of forward (2 of 9)`.
     """
     of_place, in_all = Counter[str](), Counter[str]()
     for which, number in counts.items():

@@ -72,8 +72,8 @@ class HostClock:
         return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
-        """Return the ticks from the start of each `outer` event to that of its `inner` one, even if the counter passes
-        zero between them.
+        """Return the ticks from the start of each `outer` event to that of its `inner` one,
+        even if the counter passes zero between them.
         """
         since: Ticks = start[inner] - start[outer]
         if not self._may_wrap():

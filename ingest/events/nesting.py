@@ -92,8 +92,8 @@ def find_parents(
 
 
 class _Above:
-    """The framework and user events that contain each other. Each has a chain of ancestors, which is climbed in steps
-    that double in length.
+    """The framework and user events that contain each other. Each has a chain of ancestors,
+    which is climbed in steps that double in length.
     """
 
     def __init__(self, chain: Indexes, times: Ticks) -> None:
@@ -117,8 +117,8 @@ class _Above:
         return np.where(at == self.none, NOWHERE, at)
 
     def last_below(self, begin: Indexes, limit: Indexes) -> Indexes:
-        """Return the last event, among each of `begin` and its ancestors, whose index is below `limit` (NOWHERE: no
-        limit).
+        """Return the last event, among each of `begin` and its ancestors, whose index is below `limit` (NOWHERE:
+        no limit).
         """
         at = np.where(begin == NOWHERE, self.none, begin)
         bound = np.where(limit == NOWHERE, self.none, limit)
@@ -174,7 +174,7 @@ def find_execute(keys: Keys, codes: Indexes, parent: Indexes) -> Indexes:
     wanted = 2 if (root == 2).any() else 1
     found = np.append(np.where(root == wanted, np.arange(none), NOWHERE), NOWHERE)
     above = np.append(np.where(parent == NOWHERE, none, parent), none)
-    # After k rounds, `found` is the outermost one within 2**k levels.
+    # After k rounds, `found` is the outermost execute within 2**k levels.
     while (above != none).any():
         found = np.where(found[above] != NOWHERE, found[above], found)
         above = above[above]

@@ -150,8 +150,8 @@ class _Reader:
     def _find_allocators(
         self, block: Block, allocations: npt.NDArray[Any], table: dict[int, str], of_file: dict[int, str]
     ) -> None:
-        """Add to a block's table the allocators that its allocations use but the table lacks, as other blocks name
-        them.
+        """Add to a block's table the allocators that its allocations use but the table lacks,
+        as other blocks name them.
         """
         ids, first = np.unique(allocations["allocator_id"], return_index=True)
         for id, allocation in zip(ids.tolist(), first.tolist(), strict=True):

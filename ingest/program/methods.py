@@ -16,8 +16,8 @@ from etq.ingest.program import schema
 
 
 class Methods:
-    """The n methods of a program. Tables of all methods are concatenated in order; `counts` [n] has the number per
-    method.
+    """The n methods of a program. Tables of all methods are concatenated in order;
+    `counts` [n] has the number per method.
     """
 
     def __init__(self, root: Tables) -> None:

@@ -255,8 +255,8 @@ def _delegate_rows(methods: Methods, blobs: Spans, segments: list[_Segment], con
 
 
 def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], contents: list[str]) -> pa.RecordBatch:
-    """Return the table `constant_buffers`: constants of the FlatBuffers part, then those of a segment, if there is
-    one.
+    """Return the table `constant_buffers`: constants of the FlatBuffers part, then those of a segment,
+    if there is one.
     """
     inline = len(storage.start)
     starts: list[int | None] = [
@@ -279,8 +279,8 @@ def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], conte
 def _subsegments(
     root: Tables, name: str, segments: list[_Segment], contents: list[str], content: str
 ) -> list[tuple[_Segment, list[int]]]:
-    """Return the segments that field `name` divides, with the offsets in each; sets the segments' content in
-    `contents`.
+    """Return the segments that field `name` divides, with the offsets in each;
+    sets the segments' content in `contents`.
     """
     if name == "constant_segment":
         found, _ = root.tables(name, schema.SUBSEGMENTS)

@@ -164,8 +164,8 @@ def _strings(values: Tables, kinds: npt.NDArray[Any]) -> pa.Array:
 
 
 def _items(values: Tables, kinds: npt.NDArray[Any]) -> pa.Array:
-    """Return the indexes of the values in each list value, null for other values. The index of an absent tensor is
-    -1.
+    """Return the indexes of the values in each list value, null for other values.
+    The index of an absent tensor is -1.
     """
     parts, places = [], []
     counts = np.zeros(len(values), np.int64)

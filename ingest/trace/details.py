@@ -28,8 +28,8 @@ _memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
-    """Return microseconds as nanoseconds. Whole and fraction are converted apart: together they would lose the last
-    digit.
+    """Return microseconds as nanoseconds. Whole and fraction are converted apart:
+    together they would lose the last digit.
     """
     whole = np.floor(microseconds)
     part = np.rint((microseconds - whole) * 1000)

@@ -89,8 +89,8 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:
-        """Return the parent of each slice: the slice of its thread that contains it. Device events have no parent and
-        no child.
+        """Return the parent of each slice: the slice of its thread that contains it.
+        Device events have no parent and no child.
         """
         is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
         if is_nested.all():

@@ -40,8 +40,8 @@ Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """The arguments of most events, except for their inputs. Few keys are read, as each slows down the look-up of all
-    keys.
+    """The arguments of most events, except for their inputs. Few keys are read,
+    as each slows down the look-up of all keys.
     """
 
     external_id: Id = msgspec.field(default=NONE, name="External id")

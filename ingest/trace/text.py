@@ -30,8 +30,8 @@ class Text:
         self._unpacked: list[bytes] | None = None
 
     def parts(self) -> Iterator[bytes | mmap.mmap]:
-        """Yield the parts of the text: one, or several for gzip. Raises `FormatError` for a damaged gzip and for a
-        bomb.
+        """Yield the parts of the text: one, or several for gzip.
+        Raises `FormatError` for a damaged gzip and for a bomb.
         """
         if not self._is_packed:
             yield self._data

@@ -99,8 +99,8 @@ class Entries:
         many: msgspec.json.Decoder[list[Event]],
         one: Callable[[msgspec.Raw], Event],
     ) -> Iterator[Event]:
-        """Yield the entries at these positions, in ascending order; `many` decodes a list, `one` a single entry if that
-        fails.
+        """Yield the entries at these positions, in ascending order; `many` decodes a list,
+        `one` a single entry if that fails.
         """
         for raws in self._at(places):
             try:
@@ -124,8 +124,8 @@ class Entries:
             begin = bound
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield JSON lists that together have all entries, provided that each is valid and `around` is set at the
-        end.
+        """Yield JSON lists that together have all entries,
+        provided that each is valid and `around` is set at the end.
         """
         parts = self._text.parts()
         text, is_more = _joined(parts, b"", 2 * _AROUND)
@@ -157,8 +157,8 @@ def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple
 
 
 def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
-    """Yield lists of the entries between these places; return where the next one begins. `is_all` includes the last
-    one.
+    """Yield lists of the entries between these places; return where the next one begins.
+    `is_all` includes the last one.
     """
     content = memoryview(text)
     while start < last:
