@@ -24,9 +24,10 @@ def places_in_lists(lengths: Whole) -> Whole:
 
 
 def spread_lists(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
-    """Return, for one list per code, the lists' lengths, and each value's position in its list and among all values.
+    """Select lists by their numbers: return each one's length, and each value's position in its list and in the input.
 
-    `lengths` has the length of every numbered list; "all values" are the values of the numbered lists, concatenated.
+    `lengths` has the lengths of the input's lists, whose values are concatenated; `codes` the numbers of the lists to
+    select, which may repeat.
     """
     of_lists = np.array(lengths, np.int64)
     starts = np.cumsum(of_lists) - of_lists
