@@ -119,7 +119,7 @@ def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
 
 
 def _reduced(writer: SparkGenerator, items: exp.Expr, function: exp.Expr, start: exp.Expr | None = None) -> str:
-    """Return a reduction: AGGREGATE needs a start value;
+    """Return a reduction of a list: Spark's AGGREGATE needs a start value;
     DuckDB's list_reduce without one starts with the first element.
     """
     if start is not None:

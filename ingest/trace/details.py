@@ -18,7 +18,7 @@ from etq.ingest.trace.scanner import UNWRITTEN, DeviceArguments, DeviceEvent, Me
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-# Times in microseconds from which nanoseconds don't fit into 64 bits.
+# Times from this one on, in microseconds, are too large for 64-bit integers of nanoseconds.
 BEYOND: Final = 9.2e15
 
 _devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)

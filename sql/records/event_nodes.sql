@@ -29,9 +29,9 @@ JOIN _handled_nodes AS n
     AND n.method = e.method
     AND n.debug_handle = h.debug_handle;
 
--- One node of the edge graph that a kernel of a linked capture, or its call,
--- belongs to by the record's maps: a row of the table `signature_nodes`, computed
--- when the capture is linked.
+-- One node of the edge graph that the record's maps assign to a kernel of a linked
+-- capture, or to its call: a row of the table `signature_nodes`, computed when the
+-- capture is linked.
 -- Columns:
 --   signature_index: the event
 --   position: position of the node among the event's nodes, from 0
@@ -69,8 +69,8 @@ SELECT
     1.0::DOUBLE AS score
 FROM found AS f;
 
--- One node of the edge graph that a delegate call of a linked capture, or an event
--- within it, belongs to by the record's and the backends' maps: a row of the table
+-- One node of the edge graph that the record's and the backends' maps assign to a
+-- delegate call of a linked capture, or to an event within it: a row of the table
 -- `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
 -- Columns:

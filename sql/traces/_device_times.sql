@@ -20,8 +20,8 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- Device time counts at the call that launched it, or at the op if the trace has no
--- call.
+-- Device time counts at the runtime call that launched the work, or at the op if
+-- the trace has no such call.
 launched AS (
     SELECT
         coalesce(o.call_index, o.owner_index) AS event_index,
