@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Parquet files in a folder, for more data than one file should hold. Every command takes it as
-    --db DIR.
+    """Keep the tables as Parquet files in a folder, for more data than one file should hold. Every command accepts the
+    folder as --db DIR.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -51,7 +51,7 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others go on; the exit status is then 1.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -64,7 +64,7 @@ def add(folder: str, **options: Any) -> None:
 
     make(Path(folder))
     with tempfile.TemporaryDirectory() as aside:
-        # A file, as the content may exceed the memory.
+        # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)
@@ -80,7 +80,7 @@ def add(folder: str, **options: Any) -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 def check(folder: str) -> None:
-    """Check a lake for files that are missing, damaged or not as its log lists them. With a fault, the status is 1.
+    """Check a lake for files that are missing, damaged or not as its log lists them. If there are any, the status is 1.
 
     Files of no segment, left by a writer that was killed, are harmless: etq lake compact deletes them.
 
@@ -101,9 +101,9 @@ def check(folder: str) -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 def compact(folder: str) -> None:
-    """Put the many small files of a lake together. Those who read it meanwhile aren't disturbed.
+    """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
 
-    Files that are of no segment any more are deleted once they are a day old.
+    Files that no longer belong to a segment are deleted once they are a day old.
 
     \b
     etq lake compact fleet

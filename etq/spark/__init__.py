@@ -1,4 +1,4 @@
-"""etq's questions on Apache Spark: the tables are a lake of Parquet, and the SQL is that of the views in DuckDB.
+"""etq's views on Apache Spark: the tables are a lake of Parquet files, and the views have the same SQL as in DuckDB.
 
     import etq.spark
 
@@ -6,7 +6,7 @@
     etq.spark.register(spark, "/mnt/lab/lake")
     etq.spark.sql(spark, "FROM op_totals('run', unit := 'us') LIMIT 5").show()
 
-Queries are in DuckDB's SQL. `etq views NAME` shows which engines answer a view. Needs `pip install 'etq[spark]'`.
+Queries are in DuckDB's SQL. `etq views NAME` shows which engines support a view. Needs `pip install 'etq[spark]'`.
 """
 
 from etq.spark.ingestion import Ingested, ingest

@@ -1,4 +1,6 @@
-"""Reading profiling files into a lake by Spark's executors: the usual functions, applied to bytes that Spark reads."""
+"""Reading profiling files into a lake with Spark's executors, which apply the usual readers to bytes that Spark
+reads.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from etq.choices import TimeScale
 
-# A task's files make a good segment, or a smaller one on many cores; a batch of them fits in memory.
+# The files of a task become one segment; many cores make smaller tasks. A batch of files fits in memory.
 _SETTINGS: Final = {
     "spark.sql.files.maxPartitionBytes": str(1 << 30),
     "spark.sql.files.openCostInBytes": str(1 << 19),
@@ -51,7 +53,7 @@ _LOCAL: Final = re.compile(r"file:(?://(?=/))?(?=/)")
 
 @dataclass(frozen=True)
 class Ingested:
-    """How many captures are new and how many files known already; and a DataFrame of those left out: path, error."""
+    """The numbers of new and of known captures; and a DataFrame of the files left out: path, error."""
 
     new: int
     known: int
@@ -74,20 +76,20 @@ def ingest(
     pte: str | os.PathLike[str] | bytes | None = None,
     files_at_once: int = 100_000,
 ) -> Ingested:
-    """Read profiling files into a lake by the executors of a Spark session. Known captures are unchanged.
+    """Read profiling files into a lake with the executors of a Spark session. Known captures are unchanged.
 
     files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
            as s3a://lab/*/*.etdp; up to 2 GB each
     lake   a folder that the driver and all executors see under this path; it is created if it doesn't exist
 
-    The other options count for every file, and are those of `etq lake add`. Sidecars are found where executors see the
-    files' folders as such, not by an address. Executors need etq[spark], and room on disk for the captures of a task.
+    The other options are those of `etq lake add` and apply to every file. Sidecars are found only if executors can read
+    the files' folders as local paths. Executors need etq[spark], and disk space for the captures of a task.
 
-    A file that can't be read is listed in `errors`, and the others go on. Spark repeats a task that fails; its files
-    are deleted at the end. After every `files_at_once` files, those become part of the lake: if the driver is killed,
-    the same call goes on from there. Of files with the same content, one is stored.
+    A file that can't be read is listed in `errors`, and the others are still read. Spark repeats a failed task; files
+    of the failed one are deleted at the end. After every `files_at_once` files, these are added to the lake: if the
+    driver is killed, repeating the call continues from there. Of files with the same content, one is stored.
 
-    Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
+    Raises `WarehouseError` if `lake` can't be a lake, `EtqError` if no files match or if Spark fails.
     """
     folder = _folder(lake)
     check_labels(labels or {})
@@ -116,11 +118,11 @@ def ingest(
 
 def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
     frame = _read(spark, files)
-    # By this column Spark leaves files out before it reads them.
+    # Spark can filter files by this column before it reads them.
     place_of = frame["_metadata.file_path"]
     places = sorted(place for (place,) in frame.select(place_of).collect())
     new = known = 0
-    # Files without a byte Spark leaves out by itself.
+    # Spark skips empty files without a notice.
     empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
     refused = [(each.path, each.error) for each in staging.stage(job, empty) if isinstance(each, Rejected)]
     for start in range(0, len(places), files_at_once):
@@ -142,7 +144,7 @@ def _folder(lake: str | os.PathLike[str]) -> Path:
 
 
 def _add_linked(lake: Path, etrecord: Any, pte: Any) -> None:
-    """Add the record and program that captures are linked to, which executors write nothing of."""
+    """Add the record and program to which captures are linked, as executors don't write them."""
 
     def read(warehouse: Warehouse) -> None:
         if etrecord is not None:
@@ -156,7 +158,7 @@ def _add_linked(lake: Path, etrecord: Any, pte: Any) -> None:
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Set how a session reads files, and silence its warnings about pandas, which is not used here."""
+    """Set how a session reads files, and silence its warnings about pandas, which isn't used here."""
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -170,10 +172,10 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
-    """The files, listed once. Raises `EtqError` if none match."""
+    """Return the files, listed once. Raises `EtqError` if none match."""
     from pyspark.errors import AnalysisException
 
-    # Folders' names of the form key=value must not become columns.
+    # Folders with names such as key=value must not become columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         frame = reader.load([files] if isinstance(files, str) else [*files])
@@ -183,19 +185,19 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
 
 
 def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
-    """The results for files, in the order of their paths, and the segments that were written."""
+    """Return the results for files, ordered by path, and the segments that were written."""
     written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Segment) else each.path)
 
 
 def _path(place: str) -> str:
-    """The path of a file's address, which Spark writes in several ways."""
+    """Return the path in a file's address, which Spark writes in several ways."""
     return _LOCAL.sub("", unquote(place))
 
 
 def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the files of a task, in an executor."""
+    """Read the files of a task; runs in an executor."""
     import pyarrow as pa
 
     results = staging.stage(job, _files(batches))
@@ -212,7 +214,7 @@ def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
 
 
 def _result(row: Any) -> Result:
-    """The result that a row of `_work` holds."""
+    """Return the result in a row of `_work`."""
     path, sha256, name, segment, error = row
     if path is None:
         return msgspec.json.decode(segment, type=Segment)
