@@ -129,7 +129,8 @@ def write_rows(
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
-    On a terminal, the text is unchanged, with its colours, only if all names in it are printable (`is_printable`).
+    `is_printable` states that all names in the text are printable. Otherwise a terminal gets it with control characters
+    escaped, and so without colours.
     """
     refuse_existing(path, force)
     with _text_output(path, force=force, is_printable=is_printable) as stream:

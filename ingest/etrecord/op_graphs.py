@@ -138,8 +138,8 @@ class GraphRows:
         """Add the arguments and values of nodes, up to and including the first node that has graphs among its
         arguments.
 
-        `values` has the latest value of each name. Returns the number of nodes added, and the graphs of the last one
-        with the argument's number of each.
+        `values` has the latest value of each name. Returns the number of nodes added, and the last node's graphs, each
+        with its argument's number.
         """
         # This is the most frequent operation, so the most frequent kinds are handled here without a call.
         find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
