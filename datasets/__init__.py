@@ -1,10 +1,10 @@
-"""Small real captures that come with etq; `MANIFEST.md` beside this file says where each comes from."""
+"""Small real captures that come with etq; `MANIFEST.md` next to this file gives the origin of each."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Name in the demo: file here, labels.
+# Name of the capture in the demo: file name, labels.
 CAPTURES: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "mlp": ("mlp_100runs.etdp", {"model": "mlp", "backend": "portable"}),
     "mlp_xnn": ("mlp_xnn_100runs.etdp", {"model": "mlp", "backend": "xnnpack"}),

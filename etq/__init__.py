@@ -1,11 +1,11 @@
-"""etq: the profiling files of PyTorch models on devices as SQL tables, and questions about them in SQL.
+"""etq turns profiling files of PyTorch models on devices into SQL tables, and answers questions about them in SQL.
 
     import etq
     with etq.open("lab.duckdb") as warehouse:
         capture = warehouse.ingest("run.etdp", labels={"device": "pixel8"})
         warehouse.op_totals(capture, unit="us").show()
 
-Importing this loads nothing heavy; `open` does.
+Importing etq is fast: large libraries are loaded by `open`.
 """
 
 from __future__ import annotations

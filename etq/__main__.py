@@ -8,8 +8,8 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the command line. An interrupt ends it, also while its modules are imported."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is in the background of a shell's script
+    """Run the command line. An interrupt ends it, even while its modules are being imported."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # shells ignore it for a script's background jobs
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     from etq.cli import run
 

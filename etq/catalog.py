@@ -1,9 +1,9 @@
 """The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation from its file.
 
-A file holds one topic. Each object is a comment, which documents it, and a CREATE statement up to a line that ends in
-`;`. The comment has one or more paragraphs, a line `Engines: duckdb (why)` for objects that only DuckDB supports, and,
-for views and table macros, `Columns:` with a line `  name: text` each; or a last line `Columns: as in `x``, for
-those of x above it in the file.
+A file has one topic. Each object consists of a comment, which documents it, and a CREATE statement up to a line that
+ends in `;`. The comment has one or more paragraphs; for objects that only DuckDB supports, a line
+`Engines: duckdb (why)`; and for views and table macros either `Columns:` followed by a line `  name: text` per column,
+or a last line `Columns: as in `x``, where x is above in the same file.
 Columns of tables and parameters of macros have one line each, which ends in a comment.
 """
 
@@ -33,7 +33,9 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table or of a view's result, or a parameter: its name, its text, and its type or default if any."""
+    """A column of a table or of a view's result, or a parameter: name, documentation,
+    and type or default if it has one.
+    """
 
     name: str
     text: str
@@ -52,24 +54,24 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
-    engines_reason: str | None = None  # why engines other than DuckDB don't answer it; None if they do
+    engines_reason: str | None = None  # why other engines than DuckDB don't support it; None if they do
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """The engines that answer it."""
+        """The engines that support the object."""
         return ("duckdb", "spark") if self.engines_reason is None else ("duckdb",)
 
     @property
     def is_public(self) -> bool:
-        """Whether the object is for use from outside of `etq.sql`."""
+        """Whether the object is for use outside `etq.sql`."""
         return not self.name.startswith("_")
 
     def replacing(self, *, temporary: bool = False) -> str:
-        """The statement that makes the object, in place of an older one of its name (views and macros)."""
+        """Return the statement that creates the object, replacing an older view or macro of the same name."""
         return self.statement.replace("CREATE ", "CREATE OR REPLACE TEMP " if temporary else "CREATE OR REPLACE ", 1)
 
     def comments(self) -> Iterator[str]:
-        """The COMMENT ON statements that bring the documentation into the database's catalogue."""
+        """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
         target = {"table": "TABLE", "view": "VIEW", "table macro": "MACRO TABLE", "scalar macro": "MACRO"}[self.kind]
         yield f"COMMENT ON {target} {self.name} IS {quoted(self.text)}"
         if self.kind in ("table", "view"):
@@ -78,31 +80,31 @@ class SqlObject:
 
 
 def quoted(text: str) -> str:
-    """A text as an SQL literal."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @cache
 def objects() -> dict[str, SqlObject]:
-    """Every object by name, in dependency order."""
+    """Return every object by name, in dependency order."""
     return {name: named(name) for name in _in_order(_places())}
 
 
 @cache
 def _sources() -> dict[str, str]:
-    """The text of each SQL file, by its path under `etq.sql`."""
+    """Return the text of each SQL file by its path under `etq.sql`."""
     in_checkout = Path(__file__).parent / "sql"
     root = str(in_checkout) if in_checkout.exists() else _installed_root()
     return {file: _text(os.path.join(root, file)) for file in _files(root)}
 
 
 def _files(root: str) -> list[str]:
-    """The SQL files under a folder, sorted; pathlib takes several times as long to find them."""
+    """Return the SQL files in a folder and below, sorted. pathlib would take several times as long."""
     folders = [folder.name for folder in os.scandir(root) if folder.is_dir()]
     found = (f"{folder}/{file}" for folder in folders for file in os.listdir(os.path.join(root, folder)))
     return sorted(file for file in found if file.endswith(".sql"))
@@ -115,7 +117,7 @@ def _text(path: str) -> str:
 
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
-    """The file of each object, and whether it is a macro: the rest of a file is parsed when it is needed."""
+    """Return the file of each object, and whether the object is a macro. Definitions are parsed only when needed."""
     places: dict[str, tuple[str, bool]] = {}
     for file, source in _sources().items():
         for word, name in _CREATE.findall(source):
@@ -131,12 +133,12 @@ def _parsed(file: str) -> dict[str, SqlObject]:
 
 
 def names() -> Collection[str]:
-    """The names of all objects."""
+    """Return the names of all objects."""
     return _places().keys()
 
 
 def named(name: str) -> SqlObject:
-    """The object of a name. Of all SQL, only its file is parsed."""
+    """Return the object of a name. Only the object's own file is parsed."""
     return _parsed(_places()[name][0])[name]
 
 
@@ -147,7 +149,7 @@ def _installed_root() -> str:
 
 
 def public_objects() -> Iterator[SqlObject]:
-    """The objects for users, by kind and name."""
+    """Yield the public objects, ordered by kind and name."""
     kinds = ("table", "view", "table macro", "scalar macro")
     yield from sorted(
         (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
@@ -155,7 +157,7 @@ def public_objects() -> Iterator[SqlObject]:
 
 
 def public_object(name: str) -> SqlObject:
-    """The public object of a name. Raises EtqError, with the nearest names, if there is none."""
+    """Return the public object of a name. Raises EtqError, with the nearest names, if there is none."""
     target = objects().get(name)
     if target is not None and target.is_public:
         return target
@@ -166,12 +168,12 @@ def public_object(name: str) -> SqlObject:
 
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
-    """The objects of these names and all objects that they use, in the order in which to create them."""
+    """Return the objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def objects_of_linking() -> list[str]:
-    """The names of the objects that linking a capture to a record needs."""
+    """Return the names of the objects that linking a capture to a record needs."""
     of_records = list(_parsed("tables/records.sql"))
     finders = [
         "_find_methods",
@@ -185,7 +187,7 @@ def objects_of_linking() -> list[str]:
 
 
 def objects_of_values() -> list[str]:
-    """The names of the objects that storing a debug buffer needs."""
+    """Return the names of the objects that storing a debug buffer needs."""
     return ["debug_values", "_tensor_statistics", "_value_findings"]
 
 
@@ -196,7 +198,7 @@ def tables() -> list[SqlObject]:
 
 @cache
 def definitions_hash() -> str:
-    """A hash of all SQL: shows whether a warehouse holds the views and macros of this version of etq."""
+    """Return a hash of all SQL, which shows whether a warehouse has the views and macros of this version of etq."""
     digest = sha256()
     for source in _sources().values():
         digest.update(source.encode())
@@ -204,7 +206,7 @@ def definitions_hash() -> str:
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:
-    """The objects of one file. Raises `ValueError`, naming file and line, for text in another form."""
+    """Yield the objects of one file. Raises `ValueError`, naming file and line, for text in another form."""
     comment: list[str] = []
     statement: list[str] = []
     parsed: dict[str, SqlObject] = {}
@@ -225,7 +227,7 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
 
 
 def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: str) -> tuple[Column, ...] | None:
-    """Remove a line `Columns: as in `x`` from a comment; returns the columns of x, which is above it in the file."""
+    """Remove a line `Columns: as in `x`` from a comment; return the columns of x, which is above in the same file."""
     match = _COLUMNS_OF.match(comment[-1]) if comment else None
     if match is None:
         return None
@@ -261,7 +263,7 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
 
 
 def _engines_reason(comment: list[str], place: str) -> tuple[str | None, list[str]]:
-    """Why only DuckDB supports an object, and its comment without the line that gives the reason."""
+    """Return why only DuckDB supports an object (None if others do too), and the comment without that line."""
     lines = [line for line in comment if line.startswith("Engines:")]
     if not lines:
         return None, comment
@@ -290,12 +292,12 @@ def _documented_column(line: str, place: str) -> Column:
 
 @cache
 def _uses(user: SqlObject) -> list[str]:
-    """The names of the objects that a definition mentions; also columns with the name of an object."""
-    if user.kind == "table":  # of a table's words, only its columns' could be another's name
+    """Return the names of the objects that a definition mentions; includes columns that are named like an object."""
+    if user.kind == "table":  # in a table's definition, only names of columns can equal another object's name
         return []
     code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
     places = _places()
-    words = dict.fromkeys(_WORD.findall(code))  # a macro only where it is called
+    words = dict.fromkeys(_WORD.findall(code))  # a macro counts only where it is called
     return [
         name
         for word in words
@@ -304,7 +306,7 @@ def _uses(user: SqlObject) -> list[str]:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """These names and all objects that they use, in dependency order."""
+    """Return these names and the names of all objects that they use, in dependency order."""
     ordered: dict[str, None] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:

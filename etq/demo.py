@@ -1,4 +1,4 @@
-"""`etq demo`: the bundled captures in a warehouse, and first queries."""
+"""`etq demo`: a warehouse of the bundled captures, and first queries."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# The version of a warehouse's tables. A warehouse of another schema is refused.
+# The version of a warehouse's tables. A warehouse with another schema is rejected.
 SCHEMA_VERSION: Final = 1
 # Optional libraries come last.
 LIBRARIES: Final = (
@@ -15,8 +15,10 @@ LIBRARIES: Final = (
 
 
 def versions() -> dict[str, str]:
-    """Versions by name, from the metadata of installed packages, which are not loaded; missing ones are left out."""
-    # Every command's start loads this module, which takes no time without these two.
+    """Return versions by name, from the metadata of installed packages, without loading them;
+    missing ones are left out.
+    """
+    # Imported here, as every command loads this module at its start.
     import platform
     from importlib import metadata
 

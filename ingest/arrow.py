@@ -1,7 +1,7 @@
-"""Arrow arrays straight from numpy's memory, and from lists of Python values.
+"""Arrow arrays made from numpy's memory without a copy, and from lists of Python values.
 
-`pyarrow.array` and `to_numpy` look for pandas at their first call and import it where it is installed, which costs more
-time than reading 100,000 texts. Arrays made from buffers don't, and copy nothing.
+`pyarrow.array` and `to_numpy` look for pandas at their first call and import it if it is installed, which takes longer
+than reading 100,000 texts. Arrays that are made from buffers avoid both the import and the copy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# The types for what 32-bit offsets can't reach.
+# The types with 64-bit offsets, for data that 32-bit offsets can't address.
 LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 class LazyBatch:
-    """Rows that are computed when they are read, as an Arrow stream; their schema is known before."""
+    """Rows that are computed when they are first read, as an Arrow stream; their schema is known from the start."""
 
     def __init__(self, schema: pa.Schema, make: Callable[[], pa.RecordBatch]) -> None:
         self.schema = schema
@@ -27,7 +27,7 @@ class LazyBatch:
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
-        """The rows, made at the first call."""
+        """The rows, computed at the first call."""
         return self._make()
 
     def __arrow_c_schema__(self) -> object:
@@ -37,12 +37,12 @@ class LazyBatch:
         return self.rows.__arrow_c_stream__(requested_schema)
 
 
-# The rows of a table.
+# The rows of a table: computed already, or when they are first read.
 Rows: TypeAlias = "pa.RecordBatch | LazyBatch"
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """An array of integers or floats of numpy's type, null where `is_null` is set."""
+    """Return an array of integers or floats of numpy's type, null where `is_null` is true."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), [_validity(is_null), pa.py_buffer(values)]
@@ -50,18 +50,18 @@ def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = No
 
 
 def integers(values: Iterable[int | None], dtype: type[np.generic] = np.int32) -> pa.Array:
-    """An array of integers, null for None."""
+    """Return an array of integers; None becomes null."""
     listed = list(values)
     try:
         return numbers(np.array(listed, dtype))
-    except TypeError:  # Some are None.
+    except TypeError:  # some are None
         return chosen(listed, np.arange(len(listed)), dtype)
 
 
 def chosen(
     values: Sequence[int | None], codes: npt.NDArray[np.integer[Any]], dtype: type[np.generic] = np.int32
 ) -> pa.Array:
-    """An array of integers, null for None: the value of each code."""
+    """Return an array of integers: for each code, the entry of `values` at that index; None becomes null."""
     filled = np.array([0 if value is None else value for value in values], dtype)
     is_null = np.array([value is None for value in values], np.bool_)
     return numbers(filled[codes], is_null[codes] if is_null.any() else None)
@@ -74,18 +74,22 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
-    """An array of strings, null for None; with 64-bit offsets if `is_large`, or if 32 bits are not enough."""
+    """Return an array of strings; None becomes null. Offsets have 64 bits if `is_large`,
+    or if 32 bits are not enough.
+    """
     is_null = np.array([value is None for value in values], np.bool_)
     filled = ["" if value is None else value for value in values] if is_null.any() else cast(Sequence[str], values)
     content = "".join(filled).encode()
     lengths = np.fromiter(map(len, filled), np.int64, len(filled))
-    if lengths.sum() != len(content):  # Not all is ASCII.
+    if lengths.sum() != len(content):  # some characters are not ASCII
         lengths = np.fromiter((len(value.encode()) for value in filled), np.int64, len(filled))
     return _spelled(lengths, content, is_null, pa.string(), is_large)
 
 
 def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]], *, is_large: bool = False) -> pa.Array:
-    """An array of strings, null for None: the value of each code. Each text is stored once."""
+    """Return an array of strings: for each code, the entry of `values` at that index; each text is stored once.
+    None becomes null.
+    """
     distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
     of_codes = np.array([distinct[value] for value in values], np.int32)
     is_null = np.array([value is None for value in values], np.bool_)
@@ -94,28 +98,30 @@ def encoded(values: Sequence[str | None], codes: npt.NDArray[np.integer[Any]], *
 
 
 def blobs(values: Sequence[bytes | None]) -> pa.Array:
-    """An array of byte strings, null for None."""
+    """Return an array of byte strings; None becomes null."""
     filled = [b"" if value is None else value for value in values]
     lengths = np.fromiter(map(len, filled), np.int64, len(filled))
     return _spelled(lengths, b"".join(filled), np.array([value is None for value in values], np.bool_), pa.binary())
 
 
 def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """An array of lists with `counts` values each, which are concatenated; null where `is_null` is set."""
+    """Return an array of lists; `values` holds their elements one list after the other, `counts` the length of each. A
+    list is null where `is_null` is true.
+    """
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     buffers = [_validity(is_null), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(pa.list_(values.type), len(counts), buffers, children=[values])
 
 
 def as_numpy(values: pa.Array | pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """The numbers of an array of that type, without nulls: as `to_numpy`, which looks for pandas, too."""
+    """Return the numbers of an array of that type without nulls, as `to_numpy` does, but without looking for pandas."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [np.frombuffer(each.buffers()[1], dtype, each.offset + len(each))[each.offset :] for each in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, dtype)])
 
 
 def batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """A record batch of columns of one length."""
+    """Return a record batch of columns of equal length."""
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 

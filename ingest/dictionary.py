@@ -15,16 +15,16 @@ from etq.ingest.flatbuffers.reader import Buffer, Spans, string_views
 
 Codes = npt.NDArray[np.int64]
 
-# Up to here numpy's sorting is done before Arrow's hashing is imported.
+# Up to this many strings are sorted by numpy, which is faster than importing Arrow's hashing.
 FEW: Final = 16384
-# A text longer than this goes to Arrow, which does not pad the others to its length.
+# Texts up to this length are padded to equal length and sorted by numpy; longer ones go to Arrow, which doesn't pad.
 LONG: Final = 256
-# Products of ranges up to here fit into a signed 64-bit key with room to spare.
+# If the product of the columns' ranges is at most this, a row fits into one signed 64-bit key.
 LARGEST_KEY: Final = 2**62
 
 
 def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """A code for each string, and the string of each code: UTF-8 text, or None for an absent string.
+    """Return a code for each string, and the string of each code: UTF-8 text, or None for an absent string.
 
     Raises `FormatError` if one of the distinct strings is not UTF-8.
     """
@@ -45,7 +45,9 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
 
 
 def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """The same if many strings share a text, which is read once: a small hostile file may repeat a long text."""
+    """Do the same for strings that share their bytes: each text is read once,
+    as a small hostile file may repeat a long one.
+    """
     _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
     each = Spans(spans.start[first], spans.count[first], spans.present[first])
     if (size := each.total()) > buffer.end - buffer.start:
@@ -55,9 +57,9 @@ def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
 
 
 def encode_rows(columns: Sequence[npt.NDArray[Any]]) -> tuple[Codes, npt.NDArray[np.int64]]:
-    """A code for each row of integer columns of one length, and for each code the first row that has it.
+    """Return a code for each row of integer columns of equal length, and for each code the first row that has it.
 
-    Values may be of any integer type (u64 by its bits).
+    Columns may have any integer type; u64 values are compared by their bits.
     """
     key = np.zeros(len(columns[0]), np.int64)
     size = 1
@@ -88,7 +90,7 @@ def _renumber(values: Codes) -> tuple[Codes, int, int]:
 
 
 def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
-    """Codes, and the first row of each: by sorting the texts as rows of bytes, after their lengths."""
+    """Return codes, and the first row of each code: sorts texts as rows of bytes, each after its length."""
     if int(spans.count.max(initial=0)) > LONG:
         codes, distinct = _encode(string_views(buffer, spans))
         return codes, _first_rows(codes, distinct)
@@ -104,13 +106,15 @@ def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
 
 
 def _encode(array: pa.Array) -> tuple[Codes, int]:
-    """Codes in the order in which values first appear, and how many there are."""
+    """Return codes, numbered in the order in which values first appear, and the number of distinct values."""
     encoded = array.dictionary_encode(null_encoding="encode")
     return as_numpy(encoded.indices, np.int32).astype(np.int64), len(encoded.dictionary)
 
 
 def _first_rows(codes: Codes, distinct: int) -> Codes:
-    """The first row of each code. Of assignments to one place the last is kept, so rows are assigned from the end."""
+    """Return the first row of each code. Rows are assigned from the last to the first: of several assignments to one
+    place, the last one remains.
+    """
     first = np.zeros(distinct, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first

@@ -18,12 +18,12 @@ Reading = Iterator[tuple[str, pa.RecordBatch]]
 
 
 def is_json(data: Any) -> bool:
-    """Whether a file begins as JSON does, or as gzip, in which traces are packed."""
+    """Whether a file begins as JSON does, or as gzip, which may contain a trace."""
     start = bytes(data[:64])
     return start[:2] == GZIP or start.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")[:1] in (b"{", b"[")
 
 
-# Readers are imported where there is something for them to read.
+# Each reader is imported only when a file of its format is read.
 def _etdump(data: Any, path: str, clock_bits: int | None) -> Reading:
     from etq.ingest.etdump.reader import read_etdump
 
@@ -46,9 +46,9 @@ def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
 class Format:
     """A format of profiling files."""
 
-    is_of: Callable[[Any], bool]  # whether a file's bytes begin as it does
+    is_of: Callable[[Any], bool]  # whether a file's bytes begin as files of this format do
     read: Callable[[Any, str, int | None], Reading]
-    endings: tuple[str, ...]  # endings of its files, for which folders are searched; the rest is the capture's name
+    endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
 
 FORMATS: Final = {
@@ -59,16 +59,15 @@ FORMATS: Final = {
 
 
 def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Reading:
-    """Read a profiling file: (base table, rows) one after the other, without the key `capture_id`.
+    """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter where that is known. The table `captures` has one row, which names the format, and
-    comes last.
+    width of the clock's counter, if known. The table `captures` has one row, which names the format, and comes last.
 
-    Raises `FormatError`, naming the byte, for files that are damaged, truncated or no profiling file at all.
+    Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.
     """
     for each in FORMATS.values():
         if each.is_of(data):
             return each.read(data, path, clock_bits)
-    # ETDump's reader recognizes logs that hold dumps, and other files that are mistaken for dumps.
+    # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
     return _etdump(data, path, clock_bits)

@@ -226,7 +226,7 @@ CHECKS: dict[str, Callable[[Rows], None]] = {
     "What fell back from the delegate to kernels, and what does it cost?": check_fallback,
     "What do loading and the first run cost?": check_load,
     "Is build 42 slower than build 41, and in which op?": check_comparison,
-    "How did an op do from build to build?": check_builds,
+    "How did the time of an op change from build to build?": check_builds,
     "How much memory do allocators hand out?": check_memory,
 }
 

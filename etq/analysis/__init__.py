@@ -1,1 +1,1 @@
-"""Comparisons, plans for measuring, and how metadata of delegates is decoded."""
+"""Comparisons, measurement plans, and the runs that views aggregate."""

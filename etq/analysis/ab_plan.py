@@ -1,4 +1,4 @@
-"""Measuring two builds for a comparison: takes captures of both in turn and ingests each at once.
+"""Measuring two builds for a comparison: captures of both are taken in turn, and each is ingested at once.
 
 plan = Plan("decoder", base="v1", new="v2", captures=10)
 run(plan, "./bench-{side} --etdump {out}", "lab.duckdb", labels={"device": "pixel8"})
@@ -31,12 +31,12 @@ SUFFIX: Final = ".etdp"
 # How much of a failed command's output is kept.
 LAST_BYTES: Final = 8192
 LAST_LINES: Final = 20
-# Seconds until a command that was terminated is killed.
+# Seconds between terminating a command and killing it.
 GRACE: Final = 5.0
 
 
 class CommandError(EtqError):
-    """A command that failed or wrote no file; `output` has the last lines of its output."""
+    """A command failed or wrote no file; `output` has the last lines of its output."""
 
     def __init__(self, what: str, output: Sequence[str]) -> None:
         super().__init__(what)
@@ -44,11 +44,12 @@ class CommandError(EtqError):
 
 
 def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
-    """The order of sides to measure, for a number of captures of each.
+    """Return the order in which to measure the sides, for `captures` captures of each.
 
-    Of each neighbouring pair one is base and one new, and each two pairs are mirrored: base new new base, or new base
-    base new. Which of these is random by the seed, so that nothing periodic keeps hitting the same side; the mirroring
-    takes a steady drift of the machine out of each four. Of fewer captures it is the beginning of that of more.
+    Each pair of neighbours has one base and one new, and every second pair mirrors the pair before it: base new new
+    base, or new base base new. The seed decides at random which of the two, so that no periodic disturbance always hits
+    the same side; the mirroring cancels a steady drift of the machine within each four. A shorter order is the
+    beginning of a longer one with the same seed.
     """
     if captures < 1:
         raise EtqError(f"{captures} captures of each side: at least 1 is needed")
@@ -61,7 +62,7 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
 
 @dataclass(frozen=True)
 class Step:
-    """One capture to take: its number, from 1 on (0: a warm-up), the side that it is of, and the file to write."""
+    """One capture to take: its number, from 1 on (0: a warm-up), its side, and the file to write."""
 
     number: int
     side: str
@@ -80,13 +81,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: two sides, as often each, in the order of a seed.
+    """What to measure: two sides with equally many captures, in an order that the seed determines.
 
     name       name of the plan, which distinguishes its captures from those of others
-    base, new  the sides as they are called in labels and to the command
-    captures   of each side
+    base, new  the sides' names in labels and in the command
+    captures   number of captures of each side
     folder     where files are written; by default plan-NAME
-    suffix     what files end in
+    suffix     ending of the files' names
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -108,7 +109,7 @@ class Plan:
 
     @property
     def steps(self) -> list[Step]:
-        """The captures to take, in order."""
+        """Return the captures to take, in order."""
         folder = f"plan-{_in_a_path(self.name)}" if self.folder is None else self.folder
         width = max(2, len(str(2 * self.captures)))
         steps = []
@@ -120,7 +121,7 @@ class Plan:
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command, as a shell would split them. Raises `EtqError` if no word has {out}."""
+    """Return the words of a command, split as a shell would. Raises `EtqError` if no word has {out}."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -143,23 +144,23 @@ def run(
     resume: bool = False,
     on_capture: Callable[[Warehouse, Measured], None] | None = None,
 ) -> None:
-    """Take the captures of a plan one after another, and ingest each as soon as its file is there.
+    """Take the captures of a plan one after another, and ingest each as soon as its file exists.
 
     The warehouse is closed while a command runs: others may read it, and no other work disturbs the measurement. The
-    captures have the labels `side`, `plan` and `plan_position`, and are captured_at the start of their command.
+    captures have the labels `side`, `plan` and `plan_position`, and the start time of their command as captured_at.
 
-    command     run without a shell; {side}, {out} and {number} in its words stand for the step's
-    labels      of all captures
-    etrecords   by side, the ETRecord of its program
+    command     run without a shell; {side}, {out} and {number} in its words are replaced by those of the step
+    labels      labels for all captures
+    etrecords   the ETRecord of the program of each side
     time_scale  unit of one tick; ns by default
-    warm_up     runs of each side before, whose files are thrown away
+    warm_up     number of runs of each side before the plan, whose files are deleted
     pause       seconds between runs
     resume      continue a plan that is in the warehouse: take the missing captures
-    on_capture  called after each capture, with the open warehouse
+    on_capture  called after each capture; the warehouse is open then
 
-    Raises `CommandError` if the command fails or writes no file, `EtqError` for a plan that is there already or is
-    another one, a file that is in the way, and a command that writes a known file again; else as `Warehouse.ingest`.
-    What was ingested before stays.
+    Raises `CommandError` if the command fails or writes no file, `EtqError` for a plan that the warehouse already has,
+    or has in another form, for a file that exists at a step's path, and for a command that writes a known file again;
+    other errors are those of `Warehouse.ingest`. Captures ingested before an error stay.
     """
     from etq.warehouse.warehouse import open
 
@@ -179,7 +180,7 @@ def run(
         rest()
         Path(step.path).parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(step.path):
-            # A file of an interrupted run must not pass for what the command writes now.
+            # A file left by an interrupted run must not be taken for the command's output.
             Path(step.path).replace(f"{step.path}.old")
         captured_at, started = datetime.now(UTC), time.monotonic()
         _execute(step, words)
@@ -192,7 +193,7 @@ def run(
 
 
 def _missing(plan: Plan, warehouse: Warehouse, resume: bool) -> list[Step]:
-    """The steps of a plan that the warehouse has no captures of."""
+    """Return the steps of a plan for which the warehouse has no capture."""
     query = """
         SELECT try_cast(p.value AS INTEGER), s.value
         FROM labels AS l
@@ -250,7 +251,7 @@ def _execute(step: Step, words: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command that is not waited for any more."""
+    """End a command whose result is no longer needed."""
     process.terminate()
     try:
         process.wait(GRACE)
@@ -267,7 +268,7 @@ def _ending(status: int) -> str:
 
 
 def _last(output: IO[bytes]) -> list[str]:
-    """The last lines of a command's output."""
+    """Return the last lines of a command's output."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - LAST_BYTES))
     return output.read().decode(errors="backslashreplace").splitlines()[-LAST_LINES:]
@@ -281,7 +282,9 @@ def _ingested(
     time_scale: TimeScale | None,
     record: Record | None,
 ) -> Capture:
-    """Ingest the file that a command wrote. Raises `EtqError` for known content: the command measured nothing."""
+    """Ingest the file that a command wrote. Raises `EtqError` if its content is known:
+    the command measured nothing new.
+    """
     from etq.storage.sources import source_of
 
     known = "SELECT c.name FROM captures AS c WHERE c.sha256 = $sha256"
@@ -296,7 +299,7 @@ def _ingested(
 
 
 class _Pause:
-    """Sleeps at each call but the first."""
+    """Sleeps at each call except the first."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -309,5 +312,5 @@ class _Pause:
 
 
 def _in_a_path(name: str) -> str:
-    """A name as a part of a path: letters, digits and harmless characters."""
+    """Return a name as a part of a path: letters, digits and harmless characters."""
     return re.sub(r"[^\w.+-]+", "_", name)

@@ -1,4 +1,4 @@
-"""A comparison of two sides: the views that answer it, and which options each of them takes."""
+"""A comparison of two sides: the views that compute its parts, and the options that each view takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it takes.
+# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it needs.
 _MADE: Final = {
     "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
     "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
@@ -59,7 +59,7 @@ class Comparison:
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any
     ) -> tuple[list[str], list[Any]]:
-        """The columns and rows of one part of the comparison: see `VIEWS`.
+        """Return the columns and rows of one part of the comparison: see `VIEWS`.
 
         `other` are options that replace those of the comparison. Raises `QueryError` if the sides can't be compared.
         """
@@ -79,7 +79,7 @@ class Comparison:
         return self.warehouse.rows(query, **passed)
 
     def _table(self, options: Mapping[str, Any]) -> str:
-        """The name of the temporary table of the comparison with these options."""
+        """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, _COMPARED)
         key = tuple(passed.items())
         if key not in self._computed:
@@ -90,7 +90,7 @@ class Comparison:
         return self._computed[key]
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
-        """The values of a column of a part, each with its verdict, if it has one."""
+        """Return the values of a part's column `of`, each with its verdict if it has one."""
         return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
 
     def has_modules(self) -> bool:
@@ -101,7 +101,7 @@ class Comparison:
         return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
 
     def total_lines(self) -> list[tuple[str, str | None]]:
-        """A line with the verdict for each total, and for its slow tail if that has another verdict."""
+        """Return a line with the verdict for each total, and a line for its slow tail if that has another verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
         lines: list[tuple[str, str | None]] = []
@@ -138,9 +138,10 @@ class Comparison:
         return "; ".join(texts)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
-        """The totals whose slowest tenth of runs is slower or faster, and has another verdict than the total.
+        """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total
+        itself.
 
-        Rows of method, verdict and change in percent. As it is a second test, it takes half of alpha. Empty if a
+        Rows have method, verdict and change in percent. As this is a second test, it uses half of alpha. Empty if a
         quantile is chosen.
         """
         if self.options["quantile"] is not None:
@@ -158,7 +159,7 @@ class Comparison:
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The options of these names that are set."""
+    """Return the options of these names that are set."""
     return {name: options[name] for name in names if options[name] is not None}
 
 

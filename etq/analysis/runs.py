@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
-    """Raise `EtqError`, with the names of a capture's methods, for a method that none of its runs ran."""
+    """Raise `EtqError`, listing the methods of a capture, if none of its runs ran `method`."""
     if method is None:
         return
     query = """
@@ -29,7 +29,7 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
 
 
 def has_one_method(warehouse: Warehouse, selector: str) -> bool:
-    """Whether all executes of a capture are of one method: then the column of the method need not be shown."""
+    """Whether all executes of a capture belong to one method; tables then need no column for it."""
     query = """
         SELECT count(DISTINCT r.scope) <= 1
         FROM runs AS r
@@ -41,20 +41,21 @@ def has_one_method(warehouse: Warehouse, selector: str) -> bool:
     return bool(warehouse.rows(query, capture=selector)[1][0][0])
 
 
-# The parameters of `typical_runs` but the unit.
+# The parameters of `typical_runs` except the unit.
 _CHOOSING: Final = ("steps", "phase", "method")
 
 
 class LeftOut(NamedTuple):
-    """The runs of a capture that are not typical: how many, and what they would change, in words; how many are slower
-    than the median of typical ones."""
+    """The runs of a capture that are not typical: their number, a text about their effect, and how many of them are
+    slower than the median of the typical runs.
+    """
 
     text: str
     slower: int
 
 
 def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> LeftOut | None:
-    """The runs that views of typical runs leave out; None if all runs are typical."""
+    """Return the runs that views of typical runs leave out, None if all runs are typical."""
     query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
     if not warehouse.rows(query, capture=selector)[1]:
         return None

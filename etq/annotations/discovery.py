@@ -1,4 +1,4 @@
-"""Labels found for a file: by a pattern over its path, from git, from a sidecar file."""
+"""Labels found for a file: from its path by a pattern, from git, from a sidecar file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Discovered:
 
 
 def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Discovered:
-    """The annotations of a file. The sidecar has precedence over the pattern, and the pattern over git.
+    """Return the annotations of a file. The sidecar has precedence over the pattern, and the pattern over git.
 
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
     """
@@ -57,7 +57,7 @@ def _bytes(path: str) -> bytes:
 
 
 def sidecar_of(path: str) -> str | None:
-    """The sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
+    """Return the sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
     there = [path + ending for ending in SIDECARS if Path(path + ending).is_file()]
     if len(there) > 1:
         raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
@@ -65,16 +65,16 @@ def sidecar_of(path: str) -> str | None:
 
 
 def labels_of_path(path: str, pattern: str) -> dict[str, str]:
-    """The labels that a pattern like {model}/{device}/{build}.etdp reads from the end of a path.
+    """Return the labels that a pattern like {model}/{device}/{build}.etdp reads from the end of a path.
 
-    Each {key} matches one or more characters of one folder's or the file's name, {} matches some that become no label,
-    and {{ and }} match braces. Raises `EtqError` for a path that doesn't fit, or fits in more than one way.
+    Each {key} matches one or more characters within a folder's or the file's name. {} does too, but its text becomes no
+    label. {{ and }} match braces. Raises `EtqError` for a path that doesn't fit, or fits in more than one way.
     """
     keys = [key for _, key in _parts(pattern) if key is not None]
     if not any(keys):
         raise EtqError(f"{pattern!r} is not a pattern for labels: it has no {{key}}, as in {{model}}/{{device}}.etdp")
     whole = displayed(os.path.abspath(path)).replace(os.sep, "/")  # noqa: PTH100 - links keep their names
-    # Where the shortest and the longest ways to fit agree, there is but one.
+    # If the shortest and the longest match are the same, the pattern fits in only one way.
     ways = [re.search(_expression(pattern, greed), whole, re.DOTALL) for greed in ("+?", "+")]
     if ways[0] is None or ways[1] is None:
         raise EtqError(f"{displayed(path)}: the path doesn't end as the pattern {pattern} does")
@@ -88,7 +88,7 @@ def labels_of_path(path: str, pattern: str) -> dict[str, str]:
 
 
 def _expression(pattern: str, greed: str) -> str:
-    """The regular expression of a pattern: a group for each {}."""
+    """Return a pattern as a regular expression, with a group for each {}."""
     expression = ""
     for text, key in _parts(pattern):
         expression += re.escape(text) if key is None else f"([^/]{greed})"
@@ -96,7 +96,7 @@ def _expression(pattern: str, greed: str) -> str:
 
 
 def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
-    """A pattern's parts: literal text and None, or no text and a key, which is empty for {}."""
+    """Yield a pattern's parts: literal text and None, or no text and a key, which is empty for {}."""
     seen: set[str] = set()
     end = 0
     for hole in _HOLE.finditer(pattern):
@@ -119,10 +119,11 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
 
 
 def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """The state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty: true or false.
+    """Return the state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty (true or false).
 
-    Dirty is as in `git describe --dirty`: files that git tracks are changed. A commit that is checked out without a
-    branch has no branch. Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
+    Dirty means, as in `git describe --dirty`, that files tracked by git are changed. A commit that is checked out
+    without a branch has no branch. Raises `EtqError` if git is not installed, or the folder has no repository or no
+    commit.
     """
     commit, moment = _git(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
     labels = {"commit": commit, "commit_time": moment}
@@ -135,7 +136,7 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 def _git(folder: str | os.PathLike[str], *arguments: str) -> str:
     import subprocess
 
-    # In UTC and English, and without taking the lock that a commit at the same time needs.
+    # Output in UTC and English, and without the lock that a concurrent commit needs.
     settings = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     shown = displayed(os.fspath(folder))
     try:

@@ -1,4 +1,4 @@
-"""Labels: key=value pairs that distinguish captures. They are checked, set and removed here."""
+"""Labels are key=value pairs that distinguish captures. They are checked, set and removed here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.errors import WarehouseError
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
-# Characters that selectors can't contain, or that would break the lines in which labels are shown.
+# Characters that selectors can't contain, or that would break the lines in which labels are displayed.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -51,7 +51,7 @@ def moment_of(text: str) -> datetime:
 
 
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str | None]) -> None:
-    """Set labels of a capture, replacing those of the same keys; None removes one.
+    """Set labels of a capture, replacing labels with the same keys; the value None removes a label.
 
     Raises `WarehouseError` for an invalid label, and for a `captured_at` that is not a time.
     """
@@ -67,13 +67,13 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 
 
 def add_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:
-    """Give a capture those labels of which it has none of that key. Errors are those of `set_labels`."""
+    """Add those labels whose keys the capture does not have yet. Errors are those of `set_labels`."""
     have = labels_of(connection, capture_id)
     set_labels(connection, capture_id, {key: value for key, value in labels.items() if key not in have})
 
 
 def labels_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, str]:
-    """A capture's labels by key, with when it was captured."""
+    """Return a capture's labels by key, with captured_at if it is known."""
     query = """
         SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $capture
         UNION ALL

@@ -1,4 +1,6 @@
-"""Phases of runs: set by the user by number or rule, or from the tokens that a runner counted."""
+"""Phases of runs, which the user sets by run number or by rule, or which follow from the tokens that a runner
+counted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
 
 
 def ranges_of(text: str) -> list[tuple[int, int | None]]:
-    """The ranges of a text such as 1-39,45,50-: first and last, None to the end. Raises `WarehouseError` for others."""
+    """Return the ranges of a text such as 1-39,45,50-, as first and last run; last is None for an open end.
+
+    Raises `WarehouseError` for other texts.
+    """
     ranges: list[tuple[int, int | None]] = []
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -38,7 +43,7 @@ def set_phase(
     name: str | None,
     method: str | None,
 ) -> int:
-    """Set the phase of the runs that fit all rules; returns their number. Errors are those of `Warehouse.phase`."""
+    """Set the phase of the runs that match all rules; return their number. Errors are those of `Warehouse.phase`."""
     if phase not in (None, *PHASES):
         raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
     if runs is None and name is None and method is None:
@@ -66,7 +71,7 @@ def set_phase(
 
 
 def set_phases_from_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, int]:
-    """Set the phases that `_runner_phases` finds, which raises DuckDB's errors; returns the number of runs of each."""
+    """Set the phases that `_runner_phases` finds; return the number of runs of each phase. Raises DuckDB's errors."""
     [(sha256,)] = connection.execute("SELECT sha256 FROM captures WHERE capture_id = ?", [capture_id]).fetchall()
     connection.execute("CREATE OR REPLACE TEMP TABLE _phases AS FROM _runner_phases($capture)", {"capture": sha256})
     connection.execute(
@@ -96,7 +101,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
 
 
 def _none_chosen(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str | None, method: str | None) -> str:
-    """The reason why the rules match no run, with the names or methods of the runs there are."""
+    """Return why the rules match no run, with the existing names or methods of runs."""
     for column, value in (("name", name), ("method", method)):
         query = f"SELECT DISTINCT {column} FROM runs WHERE capture_id = ? AND {column} IS NOT NULL ORDER BY 1"
         known = [each for (each,) in connection.execute(query, [capture_id]).fetchall()]

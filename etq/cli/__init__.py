@@ -15,8 +15,8 @@ from etq.database.locking import lock_timeout, on_wait
 from etq.errors import EtqError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
-# The commands by topic, in the order of their help, and the module of this package that defines each: it is imported
-# when one of its commands runs.
+# The commands by topic, in the order of the help text, with the module of this package that defines each. A module is
+# imported when one of its commands runs.
 COMMANDS: Final = {
     "One file or capture": {
         "inspect": "files", "ops": "ops", "events": "views", "percentiles": "views", "flame": "flame",
@@ -44,14 +44,15 @@ COMMANDS: Final = {
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
 
 
-# A shell's completion function sets this variable.
+# The shell's completion function sets this variable.
 COMPLETING = "_ETQ_COMPLETE"
 
 
 class _Group(click.Group):
-    """Imports the module of a command when it is needed; turns expected failures into one line on stderr.
+    """Imports the module of a command when it is needed; prints expected failures as one line on stderr.
 
-    The status is 1 then; with --debug a traceback is shown instead. An interrupt ends the command with status 130.
+    The exit status of such a failure is 1; with --debug a traceback is shown instead. An interrupt ends the command
+    with status 130.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -78,7 +79,7 @@ class _Group(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.exceptions.NoSuchCommand as error:
-            # Those that are not imported are not known to click.
+            # click lists only commands that it knows, so names of modules not yet imported are added.
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:
@@ -89,7 +90,7 @@ class _Group(click.Group):
                 click.echo(err=True)
                 sys.exit(STATUS)
             if isinstance(error, BrokenPipeError):
-                # The reader of a pipe has seen enough; Python must not complain at exit either.
+                # The reader of the pipe has closed it; Python must not report that at exit either.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 sys.exit(1)
             message = _message(error)
@@ -100,7 +101,7 @@ class _Group(click.Group):
 
 
 def _message(error: BaseException) -> str | None:
-    """An expected failure in one line; None for any other."""
+    """Return the message of an expected failure in one line, None for other errors."""
     if isinstance(error, EtqError):
         return _about_file(str(error))
     if isinstance(error, MemoryError):
@@ -119,7 +120,7 @@ _FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", "
 
 
 def _about_file(message: str) -> str:
-    """The message for an unknown name; about files, if the name looks like a path."""
+    """Return the message for an unknown name, with a hint about files if the name looks like a path."""
     match = _NAMED.fullmatch(message)
     if match is None or "=" in match[2] or not (os.sep in match[2] or match[2].endswith(_FILE_ENDINGS)):
         return message
@@ -164,7 +165,7 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
 def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
-    """Turn profiling files of PyTorch models on devices into SQL tables, and ask them.
+    """Turn profiling files of PyTorch models on devices into SQL tables, and query them.
 
     \b
     etq demo                          see it work on bundled captures
@@ -178,9 +179,9 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
 
 
 def _open_standard_streams() -> None:
-    """Open the standard streams that the caller has closed on the null device.
+    """Connect the standard streams that the caller has closed to the null device.
 
-    A file that is opened later would get the number of such a stream, and with it what is written to the stream.
+    Otherwise a file that is opened later would get the descriptor of such a stream, and receive what is written to it.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -192,17 +193,17 @@ def _open_standard_streams() -> None:
 
 
 def run() -> NoReturn:
-    """The command's entry: ends the process as soon as all is written and closed.
+    """Run the command, and end the process as soon as all output is written and closed.
 
-    Taking the libraries apart at a regular exit takes 30 ms, an eighth of what a small file takes in all.
+    A regular exit would spend 30 ms on unloading libraries, an eighth of the total time for a small file.
     """
     status: Any = 0
     install()
-    # numpy's linear algebra, which nothing here needs, would start a thread that keeps a processor busy while all else
-    # is made ready: a tenth of what a small file takes in all.
+    # numpy's linear algebra, which etq doesn't use, would start a thread that keeps a processor busy during start-up: a
+    # tenth of the total time for a small file.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_standard_streams()
-    # A name with letters that the terminal's encoding lacks must not make a command fail.
+    # A name with characters that the terminal's encoding lacks must not make a command fail.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if COMPLETING in os.environ:
         from etq.cli import completion

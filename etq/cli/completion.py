@@ -1,6 +1,6 @@
 """Shell completion: names of captures, records, views and labels, by the name of an argument.
 
-The shell waits for a completion, and puts it into a line that will run: nothing here waits, writes or fails, and names
+The shell waits for completions and inserts them into a command line: so nothing here waits, writes or fails, and names
 with characters that are special to a shell are left out.
 """
 
@@ -30,7 +30,7 @@ from etq.cli.options import DEFAULT_WAREHOUSE
 if TYPE_CHECKING:
     import duckdb
 
-# More than that nobody reads.
+# How many completions are shown: nobody reads more.
 MOST: Final = 500
 _SAFE: Final = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
 _CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
@@ -53,7 +53,7 @@ ASKED: Final[dict[str, tuple[str, ...]]] = {
 def completed(
     type: click.ParamType[Any], context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem[str]]:
-    """Completions of an argument or option that begins with a text; files if no name fits."""
+    """Return the completions of an argument or option that begins with a text; file names if no name fits."""
     if (context.info_name, parameter.name) in (("views", "name"), ("transpile", "view")):
         from etq import catalog
 
@@ -66,12 +66,12 @@ def completed(
 
 
 def _warehouse_of(context: click.Context) -> str:
-    """The warehouse that the command line names, or the default one."""
+    """Return the warehouse that the command line names, or the default one."""
     return context.params.get("db") or os.environ.get("ETQ_DB") or DEFAULT_WAREHOUSE
 
 
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:
-    """The results of queries of a warehouse or a lake; nothing if a writer holds it or it is damaged."""
+    """Return the results of queries to a warehouse or a lake; nothing if it is locked by a writer or damaged."""
     matches: list[str] = []
     if queries and ("://" in path or Path(path).expanduser().exists()):
         with suppress(Exception), _connected(path) as connection:
@@ -87,7 +87,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
     if not is_lake_path(path):
         from etq.database.schema import update_definitions
 
-        # Commands wait for a writer to end; nobody waits for a completion.
+        # Commands wait until a writer ends; a completion must not.
         connection = connect(path, True, 0)
         update_definitions(connection, path, read_only=True)
         return connection
@@ -98,7 +98,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
 
 
 class _Bash(BashComplete):
-    """Completes whole words: bash also ends words at = and @, and replaces only the part after that."""
+    """Completes whole words: bash splits words at = and @ as well, and replaces only the part after them."""
 
     source_template = BashComplete.source_template.replace(
         "env COMP_WORDS=", 'env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" COMP_WORDS='
@@ -118,7 +118,7 @@ class _Bash(BashComplete):
 
 
 def install() -> None:
-    """Have this process, which a shell started, complete texts by these functions without failing."""
+    """Make this process, which a shell started, complete texts with these functions and never fail."""
     click.types.StringParamType.shell_complete = completed  # type: ignore[method-assign, assignment]
     for shell in (_Bash, ZshComplete, FishComplete):
         add_completion_class(_quiet(shell))

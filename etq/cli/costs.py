@@ -28,7 +28,7 @@ EDGE: Final = "edge_dialect_exported_program"
 
 
 def _rate(pattern: re.Pattern[str], examples: str) -> Any:
-    """A check of an option that turns `20G` into 2e10."""
+    """Return a callback that checks an option and turns a text such as `20G` into 2e10."""
 
     def parsed(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -79,8 +79,8 @@ def roofline(
     """Show how far each op is from the device's peak; needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
-    them, and without the capture's metrics peak_flops and peak_bandwidth, rates and intensity are shown alone. What
-    could be won of the executes' time if an op did all that the device can is above_roof_percent.
+    them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.
+    above_roof_percent is the share of the executes' time that an op would save if it ran at the device's peak.
 
     \b
     etq roofline run --peak-flops 20G --peak-bandwidth 15GB/s --db lab.duckdb
@@ -115,9 +115,9 @@ def roofline(
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what a program's ops cost by their shapes: operations and bytes of one call, a multiply-add as two.
 
-    CAPTURE|RECORD is an ETRecord, its name, or that of a capture that is linked to one. The program is shown as it was
-    before delegates took parts of it; where the record lacks that, the program as it was exported. The total takes each
-    node once, also those in loops and branches.
+    CAPTURE|RECORD is an ETRecord, its name, or the name of a capture that is linked to one. The program is shown as it
+    was before delegates took parts of it, or, if the record lacks that, as it was exported. The total counts each node
+    once, even in loops and branches.
 
     \b
     etq flops net.etrecord
@@ -154,7 +154,7 @@ def _print_totals(warehouse: Warehouse, record: str, stage: str) -> None:
 
 
 def _shown(number: float) -> str:
-    """1234567 as `1.235 M`."""
+    """Return a number as text: 1234567 as `1.235 M`."""
     for prefix, size in reversed(PREFIXES.items()):
         if number >= size > 1 and prefix != "K":
             return f"{number / size:.4g} {prefix}"
@@ -163,7 +163,9 @@ def _shown(number: float) -> str:
 
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse with the record that the argument names, itself or by a capture, and the record's name there."""
+    """Provide a warehouse with the record that the argument names, directly or by a capture,
+    and the record's name there.
+    """
     from etq.warehouse.warehouse import open
 
     if is_record(argument):

@@ -1,4 +1,4 @@
-"""The command that writes a capture as a file of another tool."""
+"""The command that writes a capture as a file for another tool."""
 
 from __future__ import annotations
 

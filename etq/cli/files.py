@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
-# The most files of which a command prints each.
+# Up to this many files, a command prints a line for each.
 LISTED: Final = 20
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
@@ -71,7 +71,8 @@ def inspect(
     etq inspect run.etdp --unit us --skip-first 5 --format csv -o run.csv
     etq inspect --etdump_path run.etdp --etrecord_path model.etrecord
 
-    With the flags of executorch's inspector_cli, as in the last line, it prints what that prints, including its errors.
+    With the flags of executorch's inspector_cli, as in the last line, it prints what inspector_cli prints, even where
+    that is wrong.
     """
     context = click.get_current_context()
     if (flags := pop_old_flags(context, options)) is not None:
@@ -85,7 +86,7 @@ def inspect(
     arguments = "".join(f", {name} := ${name}" for name in schedule)
     symbols, joined = ("", "")
     if read_options.etrecord is not None:
-        # A delegate's call may be a whole model: a screen shows its first ops and the number of others.
+        # A delegate call may be a whole model: a terminal shows its first ops and the number of the others.
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
@@ -148,11 +149,11 @@ def ingest(
     db: str,
     **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. A known file adds nothing but the options.
+    """Read profiling files into a warehouse. To a known file, only the options are applied.
 
-    A file that can't be read is reported, and the others go on; the exit status is then 1. From a folder, all profiling
-    files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be quoted.
-    Of more than 20 files, a line at the end has their number.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
+    profiling files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be
+    quoted. For more than 20 files, only failures and a line with totals are printed.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
@@ -240,7 +241,9 @@ def _ingest_many(
 
 
 class _Printed:
-    """Prints the results of files: each, or of more than `LISTED` only failures, and a line with numbers at the end."""
+    """Prints the results of files: of each file, or, for more than `LISTED` files,
+    only failures and a line with totals.
+    """
 
     def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:
         self.is_quiet = quiet
@@ -255,7 +258,7 @@ class _Printed:
         return self._numbers["failed"]
 
     def has_lines(self, result: Capture | EtqError) -> bool:
-        """Whether the result of a file is printed before the end."""
+        """Whether the result of a single file is printed before the end."""
         return self._lists or isinstance(result, EtqError)
 
     def result(self, result: Capture | EtqError) -> None:
@@ -275,7 +278,7 @@ class _Printed:
                 self._rules.update({rule for rule, _ in findings_of(self._warehouse, result.capture_id)})
 
     def end(self) -> None:
-        """Print the numbers of all files."""
+        """Print the totals of all files."""
         for rule, number in self._rules.items():
             is_warning = rule.startswith("foreign ")
             if is_warning or not self.is_quiet:
@@ -292,7 +295,8 @@ class _Printed:
 
 
 def files_of(argument: str) -> list[str]:
-    """A file; of a folder the profiling files in it and below, by name; of a pattern those that match it.
+    """Return the files that an argument names: a file itself, the profiling files in a folder and below, sorted by
+    name, or the files that match a pattern.
 
     Raises `EtqError` for a folder or pattern without files.
     """

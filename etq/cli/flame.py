@@ -1,4 +1,4 @@
-"""The command that draws where time goes as a flame chart in text."""
+"""The command that draws where time goes, as a flame chart in text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from etq.render.terminal import TerminalStyle
     from etq.warehouse.warehouse import Warehouse
 
-# The selected nodes: their depth below the first row's, and whether they are large enough.
+# The selected nodes, with their depth below the first row, and whether they are large enough to be shown.
 _CHOSEN: Final = """
     WITH tree AS MATERIALIZED (FROM {view}),
     first AS (
@@ -48,15 +48,14 @@ _CHOSEN: Final = """
         WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
     )
 """
-# The parameters of `time_tree`. A picture is of the tree without its paths, whose memory grows with the square of their
-# depth.
+# The parameters of `time_tree`. The chart needs no paths, whose memory would grow with the square of the tree's depth.
 _PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
         t.share_percent, t.unit, t.self_ticks, t.total_ticks
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
-# Small nodes become one row after their siblings, with their sum; a single small node stays.
+# Small nodes are combined into one row after their siblings, with their sum; a single small node keeps its row.
 _ROWS: Final = """
     , drawn AS (
         SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.self_time, t.total, t.share_percent, t.unit,
@@ -117,10 +116,10 @@ def flame(
 ) -> None:
     """Draw where the time of the executes went, as a flame chart.
 
-    By module, with a linked record: the model's modules within each other, and their ops. By event, without one:
-    methods (or runs), their kernels and delegates' calls, and what delegates did. Framework time has a row of its own.
-    For a PyTorch trace, its events nested in each other, by name. Each row's total is its self time and the totals of
-    its children; shares are of all.
+    With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
+    (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
+    its own. For a PyTorch trace, rows are its nested events, by name. A row's total is its self time plus the totals of
+    its children; shares are of the first total.
 
     \b
     etq flame run --db lab.duckdb
@@ -159,7 +158,7 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
             raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
     rows = []
-    # Siblings follow each other, from their parent's begin.
+    # Siblings follow each other, from their parent's beginning.
     free: dict[int | None, float] = {}
     for node, parent, level, name, kind, self_time, total, share, _ in rows_found:
         start = free.get(parent, 0.0)

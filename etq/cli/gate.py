@@ -1,4 +1,4 @@
-"""The command that judges a build by its exit status."""
+"""The command that reports a verdict about a build as its exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.cli.compare import REGRESSION, find_worse, headline, judging_options, r
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
-# What `git bisect run` takes for a build that can't be tested.
+# The exit status that `git bisect run` takes for a build that can't be tested.
 SKIP = 125
 
 
@@ -57,7 +57,7 @@ def gate(
     except EtqError as error:
         if not bisect:
             raise
-        # With --bisect, status 1 means a bad build.
+        # `git bisect run` takes status 1 for a bad build.
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(SKIP)
     if found.worse:

@@ -1,4 +1,4 @@
-"""Ctrl-C: it ends the command at once, with status 130 and without a traceback."""
+"""Ctrl-C ends the command at once, with status 130 and without a traceback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Final
 
-# What shells report for a command that an interrupt ended.
+# The exit status that shells report for a command that an interrupt ended.
 STATUS: Final = 130
-# How long a command may take to clean up after itself, in seconds: most have next to nothing to do.
+# How long a command may take to clean up after itself, in seconds; most have nearly nothing to clean up.
 GRACE: Final = 0.1
 _grace = GRACE
 
@@ -21,15 +21,15 @@ _requested = threading.Event()
 
 
 def install() -> None:
-    """Make an interrupt end the process within `GRACE` seconds, whatever its threads are busy with.
+    """Make an interrupt end the process within `GRACE` seconds, whatever its threads are doing.
 
-    Python raises `KeyboardInterrupt` when the main thread runs Python again: within a long call of a library, that may
-    take seconds. A warehouse keeps what was committed, as it does if the process is killed.
+    Python raises `KeyboardInterrupt` only when the main thread runs Python code again, which a long call of a library
+    may delay by seconds. A warehouse keeps what was committed, as if the process were killed.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as it is in the background of a shell's script
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells ignore it for a script's background jobs
         return
     signal.signal(signal.SIGINT, _interrupt)
-    if sys.platform == "win32":  # there, signals are written to sockets alone
+    if sys.platform == "win32":  # on Windows, signals are written only to sockets
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -38,13 +38,13 @@ def install() -> None:
 
 
 def allow(seconds: float) -> None:
-    """Give the command that long to end processes of its own."""
+    """Allow the command `seconds` to end processes that it started."""
     global _grace  # noqa: PLW0603 - there is one command a process
     _grace = seconds
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is an interrupt, or what a library made of one."""
+    """Whether an error is an interrupt, or an error into which a library turned an interrupt."""
     return _requested.is_set() or isinstance(error, KeyboardInterrupt)
 
 
@@ -57,7 +57,7 @@ def _watch(signals: int) -> None:
     while signal.SIGINT not in os.read(signals, 1):
         pass
     time.sleep(_grace)
-    # Files that are half written are in temporary folders, which go here as they would at a regular exit.
+    # Half-written files are in temporary folders, which are removed here as at a regular exit.
     sys.unraisablehook = lambda _: None
     atexit._run_exitfuncs()
     os._exit(STATUS)

@@ -40,7 +40,7 @@ def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> st
 
 
 def found_options(command: Command) -> Command:
-    """Options of labels that are found, named as the parameters of `Warehouse.ingest`."""
+    """Add options for finding labels, named as the parameters of `Warehouse.ingest`."""
     for option in (
         click.option(
             "--sidecar/--no-sidecar",
@@ -84,7 +84,7 @@ def captures(
 ) -> None:
     """List the captures of a warehouse: all, or those that match any of the selectors.
 
-    A selector is a name, a hash prefix, or labels with commas between, and @latest or @previous among these.
+    A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous.
 
     \b
     etq captures --db lab.duckdb
@@ -122,7 +122,7 @@ def captures(
 def _order(
     warehouse: Warehouse, columns: Sequence[str], sort: str, reverse: bool, parameters: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The ORDER BY of a label or column, and the parameters with it."""
+    """Return the ORDER BY for a label or column, and its query parameters."""
     down = " DESC" if reverse else ""
     if sort in columns:
         return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', parameters

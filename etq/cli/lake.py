@@ -51,7 +51,7 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others go on; the exit status is then 1.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -64,7 +64,7 @@ def add(folder: str, **options: Any) -> None:
 
     Lake.at(folder).make()
     with tempfile.TemporaryDirectory() as aside:
-        # A file, as the content may exceed the memory.
+        # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)
@@ -101,7 +101,7 @@ def check(folder: str) -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 def compact(folder: str) -> None:
-    """Put the many small files of a lake together. Those who read it meanwhile aren't disturbed.
+    """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
 
     Files that are of the lake no more are deleted a week later.
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def merge(files: tuple[str, ...], output: str) -> None:
     """Make a new warehouse from all content of several others, which are only read.
 
-    The same content is stored once, with the labels, metrics, phases and links of all; where these differ, the first
-    warehouse's stay, and the difference is printed. Names that other content has are made longer.
+    The same content is stored once, with the labels, metrics, phases and links of all; where these differ, those of the
+    first warehouse are kept, and the difference is printed. A name that other content has is extended.
 
     \b
     etq merge phone.duckdb watch.duckdb -o lab.duckdb
@@ -42,7 +42,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
-    """Remove captures from a warehouse, with their annotations. Their files, and records, stay.
+    """Remove captures from a warehouse, with their annotations. Records and the profiling files stay.
 
     \b
     etq remove run --db lab.duckdb
@@ -58,7 +58,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
-    """The captures that a selector matches: one, unless it may match several. Raises `QueryError` if none matches."""
+    """Return the captures that a selector matches: one, unless `several`. Raises `QueryError` if none matches."""
     from etq.warehouse.warehouse import Capture
 
     query = """
@@ -93,11 +93,10 @@ def prune(
 ) -> None:
     """Remove all captures but the latest of each group; with selectors, only those that match any of them.
 
-    The latest are those captured last, then those ingested last, as with @latest: of files without a time of
-    measurement, the order is that of the command line. With --over, they are the last by a label; captures without it
-    stay. With --keep-rollups, captures keep
-    their labels, metrics and what comparisons need; views of their events report that they were pruned, and ingesting
-    the file again restores them.
+    The latest captures are those with the last time of measurement, or else those ingested last, as with @latest; files
+    without a time are ingested in the order of the command line. With --over, the latest are the last by a label;
+    captures without this label stay. With --keep-rollups, captures keep their labels, metrics and what comparisons
+    need; views of their events report that they were pruned, and ingesting the file again restores the events.
 
     \b
     etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
@@ -125,7 +124,7 @@ def prune(
 def compact(db: str) -> None:
     """Rewrite a warehouse's file to give back free space.
 
-    That takes as much space again while it lasts; the old file stays until the new one is whole.
+    This needs space for both files; the old one stays until the new one is complete.
 
     \b
     etq compact --db lab.duckdb
@@ -140,7 +139,7 @@ def _number(captures: int) -> str:
 
 
 def _confirm(what: str, names: list[str], yes: bool) -> None:
-    """Ask for confirmation to remove captures. Raises `EtqError` without a terminal, and ends the command for a no."""
+    """Ask for confirmation to remove captures. Raises `EtqError` without a terminal; the answer no ends the command."""
     if yes:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -14,7 +14,7 @@ from etq.cli.targets import open_existing
 from etq.errors import printable
 from etq.render.writers import write
 
-# A number, followed by its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
+# A number and optionally its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)
 
 
@@ -58,7 +58,7 @@ def metric(
 
     Known names (etq sql "FROM known_metrics") have a unit and a direction of their own. A file is a log of ExecuTorch's
     runner of language models, benchmark_results.json of its benchmark apps, records of PyTorch's benchmark database, or
-    JSON with numbers by name; read twice, it adds nothing twice.
+    JSON with numbers by name; reading it again adds nothing.
 
     \b
     etq metric run temperature=41 clock=2.8:GHz battery=80% --db lab.duckdb
@@ -113,7 +113,7 @@ def phase(
 ) -> None:
     """Set the phase of runs of a capture: load, prefill, decode or other; without a phase, show the phases.
 
-    Runs must fit all of the rules. Views that select runs then take --phase.
+    Only runs that match all of the rules get the phase. Commands that select runs then accept --phase.
 
     \b
     etq phase llm prefill --runs 1 --db lab.duckdb

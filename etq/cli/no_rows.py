@@ -1,4 +1,4 @@
-"""Why a view has no rows for a capture, and which one applies instead."""
+"""Explains why a view has no rows for a capture, and names a view that applies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.errors import EtqError, QueryError, printable
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The command for the same question about the other kind of captures.
+# For each view, the command that answers the same question for the other kind of captures.
 _OF_TRACES: Final = {
     "memory_totals": 'etq sql "FROM memory_timeline(CAPTURE)"',
     "execute_breakdown": "etq steps",
@@ -29,7 +29,7 @@ _OF_ETDUMPS: Final = {"step_breakdown": "etq breakdown", "kernel_table": "etq op
 
 @contextmanager
 def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
-    """Add to an error that a PyTorch trace has no record, which is for ETDumps, what applies to the trace."""
+    """If an error is raised because a PyTorch trace has no record, name the view that applies to traces."""
     try:
         yield
     except QueryError as error:

@@ -1,4 +1,4 @@
-"""The flags of executorch's inspector_cli, which `etq inspect` takes too: the same columns, rows and values."""
+"""The flags of executorch's inspector_cli, which `etq inspect` accepts too: columns, rows and values are the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
 
 
 def old_flags(command: Command) -> Command:
-    """The flags of executorch's inspector_cli."""
+    """Add the flags of executorch's inspector_cli to a command."""
     for name, settings in reversed(_FLAGS.items()):
         shown: dict[str, Any] = {"metavar": "FILE"} if name.endswith("_path") else {}
         shown |= {**settings, "help": f"inspector_cli's flag: {settings['help']}"}
@@ -31,7 +31,7 @@ def old_flags(command: Command) -> Command:
 
 
 def pop_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The values of these flags, removed from a command's options; None if none is set.
+    """Remove these flags from a command's options and return their values, None if none is set.
 
     Raises `UsageError` if they are mixed with FILE or with other options, or --etdump_path is missing.
     """
@@ -50,7 +50,7 @@ def pop_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, 
 
 
 def inspect_as_before(flags: dict[str, Any]) -> None:
-    """Print what inspector_cli prints."""
+    """Print the output of inspector_cli."""
     from etq.inspector import Inspector, compare_results
 
     inspector = Inspector(

@@ -25,9 +25,9 @@ from etq.render.writers import TO_READ, format_of, write
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# Groupings of ops: in an ETDump, and in a trace.
+# Groupings of ops, for an ETDump and for a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
-# The columns of torch's own table, without those that a trace doesn't have.
+# The columns of torch's own table, except for those that a trace lacks.
 TORCH_TABLE: Final = {
     "name": True,
     "shapes": "by_shape",
@@ -71,8 +71,8 @@ def ops(
 ) -> None:
     """Show where the time of the executes went, op by op; for a PyTorch trace, torch's own table.
 
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. Of an ETDump --by is family, label,
-    instance, op_type or shape; of a trace name, shape, stack or module.
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
+    label, instance, op_type or shape; for a trace, it is name, shape, stack or module.
 
     \b
     etq ops run --by instance --unit us --db lab.duckdb
@@ -90,7 +90,7 @@ def ops(
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
         if not is_trace and (format or format_of(output)) in TO_READ:
-            # For people: the time, not its ticks, and the instruction if there is one.
+            # On a terminal: time instead of ticks, and the instruction if there is one.
             columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
         if not is_trace and (format or format_of(output)) in TO_READ:
@@ -118,7 +118,7 @@ def _order(view: str, sort_by: str | None) -> str:
 
 
 def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
-    """The columns of torch's table that the trace has."""
+    """Return those columns of torch's table that the trace has."""
     query = """
         SELECT
             EXISTS (FROM device_events AS d WHERE d.capture_id = k.capture_id) AS has_device,
@@ -141,7 +141,7 @@ def model_map(
 ) -> None:
     """Compare a model's run on a device with PyTorch's own, op by op: where is the device slower than it should be?
 
-    ETDUMP is a capture linked to its ETRecord, TRACE one of a PyTorch trace of the same model with its modules.
+    ETDUMP is a capture linked to its ETRecord, TRACE the capture of a PyTorch trace of the same model with modules.
 
     \b
     etq map run run-in-torch --db lab.duckdb

@@ -47,12 +47,12 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of commands that print a table."""
+    """Add the options of commands that print a table."""
     return row_options(file_output_options(command))
 
 
 def file_output_options(command: Command) -> Command:
-    """The format and file of what a command prints."""
+    """Add the options for the format and file of a command's output."""
     text = "In CSV and TSV: put an apostrophe before texts that begin like formulas."
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
@@ -65,7 +65,7 @@ def file_output_options(command: Command) -> Command:
 
 
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which rows of a table are printed, and in which order."""
+    """Add the options that select and order the rows of a table."""
 
     @wraps(command)
     def sorting(*args: Any, sort_by: str | None = None, **options: Any) -> Any:
@@ -77,7 +77,7 @@ def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The number of rows of a table, for a command that sorts itself."""
+    """Add the option for the number of rows, for a command that sorts by itself."""
 
     @wraps(command)
     def limiting(*args: Any, limit: int | None = None, **options: Any) -> Any:
@@ -90,7 +90,7 @@ def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _selected(**chosen: Any) -> Iterator[None]:
-    """Select rows of tables that are written meanwhile."""
+    """Apply the selection of rows to tables that are written inside the with block."""
     token = selection.set(replace(selection.get(), **chosen))
     try:
         yield
@@ -104,7 +104,7 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
 
 
 def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that select runs of a capture."""
+    """Add the options that select runs of a capture."""
     text = "Only runs of that phase, as set with `etq phase`."
     return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
 
@@ -119,7 +119,9 @@ def runs_option(default: str) -> Callable[[Command], Command]:
 
 
 def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options that select runs of a capture: by schedule, phase, method, and --runs with this default, unless None."""
+    """Add the options that select runs of a capture: by schedule, phase, method, and, unless `runs` is None,
+    --runs with that default.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         return schedule_options(method_option(command if runs is None else runs_option(runs)(command)))
@@ -128,7 +130,9 @@ def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Calla
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that select runs of a capture or a file; the command gets them as `steps`, the text that views take."""
+    """Add the options that select runs of a capture or file by schedule; the command gets them as `steps`,
+    the text that views take.
+    """
 
     @wraps(command)
     def with_steps(*args: Any, **options: Any) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from etq.analysis.ab_plan import Measured, Plan
     from etq.warehouse.warehouse import Warehouse
 
-# Options for running the command, without effect if only the order is printed.
+# Options that only affect running the command, not printing the order.
 _OF_RUNNING: Final = (
     click.option("--resume", is_flag=True, help="Take the missing captures of that --plan, with the same command."),
     click.option(
@@ -94,11 +94,11 @@ def plan(
 ) -> None:
     """Print the order in which to take captures of two builds so that they can be compared; with --run, take them.
 
-    A machine drifts: what is measured first and what later differ in more than the build. So each neighbouring pair has
-    a capture of both sides, and each two pairs are mirrored (A B B A or B A A B, by the seed).
+    A machine drifts: captures taken first and later differ in more than the build. So each pair of neighbouring
+    captures has one of each side, and every second pair mirrors the pair before it (A B B A or B A A B, by the seed).
 
     CMD is run without a shell, and must write the file {out}. Each capture is ingested at once, with the labels side,
-    plan and plan_position, and the time at which its command started. Where CMD fails, all stops; --resume goes on.
+    plan and plan_position, and the start time of its command. If CMD fails, measuring stops; --resume continues it.
 
     \b
     etq plan --base main --new fast-gelu --captures 10
@@ -121,7 +121,7 @@ def plan(
         return
     if not any("{side}" in word for word in words):
         click.echo("Note: the command has no {side}: both sides run the same", err=True)
-    sys.stdout.flush()  # the rows are what comes, and who reads them wants them now
+    sys.stdout.flush()  # readers of the rows want them now, before the first capture is taken
     _run(made, command, db, running)
     selectors = " ".join(shlex.quote(f"side={side},plan={made.name}") for side in (base, new))
     click.echo(printable(f"Compare: etq compare {selectors} --db {shlex.quote(db)}"), err=True)

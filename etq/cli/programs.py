@@ -1,4 +1,4 @@
-"""The command about programs: what one is made of, and its planned memory."""
+"""The command about programs: their parts and their planned memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def program(
 
 @contextmanager
 def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the program, and its name there; a file is loaded into one in memory."""
+    """Provide a warehouse that contains the program, and its name there;
+    a file is loaded into a warehouse in memory.
+    """
     from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 

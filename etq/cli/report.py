@@ -18,7 +18,7 @@ from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.writers import write_text
 
-# Options that only some kinds of report take: of one capture, of two sides, of series.
+# Options that apply to only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
 OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
@@ -95,7 +95,7 @@ def report(
 def _page(
     kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """The page and its subject."""
+    """Provide the page and its subject."""
     from etq.report import page_of, trends_page_of
     from etq.report.single import VIEWS
 
@@ -117,6 +117,6 @@ def _page(
 
 
 def _file_name(name: str) -> str:
-    """A name as a file name: without folders, leading dots and control characters."""
+    """Return a name as a file name: without folders, leading dots and control characters."""
     kept = "".join(letter if letter.isalnum() or letter in "-_.@=," else "_" for letter in name)
     return kept.strip(".")[:100] or "report"

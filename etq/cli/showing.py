@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
-    """Raise `EtqError` for a phase of a file, which has none, and print a note if no run of a capture has the phase."""
+    """Raise `EtqError` if `phase` is set for a file, as files have no phases; print a note if no run has the phase."""
     if phase is None:
         return
     if warehouse.path is None:
@@ -34,7 +34,7 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
 
 
 def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: Mapping[str, Any]) -> None:
-    """Print how many runs a view leaves out as not typical, and what they would change."""
+    """Print how many runs a view leaves out because they are not typical, and how they would change the result."""
     takes_typical = options.get("runs") != "all" and _takes_typical(view)
     others = left_out(warehouse, selector, options) if takes_typical else None
     if others is not None:
@@ -43,7 +43,7 @@ def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: 
 
 
 def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
-    """Load a baseline that is a file into the warehouse in memory that holds the capture."""
+    """Load a baseline file into the warehouse in memory that has the capture; return its name there."""
     if warehouse.path is not None:
         raise EtqError(f"{baseline} is a file and {capture} is not; ingest the baseline, too")
     return warehouse.attach_second(baseline, time_scale=read_options.time_scale).sha256
@@ -63,9 +63,9 @@ def show_view(
 ) -> None:
     """Print a view of a capture.
 
-    query         query of the output, with {view} for the call of the view
-    people_query  query for a terminal, instead of `query`
-    long          columns of long texts, see `write`
+    query         query whose rows are printed; {view} is replaced by the call of the view
+    people_query  query to use instead of `query` on a terminal
+    long          names of columns with long texts, see `write`
     """
     baseline = options.get("baseline")
     with open_target(capture, db, views_for(view), read_options) as (warehouse, selector):
@@ -111,13 +111,13 @@ def _takes_typical(view: str) -> bool:
 
 
 def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> None:
-    """Raise `EtqError` for a phase of a file and for an unknown method; print a note for a phase without runs."""
+    """Raise `EtqError` for a phase of a file and for an unknown method; print a note if no run has the phase."""
     check_phase(warehouse, selector, options.get("phase"))
     check_method(warehouse, selector, options.get("method"))
 
 
 def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
-    """A query of a view for people, without the column `method` if the capture has only one."""
+    """Return a query of a view for a terminal, without the column `method` if the capture has only one."""
     from etq import catalog
 
     has_column = any(each.name == "method" for each in catalog.named(view).columns)

@@ -39,7 +39,7 @@ def transpile(view: str, bindings: tuple[str, ...]) -> None:
 
 
 def _argument(text: str) -> tuple[str, str]:
-    """The name and the SQL of an argument."""
+    """Return the name and the SQL of an argument."""
     import re
 
     from etq.catalog import quoted

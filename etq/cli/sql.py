@@ -43,7 +43,7 @@ def sql(
     output: str | None,
     force: bool,
 ) -> None:
-    """Ask the warehouse in SQL, which is opened for reading only; or a lake, by Spark, in the same SQL.
+    """Run SQL queries on a warehouse, which is opened for reading only, or on a lake with Spark.
 
     Without QUERY, statements are read from stdin. The result of each is printed.
 
@@ -87,7 +87,7 @@ def sql(
 
 
 def _query(query: str | None, file: str | None) -> str:
-    """The statements: of the command line, a file, or stdin."""
+    """Return the statements: from the command line, a file, or stdin."""
     if query is not None and file is not None:
         raise click.UsageError("QUERY and --file don't go together")
     if query is not None and query != "-":
@@ -108,7 +108,7 @@ def _query(query: str | None, file: str | None) -> str:
 def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
     """List all tables, views and macros, or document one: columns and parameters, with units and the meaning of NULL.
 
-    Those with parameters are asked in etq sql as FROM NAME('capture', parameter := value).
+    Query a view with parameters in etq sql as FROM NAME('capture', parameter := value).
 
     \b
     etq views

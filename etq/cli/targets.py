@@ -1,4 +1,4 @@
-"""The file or the capture of a warehouse that a command is about, and what is printed about it."""
+"""The file or capture that a command is about, and notes about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options for a file that is read on the command line."""
+    """Options for reading a file on the command line."""
 
     time_scale: str | None = None
     clock_bits: str | None = None
@@ -31,7 +31,7 @@ class FileOptions:
 
 
 def file_options(command: Command) -> Command:
-    """Options for a file; a capture in a warehouse has them from its ingest."""
+    """Add options for a file; captures in a warehouse have them from their ingest."""
     for option in (
         click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
         click.option(
@@ -44,12 +44,12 @@ def file_options(command: Command) -> Command:
 
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:
-    """The options of `file_options`, removed from a command's."""
+    """Remove the options of `file_options` from a command's options and return them."""
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
 def open_file(file: str, views: list[str], read_options: FileOptions) -> tuple[Warehouse, Capture]:
-    """Load a file into a warehouse in memory that has these views."""
+    """Load a file into a warehouse in memory that has these views; return both."""
     from etq.warehouse.ephemeral import open_ephemeral
 
     warehouse, capture = open_ephemeral(
@@ -83,7 +83,7 @@ def is_there(db: str) -> bool:
 
 
 def is_file(capture: str, db: str) -> bool:
-    """Whether an argument names a file: one that exists, unless it is a plain word and the warehouse exists."""
+    """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
     is_path = os.sep in capture or "." in capture
     return os.path.exists(capture) and (is_path or not is_there(db))
 
@@ -98,7 +98,7 @@ def is_record(argument: str) -> bool:
 
 @contextmanager
 def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
-    """A warehouse that holds the capture, and its name there; a file is loaded into one in memory."""
+    """Provide a warehouse that has the capture, and its name there; a file is loaded into a warehouse in memory."""
     from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
@@ -117,19 +117,19 @@ def open_target(capture: str, db: str, views: list[str], read_options: FileOptio
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
-    """Print the findings about a capture; that its record is another program's, as a warning."""
+    """Print the findings about a capture; a record of another program is printed as a warning."""
     for rule, detail in findings_of(warehouse, capture_id):
         _report(rule, detail)
 
 
 def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
-    """The rule and detail of each finding about a capture."""
+    """Return the rule and detail of each finding about a capture."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
     return warehouse.connection.execute(query, [capture_id]).fetchall()
 
 
 def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
-    """Print a warning if a capture's record or program is another program's."""
+    """Print a warning if a capture's record or program belongs to another program."""
     query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
     for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
         _report(rule, detail, capture.name)

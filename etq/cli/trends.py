@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def order_options(command: Any) -> Any:
-    """Of which captures are in one series, and in which order."""
+    """Add the options for which captures form a series, and their order."""
     for option in (
         click.option("--over", metavar="KEY", help="Label to order by, or captured_at.  [default: build]"),
         click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
@@ -134,7 +134,9 @@ def _arguments(arguments: dict[str, Any]) -> str:
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
-    """Each series as bars from its least to its greatest value, with its changes; few captures as a table too."""
+    """Return each series as bars from its least to its greatest value, with its changes; few captures as a table,
+    too.
+    """
     _, rows = warehouse.rows(
         f"SELECT series, label, normalized, unit, change_percent, p, capture, runs {query}", **arguments
     )
@@ -152,7 +154,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         for _, label, _, _, change, p, capture, _ in captures:
             if change is not None:
                 line = f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}"
-                # More time is worse; of a metric, that depends on it.
+                # For times, more is worse; for a metric, its direction decides.
                 colours = [] if arguments["what"] == "metric" else ["red" if change > 0 else "green"]
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")

@@ -28,7 +28,7 @@ def _view_command(
 ) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    The example names a file; None if the view needs more than a file.
+    `example` is the name of a file for the help text, None if the view needs more than a file.
     """
 
     def command(
@@ -158,7 +158,7 @@ def coverage(
 ) -> None:
     """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
 
-    Where a delegate took some of the nodes that an op became, the program of a record shows which.
+    If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
     \b
     etq coverage model.etrecord --pte model.pte
@@ -177,7 +177,9 @@ def coverage(
 def _show_record_coverage(
     path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
 ) -> None:
-    """Print how many nodes of each op of an ETRecord delegates run; the program settles what handles leave open."""
+    """Print how many nodes of each op of an ETRecord run on delegates;
+    the program decides where debug handles don't.
+    """
     from etq.storage.linking import FITTING
     from etq.storage.programs import program_tables
     from etq.warehouse.ephemeral import open_ephemeral_record

@@ -1,4 +1,4 @@
-"""Connecting to a warehouse's file, and explaining why DuckDB can't."""
+"""Connecting to a warehouse's file, and explaining why DuckDB can't connect."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import duckdb
 from etq.database.locking import retry_while_locked
 from etq.errors import WarehouseError, displayed, message_of
 
-# Files made so are read and written by DuckDB from 1.5 on; blocks of a quarter of the usual size waste less of a file
-# of few captures (0.5 MB of 1.6) and of many (1.4 bytes an event of 10.1), and are read as fast.
+# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
+# file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 
-# No code is loaded, and names in a query mean what the database has, not variables of the program that asks.
+# No extensions are loaded, and names in a query refer to the database, not to Python variables of the caller.
 CLOSED: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -34,7 +34,7 @@ SETTINGS: Final = {**CLOSED, **PLANNING}
 # Nor is any other file read or written, or the network reached: a file's views and macros may come from anyone.
 WITHOUT_ACCESS: Final = {"enable_external_access": "false"}
 
-# Files next to a warehouse, such as its log of changes, have its name and more, and file systems take 255 bytes.
+# Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
@@ -43,7 +43,7 @@ NONE_THERE: Final = "not found; make a warehouse with: etq ingest FILE... --db {
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
-# The size of a database's three headers. A shorter file is one whose creator was killed, or is still at work.
+# The size of a database's three headers. The creator of a shorter file was killed or is still at work.
 _HEADERS: Final = 3 * 4096
 
 Result = TypeVar("Result")
@@ -59,10 +59,10 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """Connect to a file with these settings; a missing file is created.
 
-    With an existing file, queries can access no other files and load no extensions, unless there is `external_access`;
-    with a new one they can until `withdraw_access`, as nothing of it can come from others.
+    With an existing file, queries can access no other files and load no extensions, unless `external_access` is set.
+    With a new file, whose content can't come from others, they can until `withdraw_access`.
 
-    Waits for other processes that hold the file, for `lock_timeout` seconds. Raises `WarehouseError` if the file
+    Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file
     can't be opened.
     """
     config = {**SETTINGS, **({} if external_access else WITHOUT_ACCESS), **(config or {})}
@@ -70,7 +70,7 @@ def connect(
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
     if os.path.exists(path) and not Path(path).is_file():
-        raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # to open a pipe may take forever
+        raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
     try:
         return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, is_writer=not read_only)
     except duckdb.Error as error:
@@ -78,18 +78,20 @@ def connect(
 
 
 def expanded(path: str | os.PathLike[str]) -> str:
-    """A path with the user's home in place of `~`, as environment variables and Python may have it."""
+    """Return a path with the user's home in place of `~`; environment variables and Python code may contain `~`."""
     text = os.fspath(path)
     return str(Path(text).expanduser()) if text.startswith(("~/", f"~{os.sep}")) else text
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """The path of a warehouse as DuckDB gets it, which takes the beginning of others for a protocol."""
+    """Return the absolute path of a warehouse: DuckDB would take the beginning of some relative paths for a
+    protocol.
+    """
     return str(Path(expanded(path)).absolute())
 
 
 def check_path(path: str) -> None:
-    """Raise `WarehouseError` for a path that DuckDB can't use, or would take for another one."""
+    """Raise `WarehouseError` for a path that DuckDB can't use, or would misinterpret."""
     if displayed(path) != path:
         raise WarehouseError(f"{displayed(path)}: the path of a warehouse must be UTF-8")
     wrong = next((each for each in ("?", "\\", "\0") if each in path), None)
@@ -104,7 +106,7 @@ def check_name(path: str) -> None:
 
 
 def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
-    """End a connection's access to other files, which can't be given back."""
+    """Revoke a connection's access to other files, permanently."""
     connection.execute("SET enable_external_access = false")
 
 
@@ -112,8 +114,10 @@ def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
 def with_access(
     connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that can write files, with the rows of a relation, in their order, as `rows`; to be read once."""
-    # Without it, whole numbers of 128 bits, UUIDs and some more would have another type.
+    """Provide a connection that can write files, with the rows of a relation, in order, as `rows`,
+    which can be read once.
+    """
+    # Without this setting, integers of 128 bits, UUIDs and some other types would change.
     connection.execute("SET arrow_lossless_conversion = true")
     try:
         with (
@@ -127,7 +131,7 @@ def with_access(
 
 
 def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection, without waiting. Raises `duckdb.Error`; `WarehouseError` if the file doesn't exist."""
+    """Return a connection, without waiting. Raises `duckdb.Error`, and `WarehouseError` if the file doesn't exist."""
     while True:
         file = identity(path)
         if file is None and read_only:
@@ -140,7 +144,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
             if read_only:
                 raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
             continue
-        # Compacting replaces the file: a writer that opened the old one just before would write to a deleted file.
+        # Compacting replaces the file: a writer that opened the old file just before would write to a deleted file.
         if file in (None, identity(path)) and os.path.exists(path):
             return connection
         is_gone = not os.path.exists(path)
@@ -150,10 +154,12 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
 
 
 def open_unchanged(path: str, open_database: Callable[[], Result], close: Callable[[Result], object]) -> Result:
-    """The result of a function that opens a database, called again if the file changed in between.
+    """Return the result of a function that opens a database; the function is called again if the file changed
+    meanwhile.
 
-    DuckDB 2.0 reads a file's headers before it locks the file. If another process commits between the two, DuckDB goes
-    on from the state before that commit, and its own next commit replaces it. Raises as `open_database` does.
+    DuckDB 2.0 reads a file's headers before it locks the file. If another process commits between the two, DuckDB
+    continues from the state before that commit, and its own next commit overwrites it. Errors are those of
+    `open_database`.
     """
     while True:
         before = _state(path)
@@ -168,7 +174,9 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """The inode, size and time of change of a file, which change with each commit; None without a file."""
+    """Return the inode, size and modification time of a file, which change with each commit;
+    None if it doesn't exist.
+    """
     try:
         found = Path(path).stat()
     except OSError:
@@ -177,11 +185,11 @@ def _state(path: str) -> tuple[int, int, int] | None:
 
 
 def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection: a file that exists keeps the storage version that it has."""
+    """Return a connection; an existing file keeps its storage version."""
     made_new = {**STORAGE, **{key: value for key, value in config.items() if key not in WITHOUT_ACCESS}}
     settings = {**config}
     if is_new:
-        # A log of changes without a file may come from anyone.
+        # A write-ahead log without a database may come from anyone.
         settings = {**STORAGE, **config} if os.path.exists(f"{path}.wal") else made_new
     file = absolute(path)
     try:
@@ -189,7 +197,7 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
     except duckdb.ConnectionException as error:
         if _IN_OTHER_MODE not in str(error) or is_new or read_only:
             raise
-        # This process created it, and has it open with the settings of a new file: these must be the same.
+        # This process created the file and has it open with the settings of a new file; all its connections must agree.
         return duckdb.connect(file, config={**made_new})
 
 
@@ -208,7 +216,7 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def explained(path: str, error: duckdb.Error) -> str:
-    """DuckDB's message about a warehouse's file in etq's words, with a remedy."""
+    """Return DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {
         _FULL: f"{message}; out of space: free some and repeat; nothing was stored",
@@ -223,14 +231,14 @@ def explained(path: str, error: duckdb.Error) -> str:
 
 
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
-    """Whether a file is not a database because its creator was killed; with `remove`, deletes such a file."""
+    """Whether a file is not a database because its creator was killed; `remove` deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
         return False
     import fcntl
 
     try:
         with Path(path).open("r+b" if remove else "rb") as file:
-            # Who is making it has it locked.
+            # A process that is still creating the file holds a lock on it.
             fcntl.lockf(file, (fcntl.LOCK_EX if remove else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             content = file.read(_HEADERS)
             is_unfinished = not content or (len(content) < _HEADERS and content[8:12] == b"DUCK")

@@ -1,11 +1,11 @@
-"""Checks that a warehouse's file holds etq's tables, views and macros, and nothing in their place.
+"""Checks that a warehouse's file has etq's tables, views and macros, and that nothing replaces them.
 
 A file may come from anyone. Its tables must have the columns, defaults and constraints of this version, its views and
-macros the text: a view in place of a table, or a macro with the name of a built-in function, would run as part of every
-question. The user's own tables, views and macros may be there too, as long as they replace nothing.
+macros the same text: a view in place of a table, or a macro with the name of a built-in function, would run as part of
+every query. A file may also have the user's own tables, views and macros, as long as they replace nothing.
 
-The check compares all definitions, which takes longer than to open the file. Files that passed are noted in the user's
-cache, with all that changes when a file does.
+The check compares all definitions, which takes longer than opening the file. So the user's cache lists the files that
+passed, with properties that change whenever a file does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from etq import catalog
 from etq.database import template
 from etq.errors import WarehouseError
 
-# The functions are named in full, as macros of the file may have their names; and a crafted file may mark its own
-# objects as internal, so that they are found by the name of the database.
+# Functions are called by their full names, as macros of the file may have the same names. Objects are found by the name
+# of the database, as a crafted file may mark its own objects as internal.
 _OBJECTS: Final = """
     SELECT 'table' AS kind, schema_name AS "schema", table_name AS name, '' AS parameters, sql AS definition
     FROM system.main.duckdb_tables() WHERE database_name = $database
@@ -53,7 +53,9 @@ _PASSED: Final = "passed"
 
 @dataclass(frozen=True)
 class _Objects:
-    """What a database holds: hashes of etq's tables, and of etq's views and macros; and all else, by kind and name."""
+    """What a database contains: hashes of etq's tables, and of etq's views and macros;
+    all other objects by kind and name.
+    """
 
     tables: str
     definitions: str
@@ -68,11 +70,11 @@ def has_definitions(
     database: str | None = None,
     only_etq: bool = False,
 ) -> bool:
-    """Whether the views and macros of a connection's database are those of this version; nothing of it is run.
+    """Whether the views and macros of a connection's database are those of this version. None of them is executed.
 
-    create    fills an empty database, to compare with
-    database  name of an attached database; by default the current one
-    only_etq  whether views and macros of the user are refused, too
+    create    function that fills an empty database, for comparison
+    database  name of an attached database, by default the current one
+    only_etq  whether to reject views and macros of the user, too
 
     Raises `WarehouseError` if a table is missing or not as etq creates it, and if anything replaces what etq uses.
     """
@@ -134,7 +136,7 @@ def _objects(connection: duckdb.DuckDBPyConnection, database: str | None) -> _Ob
 
 
 def _first_wrong_table(connection: duckdb.DuckDBPyConnection, database: str | None) -> str:
-    """The first table that is missing or not as etq creates it."""
+    """Return the name of the first table that is missing or not as etq creates it."""
     query = "SELECT table_name, sql FROM system.main.duckdb_tables() WHERE schema_name = 'main' AND database_name = "
     name = "system.main.current_database()" if database is None else catalog.quoted(database)
     found = {name.lower(): sql for name, sql in connection.execute(query + name).fetchall()}
@@ -150,7 +152,7 @@ def _first_wrong_table(connection: duckdb.DuckDBPyConnection, database: str | No
 
 
 def _expected(create: Callable[[duckdb.DuckDBPyConnection], None]) -> tuple[str, str]:
-    """The hashes of what an empty database has that `create` filled: of its tables, and of its views and macros."""
+    """Return two hashes of an empty database that `create` filled: of its tables, and of its views and macros."""
     return _created(create, catalog.definitions_hash())
 
 
@@ -171,14 +173,14 @@ def _created(create: Callable[[duckdb.DuckDBPyConnection], None], definitions: s
 
 
 def note_passed(path: str) -> None:
-    """Note that a file's content was checked, or written by this process after it was checked."""
+    """Note in the cache that a file's content was checked, or written by this process after a check."""
     with suppress(OSError, RuntimeError):
         if state := _state(path):
             template.write_note(_note_of(path), state)
 
 
 def has_passed(path: str) -> bool:
-    """Whether a file is as it was when its content was checked."""
+    """Whether a file is unchanged since its content was checked."""
     try:
         state = _state(path)
         return state is not None and _note_of(path).read_text(encoding="utf-8") == state
@@ -187,13 +189,16 @@ def has_passed(path: str) -> bool:
 
 
 def _note_of(path: str) -> Path:
-    # At most 256 notes: of two files with the same one, the last that was opened is noted.
+    # There are at most 256 notes; if two files share a note, it is about the file that was opened last.
     name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:2]
     return template.cache_folder() / f"{_PASSED}-{name}.txt"
 
 
 def _state(path: str) -> str | None:
-    """What changes with a file, and the versions that the check depends on; None if a log of changes is next to it."""
+    """Return a hash of what changes with a file and of the versions that the check depends on.
+
+    None if a write-ahead log is next to the file.
+    """
     if os.path.exists(f"{path}.wal"):
         return None
     file = Path(path).stat()

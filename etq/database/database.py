@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Database:
-    """An open connection to the file at `path`; None: to a database in memory."""
+    """An open connection to the file at `path`, or, if it is None, to a database in memory."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Database:
         self.path = path
         self.is_older = is_older  # whether it is a version of a lake before the latest
         self.read_only = read_only
-        # A connection holds one answer at a time: hold this from a query until its rows are fetched.
+        # A connection has one open result at a time: hold this lock from a query until its rows are fetched.
         self.lock = RLock()
         self._connection: duckdb.DuckDBPyConnection | None = connection
         self._file = None if path is None else identity(path)
@@ -50,7 +50,7 @@ class Database:
         return self._connection is not None
 
     def close(self) -> None:
-        """Close the connection; does nothing if it is closed."""
+        """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -58,17 +58,17 @@ class Database:
                 contents.note_passed(self.path)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
-        """Connect to the file again, after it was replaced."""
+        """Connect again after the file was replaced."""
         assert self.path is not None, "a database in memory has no file"
         self._connection = connect(self.path)
         self._file = identity(self.path)
 
     def forget(self) -> None:
-        """Mark the connection as closed: its owner closed it."""
+        """Mark the connection as closed, as its owner has closed it."""
         self._connection = None
 
     def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-        """All rows of a query. Raises `duckdb.Error`."""
+        """Return all rows of a query. Raises `duckdb.Error`."""
         with self.lock:
             return self.connection.execute(query, parameters).fetchall()
 
@@ -80,7 +80,7 @@ class Database:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
 
     def write(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, in a transaction of its own: all of it is written, or, at an error, nothing.
+        """Run `work` in a transaction of its own and return its result. If it raises an error, nothing is written.
 
         Raises `WarehouseError` for a database that is read-only or can't be written, and what `work` raises.
         """

@@ -10,7 +10,7 @@ import duckdb
 
 
 class Answers(Protocol):
-    """The part of a warehouse's interface that its own helpers use."""
+    """The methods of a warehouse that handles and other helpers call."""
 
     @property
     def is_open(self) -> bool: ...
@@ -24,7 +24,7 @@ class Answers(Protocol):
 
 
 class Handle:
-    """A row of a table that has a name and a hash. As text it is its name."""
+    """A row of a table with a name and a hash. `str` of it is its name."""
 
     name: str
     sha256: str
@@ -33,7 +33,7 @@ class Handle:
         return self.name
 
     def described(self) -> dict[str, str | None]:
-        """Its properties by name."""
+        """Return its properties by name."""
         return {type(self).__name__.lower(): self.name, "sha256": self.sha256}
 
 
@@ -58,11 +58,11 @@ class Capture(Handle):
     format: str
     is_new: bool = False
 
-    # The warehouse that gave it, as long as there is one, which knows its labels.
+    # The warehouse that returned the handle, as long as that exists; it knows the labels.
     _warehouse: ClassVar[weakref.ref[Any] | None] = None
 
     def within(self, warehouse: Answers) -> Self:
-        """Itself, with the warehouse that gave it."""
+        """Set the warehouse that returns the handle, and return the handle itself."""
         object.__setattr__(self, "_warehouse", weakref.ref(warehouse))
         return self
 
@@ -70,7 +70,7 @@ class Capture(Handle):
         return asdict(self)
 
     def described(self) -> dict[str, str | None]:
-        """With labels and size, if the warehouse is open still; both and the name as they are now."""
+        """Return its properties by name, with current name, labels and size if the warehouse is still open."""
         parts = super().described() | {"format": self.format}
         warehouse: Answers | None = self._warehouse() if self._warehouse is not None else None
         if warehouse is None or not warehouse.is_open:

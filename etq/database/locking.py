@@ -21,12 +21,12 @@ WAIT: Final = 30.0
 # A command's settings for waiting: the longest time, in seconds, and a callback for a wait that takes a while.
 lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
 on_wait: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_wait", default=None)
-# Pauses between two attempts grow from the first to the second, in seconds; of random length, so that those who wait
-# don't all come back at once.
+# Pauses between two attempts, in seconds, grow from the first number to the second. Their length is random, so that
+# waiting processes don't all try again at once.
 PAUSES: Final = (0.005, 0.2)
 WRITER_PAUSES: Final = (0.005, 0.05)
 A_WHILE: Final = 2.0
-# How long readers let writers go first, in seconds, and the ending of the file by which these show that they wait.
+# For how many seconds readers let a writer go first, and the ending of the file by which a writer shows that it waits.
 LONGEST_YIELD: Final = 0.5
 WAITING: Final = ".waiting"
 
@@ -39,14 +39,14 @@ Result = TypeVar("Result")
 def retry_while_locked(
     path: str, attempt: Callable[[], Result], wait: float | None = None, *, is_writer: bool = False, yields: bool = True
 ) -> Result:
-    """The result of a function that opens a database, called again while other processes hold the file.
+    """Return the result of a function that opens a database; it is called again while other processes hold the file.
 
-    Many readers in turn would keep a writer out for good, as there is always one of them: a writer that waits shows it,
-    and readers that `yields` let it go first, for up to `LONGEST_YIELD`.
+    Many readers in turn could block a writer forever, as one of them always holds the file. So a waiting writer shows
+    that it waits, and readers with `yields` let it go first, for up to `LONGEST_YIELD` seconds.
 
-    Raises `WarehouseError` if they hold it for longer than `seconds_to_wait`, `duckdb.Error` where all else fails.
+    Raises `WarehouseError` if the file is held for longer than `seconds_to_wait`, `duckdb.Error` for other failures.
     """
-    # Commands that ask no database start sooner without it.
+    # Imported here, as commands that use no database start faster without it.
     import duckdb
 
     seconds = seconds_to_wait(wait)
@@ -82,9 +82,9 @@ def retry_while_locked(
 
 @contextmanager
 def _waiting(path: str) -> Iterator[None]:
-    """Show readers that a writer waits for a file: by a file next to it, which is locked meanwhile.
+    """Show readers that a writer waits for a file, by a file next to it that is locked meanwhile.
 
-    Where no file can be made or locked, readers don't know of it.
+    If no file can be created or locked, readers don't notice the writer.
     """
     shown = _shown(path)
     try:
@@ -94,7 +94,7 @@ def _waiting(path: str) -> Iterator[None]:
             import fcntl
 
             with suppress(OSError):
-                # Of several writers that wait, the last one removes it.
+                # If several writers wait, the last one removes the file.
                 fcntl.flock(shown, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_at(shown, path + WAITING):
                     Path(path + WAITING).unlink()
@@ -102,7 +102,7 @@ def _waiting(path: str) -> Iterator[None]:
 
 
 def _shown(path: str) -> int | None:
-    """The file that shows that a writer waits, locked; None where that isn't possible."""
+    """Create and lock the file that shows that a writer waits; return its descriptor, None if that isn't possible."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -113,7 +113,7 @@ def _shown(path: str) -> int | None:
         except OSError:
             return None
         try:
-            # Who removes it holds it alone for that long.
+            # The process that removes the file holds its lock exclusively for that moment.
             fcntl.flock(shown, fcntl.LOCK_SH)
             if _is_at(shown, path + WAITING):
                 return shown
@@ -132,7 +132,7 @@ def _is_at(file: int, path: str) -> bool:
 
 
 def _let_writers_pass(path: str, end: float) -> None:
-    """Wait until no writer waits for a file, or the monotonic clock shows `end`."""
+    """Wait until no writer waits for a file, or until the monotonic clock reaches `end`."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -144,7 +144,7 @@ def _let_writers_pass(path: str, end: float) -> None:
             return
         try:
             fcntl.flock(shown, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A writer that was killed left it.
+            # A writer that was killed left the file.
             if _is_at(shown, path + WAITING):
                 Path(path + WAITING).unlink()
             return
@@ -158,7 +158,7 @@ def _let_writers_pass(path: str, end: float) -> None:
 
 
 def seconds_to_wait(wait: float | None = None) -> float:
-    """How long to wait for a file: `wait`, or the command's setting, or `$ETQ_WAIT`; else 30 seconds.
+    """Return how long to wait for a file, in seconds: `wait`, the command's setting, `$ETQ_WAIT`, or else 30.
 
     Raises `WarehouseError` for anything but a number of seconds.
     """
@@ -174,7 +174,7 @@ def seconds_to_wait(wait: float | None = None) -> float:
 
 
 def _holder(text: str) -> str:
-    """The process that holds a file, from DuckDB's message and /proc: its command and number."""
+    """Return command and number of the process that holds a file, from DuckDB's message and /proc."""
     match = _HOLDER.search(text)
     if match is None:
         return "another process"
@@ -183,7 +183,7 @@ def _holder(text: str) -> str:
 
 
 def _command(process: str) -> str:
-    """The command line of a process, shortened; empty if it is unknown."""
+    """Return the shortened command line of a process, empty if it is unknown."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="backslashreplace").split("\0")
     except OSError:
@@ -193,7 +193,7 @@ def _command(process: str) -> str:
 
 
 class _Lock:
-    """A lock that can be referred to weakly."""
+    """A lock that supports weak references."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -204,7 +204,7 @@ _guard: Final = threading.Lock()
 
 
 class WriteLock:
-    """Threads that write to the same file do so in turn: the database would let two of them add the same content."""
+    """Lets threads that write to the same file take turns: DuckDB alone would let two of them add the same content."""
 
     def __init__(self, path: str | None) -> None:
         with _guard:

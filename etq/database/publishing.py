@@ -1,4 +1,4 @@
-"""Putting a file that is written aside into its place: whole, once it is on the disk, and over no other file."""
+"""Moving a finished file into its place: only complete, only after it is on the disk, and never over another file."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from etq.errors import EtqError, WarehouseError
 _FOLDER: Final = ".etq-"
 _LEFT_SECONDS: Final = 3600
 
-# What file systems without links answer.
+# Errors of file systems that don't support links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def aside(target: Path, purpose: str) -> Path:
-    """A path next to a target to write it at first, by this process alone."""
+    """Return a path next to `target` where only this process writes the file before it is moved."""
     return target.with_name(f"{purpose}-{os.getpid()}-{secrets.token_hex(4)}.{target.name}")
 
 
 def remove_left(target: Path, purpose: str) -> None:
-    """Remove what killed processes left at paths of `aside`. What a process has open, or this one made, stays."""
+    """Remove files of killed processes at paths of `aside`;
+    keeps files that a process has open or that this one made.
+    """
     if sys.platform == "win32":
         return
     import fcntl
 
     for left in [*target.parent.glob(f"{purpose}-*-*.{glob.escape(target.name)}")]:
-        # To close a file that this process has open elsewhere, too, would release its lock there.
+        # Closing a file that this process also has open elsewhere would release its lock there.
         if left.name.startswith(f"{purpose}-{os.getpid()}-"):
             continue
         with suppress(OSError), left.open("r+b") as file:
@@ -46,10 +48,10 @@ def remove_left(target: Path, purpose: str) -> None:
 
 
 def publish_new(written: Path, target: Path) -> None:
-    """Move a file to where there is none. Raises `FileExistsError` if there is one, and `OSError`."""
+    """Move a file to a path at which there is none. Raises `FileExistsError` if there is one, and `OSError`."""
     fsync_file(written)
     if sys.platform == "win32":
-        written.rename(target)  # fails where there is a file
+        written.rename(target)  # fails if the target exists
         return
     try:
         os.link(written, target)
@@ -65,10 +67,11 @@ def publish_new(written: Path, target: Path) -> None:
 
 @contextmanager
 def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
-    """A path to write a file to, in a temporary folder next to it; at the end, without an error, the file is moved.
+    """Provide a path in a temporary folder next to `path`; if the with block raises no error, the file written there is
+    moved to `path`.
 
-    Anything but a regular file, such as a pipe, is written in place; what a link leads to, instead of the link. Raises
-    `EtqError` where it can't be written, and, unless `overwrite`, if there is a file by then.
+    Anything but a regular file, such as a pipe, is written in place; of a link, the target is replaced. Raises
+    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then.
     """
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
@@ -99,7 +102,7 @@ def _not_written(path: str, error: OSError) -> WarehouseError:
 
 
 def _remove_left_folders(folder: Path) -> None:
-    """Remove the temporary folders of processes that were killed an hour ago or before."""
+    """Remove the temporary folders of processes that were killed at least an hour ago."""
     for left in folder.glob(f"{_FOLDER}*-*"):
         with suppress(OSError):
             if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
@@ -107,13 +110,13 @@ def _remove_left_folders(folder: Path) -> None:
 
 
 def fsync_file(path: Path) -> None:
-    """Have the file system write down a file, which shows whether there is room for it."""
+    """Have the file system write a file to the disk, which fails if the disk is full."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def fsync_folder(folder: Path) -> None:
-    """Have the file system write down which files a folder has."""
+    """Have the file system write a folder's list of files to the disk."""
     if sys.platform == "win32":
         return
     opened = os.open(folder, os.O_RDONLY)

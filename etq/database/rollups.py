@@ -11,7 +11,7 @@ from etq.errors import WarehouseError
 ROLLUPS: Final = {
     "op_times": "_find_op_times",
     "module_times": "_find_module_times",
-    "capture_ops": "_find_capture_ops",  # of op_times
+    "capture_ops": "_find_capture_ops",  # columns of op_times
 }
 
 # Derived columns of `runs`, in the order in which they are found.
@@ -30,7 +30,7 @@ _SCOPES_OF_NAMES: Final = """
     WHERE capture_id BETWEEN ? AND ? AND scope IS DISTINCT FROM coalesce(method, name)
 """
 
-# The rule of the finding for captures whose events were pruned: their rollups can't be computed again.
+# The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
 PRUNED: Final = "events pruned"
 
 
@@ -40,8 +40,8 @@ def fill_rollups(
     """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones; new captures have none.
 
     Code that changes a capture's events, its record or the phases of its runs calls this. The caller holds a
-    transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep theirs; one of
-    them alone raises `WarehouseError`.
+    transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep their rollups;
+    for a single such capture, `WarehouseError` is raised.
     """
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return

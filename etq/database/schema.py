@@ -15,8 +15,8 @@ from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION, VERSION
 
 # When a macro is created, DuckDB binds its body and the bodies of all macros that it calls, up to the first value of
-# unknown type. Most bodies begin by resolving captures. While they are created, a placeholder of unknown type replaces
-# the macro that does that: it halves the time to create a warehouse.
+# unknown type. Most bodies begin by resolving captures. While macros are created, a placeholder of unknown type
+# replaces the macro that resolves captures, which halves the time to create a warehouse.
 _CREATED_LAST: Final = "_resolved_captures"
 _PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables, views and macros in an empty database, with their documentation, and write the versions.
 
-    All of it is a transaction of its own. Raises `duckdb.Error` if the database can't be written.
+    This is one transaction. Raises `duckdb.Error` if the database can't be written.
     """
     with template.attached(connection, create_all) as source:
         in_transaction(connection, lambda: _fill(connection, source))
@@ -69,7 +69,7 @@ def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> 
 
 
 def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
-    """Create all views and macros, replacing existing ones; temporary ones for a file that can't be written."""
+    """Create all views and macros, replacing existing ones; as temporary objects if the file can't be written."""
     made = [each for each in catalog.objects().values() if each.kind != "table"]
     _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
@@ -81,9 +81,9 @@ def update_definitions(
 ) -> None:
     """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
-    A database that is read-only gets temporary ones. Raises `WarehouseError` for a database that is not a warehouse,
-    for one with another schema, and for one whose views or macros somebody changed; with `external_access`, also for
-    one with views or macros of its user.
+    In a read-only database they are temporary. Raises `WarehouseError` for a database that is not a warehouse, for a
+    warehouse with another schema, and for one whose views or macros were changed; with `external_access`, also for one
+    with the user's own views or macros.
     """
     has_passed = not external_access and contents.has_passed(path)
     version, definitions, writer = _versions(connection, path, is_table=has_passed)
@@ -113,7 +113,10 @@ def update_definitions(
 
 
 def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: bool) -> tuple[Any, Any, Any]:
-    """The versions of the schema, the definitions and etq that a database states, in what must be a table."""
+    """Return the versions of the schema, the definitions and etq that a database states.
+
+    Unless `is_table`, checks first that `warehouse` is a table and not a view.
+    """
     query = "SELECT 1 FROM system.main.duckdb_tables() WHERE database_name = $name AND table_name = 'warehouse'"
     try:
         [(name,)] = connection.execute("SELECT system.main.current_database()").fetchall()
@@ -150,7 +153,7 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
 
 
 def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterator[str]:
-    """The statements that create these objects."""
+    """Yield the statements that create these objects."""
     last: catalog.SqlObject | None = None
     for each in made:
         if each.kind == "table":

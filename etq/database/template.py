@@ -1,7 +1,7 @@
-"""An empty warehouse in the user's cache, which new warehouses are copied from.
+"""An empty warehouse in the user's cache, from which new warehouses are copied.
 
 DuckDB binds each macro that is created, which takes 15 times as long as copying all of them from another database. The
-file is made when the first warehouse is, for each version of the SQL and of DuckDB.
+file is made together with the first warehouse of each version of the SQL and of DuckDB.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import duckdb
 from etq import catalog
 from etq.database.connection import STORAGE
 
-# Templates that no process has used for this long are of other versions: they are removed when one is made.
+# Templates that no process has used for this many seconds belong to other versions; they are removed when one is made.
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
 _NAME: Final = "_etq_template"
-# What is removed then: templates, what is noted about them and about warehouses, and what killed processes left.
+# Files that are removed then: templates, notes about templates and warehouses, and files of killed processes.
 _REMOVED: Final = ("empty-*.duckdb", "making-*", "contents-*.txt", "passed-*.txt")
 
 
@@ -32,7 +32,7 @@ _REMOVED: Final = ("empty-*.duckdb", "making-*", "contents-*.txt", "passed-*.txt
 def attached(
     connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
 ) -> Iterator[str | None]:
-    """Attach the template to a connection, for reading. Returns its name there, or None if it can't be used.
+    """Attach the template to a connection for reading; provide its name there, None if it can't be used.
 
     `create` fills the template if it doesn't exist. It can't be used if the cache can't be written or read.
     """
@@ -44,28 +44,28 @@ def attached(
     try:
         connection.execute(f"ATTACH {catalog.quoted(str(path))} AS {_NAME} (READ_ONLY)")
     except (duckdb.PermissionException, duckdb.BinderException):
-        yield None  # without external access, or a warehouse of the template's name
+        yield None  # no external access, or a warehouse with the template's name
         return
     except duckdb.Error:
         with suppress(OSError):
-            path.unlink()  # damaged: the next warehouse makes it anew
+            path.unlink()  # damaged: the next warehouse creates it again
         yield None
         return
     try:
         yield _NAME
     finally:
-        with suppress(duckdb.Error):  # an error may have closed the connection
+        with suppress(duckdb.Error):  # an earlier error may have closed the connection
             connection.execute(f"DETACH {_NAME}")
 
 
 @contextmanager
 def filled(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the template, or to another file that `create` filled, for reading."""
+    """Provide a connection, for reading, to the template, or to another file that `create` filled."""
     with ExitStack() as stack:
         try:
             connection = duckdb.connect(str(_template(create)), read_only=True)
         except (OSError, RuntimeError, duckdb.Error):
-            # DuckDB words a macro otherwise once it has read it from a file.
+            # DuckDB changes the text of a macro when it reads it from a file.
             path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "empty.duckdb"
             with duckdb.connect(str(path), config=dict(STORAGE)) as new:
                 create(new)
@@ -74,7 +74,7 @@ def filled(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Iterator[duck
 
 
 def write_note(path: Path, text: str) -> None:
-    """Write a small file of the cache, whole or not at all. Raises `OSError`."""
+    """Write a small file of the cache, completely or not at all. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-", ignore_cleanup_errors=True) as making:
         new = Path(making) / path.name
@@ -83,7 +83,7 @@ def write_note(path: Path, text: str) -> None:
 
 
 def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
-    """Make the template's file, and return its path. Raises `OSError` or `duckdb.Error` if that fails."""
+    """Create the template's file and return its path. Raises `OSError` or `duckdb.Error` if that fails."""
     folder = cache_folder()
     path = folder / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
     if path.exists():
@@ -91,19 +91,19 @@ def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
             os.utime(path)
         return path
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Made under another name first: another process may make it at the same time, or this one be killed.
+    # The file is created under another name: other processes may create it at the same time, or this one may be killed.
     with tempfile.TemporaryDirectory(dir=folder, prefix="making-", ignore_cleanup_errors=True) as making:
         new = Path(making) / "empty.duckdb"
         with duckdb.connect(str(new), config=dict(STORAGE)) as connection:
             create(connection)
-            connection.execute("CHECKPOINT")  # closing a connection drops the error of a full disk
+            connection.execute("CHECKPOINT")  # closing a connection would ignore the error of a full disk
         new.replace(path)
     _remove_unused(folder)
     return path
 
 
 def cache_folder() -> Path:
-    """The folder of etq in the user's cache. Raises `RuntimeError` if the user has no home."""
+    """Return etq's folder in the user's cache. Raises `RuntimeError` if the user has no home."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         default = Path.home() / "AppData" / "Local"
@@ -117,9 +117,9 @@ def cache_folder() -> Path:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove templates of other versions that were not used for long, and files that killed processes left.
+    """Remove unused templates of other versions, and files of killed processes.
 
-    A process that has one open keeps it.
+    Processes that have a removed file open can still use it.
     """
     for path in (path for pattern in _REMOVED for path in folder.glob(pattern)):
         with suppress(OSError):

@@ -1,4 +1,6 @@
-"""Captures in the formats of other tools: each is a module with a function that yields a file's text in parts."""
+"""Captures in the formats of other tools. Each format is a module with a function that yields a file's text in
+parts.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ SCHEDULE: Final = ("steps", "phase")
 
 @dataclass(frozen=True)
 class Format:
-    """A format: its function is of the name of its module in this package, with _ for -."""
+    """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
-    text: str  # description, in a line
-    needs: tuple[str, ...]  # the objects of the SQL that it asks
-    options: tuple[str, ...] = ()  # options besides those that select runs
+    text: str  # one line of description
+    needs: tuple[str, ...]  # the SQL objects that it queries
+    options: tuple[str, ...] = ()  # options in addition to those that select runs
 
 
 FORMATS: Final = {
@@ -58,7 +60,7 @@ FORMATS: Final = {
 
 
 def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -> Iterator[str]:
-    """The text of a capture's file, part by part. Options and errors are those of `Warehouse.export`."""
+    """Yield the text of a capture's file in parts. Options and errors are those of `Warehouse.export`."""
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
     options = {name: value for name, value in options.items() if value is not None}
@@ -75,7 +77,9 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
 
 
 def _writer(to: str, format: str) -> Writer:
-    """The function of a format; PyTorch traces have their own, which writes the events as they were read."""
+    """Return the function of a format; captures of PyTorch traces have their own,
+    which writes events as they were read.
+    """
     name = "torch_trace" if (to, format) == ("chrome", "torch_trace") else to.replace("-", "_")
     writer: Writer = getattr(import_module(f"etq.export.{name}"), name)
     return writer
@@ -99,6 +103,6 @@ def _opened(path: Path, is_packed: bool) -> IO[str]:
     if is_packed:
         import gzip
 
-        # Without the time and the name: the same capture gives the same bytes.
+        # Time and name are left out of the gzip header, so the same capture gives the same bytes.
         return gzip.open(path, "wt", encoding="utf-8", newline="\n", compresslevel=6)
     return path.open("w", encoding="utf-8", newline="\n")

@@ -1,9 +1,10 @@
 """A capture as a Chrome trace, for Perfetto and chrome://tracing.
 
-Format: Google's "Trace Event Format": complete events (X) that nest by their times in a thread, instants (i), what does
-not nest as asynchronous pairs (b, e), and metadata (M). Times are microseconds, in text and so exact to the nanosecond.
+Format: Google's "Trace Event Format": complete events (X) that nest by their times in a thread, instants (i),
+asynchronous pairs (b, e) for events that do not nest, and metadata (M). Times are microseconds, written as decimal text
+and therefore exact to the nanosecond.
 
-A process is a dump of the file, a thread is a track of `timeline`. Each run is an event around its events.
+A process is a dump of the file, a thread is a track of `timeline`. Each run is an event that contains the run's events.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 HOST: Final = "host"
-# To readers of PyTorch's traces a kernel is what a GPU runs.
+# Readers of PyTorch's traces take category `kernel` for something that a GPU runs.
 CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 
 
 def chrome(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """The text of the trace; cycles are written as nanoseconds, which `otherData` mentions."""
+    """Yield the text of the trace. Cycles are written as nanoseconds, which `otherData` mentions."""
     unit = unit_of(warehouse, capture)
     metadata = {"made_by": f"etq {VERSION}", **about(warehouse, capture)}
     if unit == "cycles":
@@ -87,7 +88,7 @@ class _Trace:
                 yield f'{{"ph":"i","s":"t",{head}{place},{tail}'
 
     def names(self) -> Iterator[str]:
-        """The names of processes and threads."""
+        """Yield the names of processes and threads."""
         dumps = sorted({dump for dump, _, _ in self._threads})
         for dump in dumps:
             name = self._capture.name if len(dumps) == 1 else f"{self._capture.name}, dump {dump}"
@@ -110,7 +111,7 @@ class _Trace:
         return begin, f'{{"ph":"e",{head}{_at(dump, thread, stop)}{number}"args":{{}}}}'
 
     def _begin_of_run(self, run: int) -> Iterator[str]:
-        """The run as an event around its events of the host, before all of these."""
+        """Yield the run as an event that contains the run's events on the host, and precedes them in the file."""
         if run in self._spans:
             dump, head, args = self._runs[run]
             yield from self._bar(head, f'"args":{args}}}', dump, HOST, *self._spans[run])
@@ -130,7 +131,7 @@ def _at(dump: int, thread: int, start: int) -> str:
 
 
 def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    """When each run's events of the host began and ended, in whole nanoseconds."""
+    """Return when the first of each run's events on the host began and the last ended, in whole nanoseconds."""
     query = f"""
         SELECT t.run_index, any_value(coalesce(t.run_start, 0)), max(coalesce(t.run_start, 0) + t.start + t.duration)
         FROM timeline($capture, unit := $unit{arguments(options)}) AS t
@@ -142,7 +143,7 @@ def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, A
 
 
 def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str]]:
-    """The dump, the name and the properties as JSON of each run."""
+    """Return dump, name and properties (as JSON) of each run."""
     query = """
         SELECT r.run_index, r.dump_index, r.name, r.method, r.phase, r.iteration, r.bundled_input_index
         FROM runs AS r WHERE r.capture_id = $id
@@ -155,7 +156,7 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, tuple[int, str, str
 
 
 def _events(warehouse: Answers, capture: Capture) -> dict[int, tuple[str, str]]:
-    """The name, category and properties of each signature, as JSON without braces."""
+    """Return name, category and properties of each signature, as JSON without braces."""
     query = """
         SELECT s.signature_index, s.label, s.kind, s.name, s.family, s.chain_index, s.instruction_id,
             s.delegate_debug_id, s.delegate_debug_str,

@@ -1,9 +1,9 @@
 """Records of PyTorch's benchmark database ("HUD"): a list of {benchmark, model, metric, runners}, one for each metric.
 
-Form: PyTorch's wiki on its benchmark infrastructure (schema v3) and what ExecuTorch's CI writes for its benchmark apps
-(.github/scripts/extract_benchmark_results.py): a metric's unit follows its name, as in avg_inference_latency(ms), and
-extra_info holds texts. Labels have the rest: `model`, `model_type` and `backend` of the model, `device` and `os` of
-the runner, `benchmark` and `mode`.
+Sources of the format: PyTorch's wiki on its benchmark infrastructure (schema v3) and ExecuTorch's CI for its benchmark
+apps (.github/scripts/extract_benchmark_results.py): a metric's unit follows its name, as in avg_inference_latency(ms),
+and extra_info contains texts. The other fields come from labels: `model`, `model_type` and `backend` of the model,
+`device` and `os` of the runner, `benchmark` and `mode`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# The name of a benchmark, by the format of its captures.
+# The name of a benchmark, by the format of its capture.
 BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch_trace": "PyTorch"}
 
 
 def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """The text of the list. Raises `QueryError` for a capture without metrics."""
+    """Yield the text of the list. Raises `QueryError` for a capture without metrics."""
     schedule = {name: value for name, value in options.items() if name != "by"}
     query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{arguments(schedule)}) AS m"
     metrics = [
@@ -52,7 +52,7 @@ def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterat
 
 
 def _subject(warehouse: Answers, capture: Capture) -> dict[str, Any]:
-    """The model, device and backend measured, by the labels of a capture."""
+    """Return the measured model, device and backend, by the labels of a capture."""
     known = about(warehouse, capture)
     labels: dict[str, str] = known.pop("labels", {})
     runner = stated({"name": labels.get("device"), "type": labels.get("os")})
@@ -85,7 +85,7 @@ def _metric(name: str, samples: list[float], unit: str | None, extra: dict[str, 
 
 
 def _backends(warehouse: Answers, capture: Capture) -> str | None:
-    """The delegates of its program, if a record is linked."""
+    """Return the delegates of the capture's program, None if no record is linked."""
     query = """
         SELECT string_agg(DISTINCT d.backend, '+' ORDER BY d.backend)
         FROM captures AS c JOIN delegates AS d ON d.record_id = c.record_id

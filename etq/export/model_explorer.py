@@ -1,7 +1,7 @@
 """Node data for Model Explorer (https://github.com/google-ai-edge/model-explorer): times over the graph of a program.
 
-Form: its `node_data_builder`: {graph id: {name, results: {node id: {value}}, gradient}}. Its adapter of PyTorch's
-exported programs calls the graph `graph` and each node by its name, as the record does.
+The format is that of its `node_data_builder`: {graph id: {name, results: {node id: {value}}, gradient}}. In its adapter
+for PyTorch's exported programs, the graph id is `graph` and a node's id is its name, as in the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GRAPH: Final = "graph"
 EDGE: Final = "edge_dialect_exported_program"
-# From the least time to the most.
+# Colours from the least time to the greatest.
 GRADIENT: Final = [
     {"stop": 0, "bgColor": "#fff7ec", "textColor": "#000000"},
     {"stop": 0.5, "bgColor": "#fc8d59", "textColor": "#000000"},
@@ -26,10 +26,10 @@ GRADIENT: Final = [
 
 
 def model_explorer(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """The text of the node data: mean self time of each node in an execute.
+    """Yield the text of the node data: mean self time of each node per execute.
 
-    Raises `QueryError` without a linked record or a node with a time, and if several methods ran and
-    `method` is missing.
+    Raises `QueryError` if no record is linked, if no node has a time, and if several methods ran and `method` is
+    missing.
     """
     parameters = {"graph": EDGE, **{name: value for name, value in options.items() if name not in ("method", "graph")}}
     parameters["graph"] = options.get("graph", EDGE)

@@ -1,4 +1,4 @@
-"""Shared by the formats: rows in blocks, JSON, times as text, lanes for events that do not nest."""
+"""Helpers of the formats: rows in blocks, JSON, times as text, lanes for events that do not nest."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Rows at a time: the part of a capture that Python holds at once.
+# How many rows of a capture Python has in memory at once.
 AT_ONCE: Final = 8192
-# The digits that a number of nanoseconds adds to one of microseconds.
+# The number of digits by which nanoseconds are longer than microseconds.
 _FRACTIONS: Final = [f".{number:03d}" for number in range(1000)]
-# The longest time in nanoseconds: some 290 years.
+# The longest time in nanoseconds: about 290 years.
 LONGEST: Final = 9.2e18
-# The most lanes of overlapping bars in a track; events that don't nest in any get a track of their own.
+# The most lanes for overlapping bars in a track; events that don't nest in any lane get a track of their own.
 LANES: Final = 8
 
 
 def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A query's rows in blocks, in order. They are streamed: run no other query until the last is read."""
+    """Yield a query's rows in blocks, in order. They are streamed: run no other query until the last block is read."""
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
 def arguments(options: Mapping[str, Any]) -> str:
-    """The arguments of a macro after the capture."""
+    """Return the arguments of a macro that follow the capture."""
     return "".join(f', "{name}" := ${name}' for name in options)
 
 
 def encoded(value: Any) -> str:
-    """A value as JSON in ASCII alone, which every reader takes, whatever characters a name has.
+    """Return a value as JSON in pure ASCII, which every reader accepts, whatever characters a name has.
 
-    NaN and infinities have no JSON; null is what other tools write.
+    NaN and infinities, which JSON lacks, become null, as in other tools.
     """
     try:
         return json.dumps(value, separators=(",", ":"), default=str, allow_nan=False)
@@ -52,12 +52,12 @@ def _finite(value: Any) -> Any:
 
 
 def stated(pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """The values other than NULLs and empty lists."""
+    """Return the pairs whose values are neither NULL nor empty lists."""
     return {name: value for name, value in pairs.items() if value is not None and value != []}
 
 
 def whole(rows: pa.RecordBatch, column: str) -> list[int]:
-    """A column of times as whole numbers; 0 for NULL, and no more than 64 bits hold."""
+    """Return a column of times as integers, 0 for NULL, limited to 64 bits."""
     import numpy as np
 
     times = np.nan_to_num(rows.column(column).to_numpy(zero_copy_only=False))
@@ -66,14 +66,14 @@ def whole(rows: pa.RecordBatch, column: str) -> list[int]:
 
 
 def microseconds(nanoseconds: int) -> str:
-    """Whole nanoseconds as microseconds, exactly."""
+    """Return whole nanoseconds as microseconds, exactly."""
     if nanoseconds < 0:
         return f"-{microseconds(-nanoseconds)}"
     return f"{nanoseconds // 1000}{_FRACTIONS[nanoseconds % 1000]}"
 
 
 def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
-    """The properties of the capture that a file mentions: name, hash, time scale, when, labels."""
+    """Return the properties of the capture that a file mentions: name, hash, time scale, time of capture, labels."""
     _, [(scale, moment)] = warehouse.rows(
         "SELECT c.time_scale, c.captured_at FROM captures AS c WHERE c.capture_id = $id", id=capture.capture_id
     )
@@ -87,18 +87,18 @@ def about(warehouse: Answers, capture: Capture) -> dict[str, Any]:
 
 
 def unit_of(warehouse: Answers, capture: Capture) -> str:
-    """The unit of times: nanoseconds, or cycles if ticks are cycles."""
+    """Return the unit of times: nanoseconds, or cycles if ticks are cycles."""
     return "cycles" if about(warehouse, capture)["time_scale"] == "cycles" else "ns"
 
 
 class Lanes:
-    """Bars of each track, by start, in lanes: bars of one lane are nested or don't overlap."""
+    """Assigns the bars of each track, which come ordered by start, to lanes; bars of one lane nest or don't overlap."""
 
     def __init__(self) -> None:
         self._ends: dict[int, list[list[int]]] = {}
 
     def place(self, track: int, start: int, end: int) -> int | None:
-        """The lane that a bar fits into, from 0; None if no allowed one has room."""
+        """Return the first lane, from 0, that a bar fits into, None if no allowed lane has room."""
         lanes = self._ends.get(track)
         if lanes is None:
             lanes = self._ends[track] = []

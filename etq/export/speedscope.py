@@ -1,8 +1,8 @@
 """A capture in speedscope's own format (https://www.speedscope.app/file-format-schema.json): evented profiles.
 
 A run is a profile. Events of a delegate are nested in its call; events that overlap others of the run (another thread,
-a stream of a device, values that count something else) have a profile of their own after it. Times are nanoseconds from
-the run's start; cycles have no unit there.
+a stream of a device, values that are not times) are in a separate profile after it. Times are nanoseconds from the
+run's start; cycles are written without a unit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) ->
 
 @dataclass
 class _Profile:
-    """Nested events: those written so far, and the open ones, each as (key, signature, end)."""
+    """Nested events: the text written so far, and the open events, each as (key, signature, end)."""
 
     name: str
     events: list[str] = field(default_factory=list)
@@ -57,8 +57,8 @@ class _Profile:
     end: int = 0
 
     def takes(self, start: int, stop: int, parent: tuple[int, int] | None) -> bool:
-        """Whether an event fits within its parent, or at the top if its parent is in another profile."""
-        # A parent of no length is still open at its end.
+        """Whether an event fits within its parent, or at the top level if its parent is in another profile."""
+        # A parent of zero length is still open at its end.
         while self.open and self.open[-1][2] <= start and self.open[-1][0] != parent:
             self._close_one()
         if not self.open:
@@ -67,7 +67,7 @@ class _Profile:
         return key == parent and stop <= end
 
     def cut(self, stop: int) -> int:
-        """End of an event, clipped to its parent's end; only the last overflow profile clips."""
+        """Return the end of an event, clipped to its parent's end; only the last overflow profile clips."""
         return min(stop, self.open[-1][2]) if self.open else stop
 
     def add(self, key: tuple[int, int], signature: int, start: int, stop: int) -> None:
@@ -76,7 +76,7 @@ class _Profile:
         self.end = max(self.end, stop)
 
     def close(self) -> None:
-        """End all that is open."""
+        """End all open events."""
         while self.open:
             self._close_one()
 
@@ -94,7 +94,7 @@ class _Profiles:
         self._run: int | None = None
         self._profiles: dict[tuple[str, int], _Profile] = {}
         self.count = 0
-        # Shown at first: the first profile with the most events, as loading has few.
+        # The profile to display first: the first one with the most events, as profiles of loading have few.
         self.first = 0
         self._most = 0
 
@@ -108,21 +108,23 @@ class _Profiles:
                 yield from self.end_of_run()
                 self._run = run
             parent_key = None if parent is None else (parent_run, parent)
-            # Within its call, if it fits.
+            # Within its call, if the event fits.
             profile = self._profile("host" if kind == "delegate" else track, start[at], stop[at], parent_key)
             if profile is None:
                 profile = self._overflow_profile(track, start[at], stop[at], parent_key)
             profile.add((run, event), signature, start[at], profile.cut(stop[at]))
 
     def _profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile | None:
-        """The track's own profile, if it has room."""
+        """Return the track's own profile if the event fits, else None."""
         profile = self._profiles.get((track, 0))
         if profile is None:
             profile = self._profiles[track, 0] = _Profile(self._named(track, 0))
         return profile if profile.takes(start, stop, parent) else None
 
     def _overflow_profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile:
-        """A profile for events that don't fit the track's own: one with room, a new one, or the last, with cut ends."""
+        """Return a profile for an event that doesn't fit the track's own: one that has room, a new one, or the last,
+        which clips.
+        """
         number = 1
         while (profile := self._profiles.get((track, number))) is not None:
             if profile.takes(start, stop, parent) or number == LANES:
@@ -139,7 +141,7 @@ class _Profiles:
         return name + (f" ({number}{', cut short' if number == LANES else ''})" if number > 1 else "")
 
     def end_of_run(self) -> Iterator[str]:
-        """The text of the run's profiles."""
+        """Yield the text of the run's profiles."""
         for profile in self._profiles.values():
             profile.close()
             head = f'{{"type":"evented","name":{encoded(profile.name)},"unit":"{self._unit}","startValue":0,'
@@ -161,7 +163,7 @@ def _runs(warehouse: Answers, capture: Capture) -> dict[int, str]:
 
 
 def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
-    """A frame per signature, in their order: with the line of the model's source, if a record has it."""
+    """Yield a frame per signature, in their order, with the line of the model's source if a record has it."""
     query = """
         SELECT s.signature_index, s.label, s.family, s.kind, o.module_path, o.source_file, o.source_line
         FROM signatures AS s
@@ -173,7 +175,7 @@ def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
     for place, (index, label, family, kind, module, file, line) in enumerate(rows):
         assert index == place, "signatures are numbered from 0"
         name = family if kind == "kernel" else label
-        # Operator calls look the same everywhere: their kernels show where they are.
+        # Operator calls have the same source everywhere; their kernels show the model's.
         is_placed = module and kind != "operator_call"
         frame: dict[str, Any] = {"name": f"{name} [{module}]" if is_placed else name}
         if file is not None:

@@ -1,8 +1,9 @@
-"""A capture of a PyTorch Profiler trace as a trace again: the part that is stored, as Kineto writes it.
+"""Writes a capture of a PyTorch Profiler trace as a trace again: the stored part, as Kineto would write it.
 
 Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace.scanner` reads them. Events
-are in the file's order, with its processes, threads and clock. Parts that etq doesn't store are missing: flows,
-instants but `[memory]`, counters, metadata but names, and arguments that no view reads (Record function id, ...).
+are in the file's order, with its processes, threads and clock. Missing are the parts that etq doesn't store: flows,
+counters, instants other than `[memory]`, metadata other than names, and arguments that no view reads (Record function
+id, ...).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Arguments of all events, of ops (JSON as it was written), and of what a device ran, by column.
+# Arguments by column: of all events, of ops (JSON as it was written), and of what a device ran.
 OF_EVENTS: Final = {
     "external_id": "External id",
     "correlation_id": "correlation",
@@ -62,7 +63,7 @@ PROPERTIES: Final = {
 
 
 def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """The text of the trace; with options that choose steps, of these steps alone."""
+    """Yield the text of the trace; if options select steps, only their events are included."""
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
     if (rank := known.get("labels", {}).get("rank", "")).isdecimal():
@@ -150,7 +151,7 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
 
 
 def _names(warehouse: Answers, capture: Capture) -> dict[int, str]:
-    """The category and name of each signature as JSON."""
+    """Return category and name of each signature as JSON."""
     query = "SELECT s.signature_index, s.category, s.label FROM signatures AS s WHERE s.capture_id = $id"
     rows = warehouse.rows(query, id=capture.capture_id)[1]
     return {index: f'"cat":{encoded(category or "")},"name":{encoded(name)},' for index, category, name in rows}
@@ -179,7 +180,7 @@ def _thread_names(warehouse: Answers, capture: Capture) -> list[str]:
 
 
 def _as_written(name: str) -> str:
-    """A process or thread: an integer if the text is one."""
+    """Return a process or thread as the file had it: an integer if the text is one."""
     is_number = name.removeprefix("-").isascii() and name.removeprefix("-").isdecimal() and str(int(name)) == name
     return name if is_number else encoded(name)
 

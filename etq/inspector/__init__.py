@@ -1,10 +1,10 @@
-"""The API of `executorch.devtools.inspector`, without executorch: scripts run with the import changed.
+"""The API of `executorch.devtools.inspector` without executorch: scripts run after their import is changed.
 
     from etq.inspector import Inspector, TimeScale
     Inspector(etdump_path="run.etdp", etrecord="net.etrecord").print_data_tabular()
 
-Answers come from the views of etq's SQL. Where executorch's Inspector is wrong, this one is right, and gives the
-Inspector's answer with `compat=True`; see `Inspector`.
+Results come from the views of etq's SQL. They are right where executorch's Inspector is wrong; with `compat=True` they
+reproduce its results. See `Inspector`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distances between a program's values and their references: a base class and three implementations.
 
-They work on numpy arrays, or values that numpy converts to arrays, in doubles; NaN counts as 0.
+They compute in doubles, on numpy arrays or values that numpy converts to arrays; NaN counts as 0.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from etq.errors import EtqError
 
-# The debug handles of the ops that one value belongs to.
+# The debug handles of the ops that share one value.
 DebugHandle = tuple[int, ...]
-# From the reference's (debug handles, value) to the runtime's.
+# Maps (debug handles, value) of the reference to (debug handles, value) of the runtime.
 IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
 
 
 class NumericalComparatorBase(ABC):
     """A distance between two values, for `Inspector.calculate_numeric_gap`; users may derive classes from it.
 
-    inspector  the Inspector whose data preprocessing needs; the Inspector sets it if it isn't given
+    inspector  the Inspector whose data `preprocessing` needs; set by the Inspector itself if it isn't given
     """
 
     def __init__(self, inspector: Any = None) -> None:
@@ -39,19 +39,19 @@ class NumericalComparatorBase(ABC):
         self._inspector = value
 
     def preprocessing(self, mapping: IntermediateOutputMapping) -> IntermediateOutputMapping:
-        """The pairs to compare; a derived class may change their layout or dequantize them."""
+        """Return the pairs to compare; a derived class may change their layout or dequantize them."""
         return mapping
 
     @abstractmethod
     def element_compare(self, a: Any, b: Any) -> float:
-        """The distance between two values: `a` the reference's, `b` the runtime's."""
+        """Return the distance between two values: `a` of the reference, `b` of the runtime."""
 
 
 class MSEComparator(NumericalComparatorBase):
     """Mean squared error."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """The mean of the squared differences. Raises `EtqError` if shapes differ."""
+        """Return the mean of the squared differences. Raises `EtqError` if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.mean((one - other) ** 2))
 
@@ -60,16 +60,17 @@ class L1Comparator(NumericalComparatorBase):
     """Sum of absolute differences."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """The sum of the absolute differences. Raises `EtqError` if shapes differ."""
+        """Return the sum of the absolute differences. Raises `EtqError` if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.sum(np.abs(one - other)))
 
 
 class SNRComparator(NumericalComparatorBase):
-    """Signal-to-noise ratio, in dB: the larger, the closer."""
+    """Signal-to-noise ratio in dB: the larger it is, the closer the values are."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Ten times the decimal logarithm of the reference's power over the difference's; infinite if they are equal.
+        """Return ten times the decimal logarithm of the reference's power over the difference's; infinite if they are
+        equal.
 
         Raises `EtqError` if shapes differ.
         """
@@ -79,7 +80,7 @@ class SNRComparator(NumericalComparatorBase):
 
 
 def _doubles(a: Any, b: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Two values as arrays of one shape. Raises `EtqError` if their shapes differ: they are not broadcast."""
+    """Return two values as arrays. Raises `EtqError` if their shapes differ: they are not broadcast."""
     one, other = (_array(each) for each in (a, b))
     if one.shape != other.shape:
         raise EtqError(f"values of shapes {one.shape} and {other.shape} can't be compared")

@@ -1,4 +1,4 @@
-"""Event blocks, their events and these' performance, as objects."""
+"""Event blocks, their events, and the events' performance data, as objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
 
-# Given an event's name and a time in ticks, the time in the unit to show.
+# Converts a time in ticks, given the event's name, to the unit to show.
 TimeScaleConverter = Callable[[int | str, int | float], int | float]
 
 
@@ -31,7 +31,7 @@ class Statistics(NamedTuple):
 
 
 def statistics_of(raw: Sequence[float | None]) -> Statistics:
-    """The statistics of values, by the definition that the views have of them."""
+    """Return the statistics of values, defined as in the views."""
     query = "SELECT unnest(_list_statistics($1::DOUBLE[]))"
     return Statistics(*_calculator().cursor().execute(query, [list(raw)]).fetchall()[0])
 
@@ -51,7 +51,7 @@ def _calculator() -> duckdb.DuckDBPyConnection:
 class PerfData:
     """The durations of an event in each run, and their statistics, in the unit of the event's block.
 
-    raw  durations; None for each whose times in the file are impossible
+    raw  durations, one per run; None where the file's times are impossible
     """
 
     def __init__(self, raw: list[float]) -> None:
@@ -59,14 +59,14 @@ class PerfData:
 
     @classmethod
     def with_statistics(cls, raw: list[float], statistics: Statistics) -> PerfData:
-        """Durations whose statistics are known."""
+        """Return durations with statistics that are already known."""
         made = cls(raw)
         made._known = (len(raw), statistics)
         return made
 
     @property
     def raw(self) -> list[float]:
-        """Durations, one a run."""
+        """The durations, one per run."""
         return self._raw
 
     @raw.setter
@@ -76,7 +76,7 @@ class PerfData:
 
     @property
     def _statistics(self) -> Statistics:
-        # The statistics of a list that was shortened or extended are computed again.
+        # If the user shortened or extended the list, the statistics are computed again.
         if self._known is None or self._known[0] != len(self._raw):
             self._known = (len(self._raw), statistics_of(self._raw))
         return self._known[1]
@@ -114,7 +114,7 @@ class PerfData:
     def __eq__(self, other: object) -> bool:
         return self._raw == other._raw if isinstance(other, PerfData) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as of anything that can be changed
+    __hash__ = None  # type: ignore[assignment]  # objects that can change have no hash
 
     def __repr__(self) -> str:
         return f"PerfData(raw={self._raw!r})"
@@ -127,18 +127,18 @@ class Event:
     name                       its name; the delegate's id for a delegate's event; empty if only values
                                were logged
     perf_data                  its durations; None if only values were logged
-    op_types                   what the nodes of the model's graph call that it belongs to
-    delegate_debug_identifier  its id within the delegate, a number or a text; None for what no delegate ran
+    op_types                   op types of the nodes of the model's graph that it belongs to
+    delegate_debug_identifier  its id within the delegate, a number or a text; None if no delegate ran it
     debug_handles              debug handles of these nodes: one, or a list; None if it has none
-    num_outputs                number of outputs of a delegate's call; 1 for all else
+    num_outputs                number of outputs of a delegate call; 1 for other events
     stack_traces               Python stack of each node, by the node's name
     module_hierarchy           modules that contain each node, outermost first, by the node's name: a mapping from the
                                module's key to its path and class
     is_delegated_op            whether a delegate ran it
     delegate_backend_name      the delegate's backend
-    debug_data                 values logged in the first run that has some: arrays, lists of arrays, numbers; None
+    debug_data                 values logged in the first run that logged any: arrays, lists of arrays, numbers; None
                                where unknown, as without a debug buffer. Arrays may be views of the file: copy to change
-    occurrence                 which of its occurrences in a run, from 0, as in a loop
+    occurrence                 number of its occurrence in a run, from 0: a loop repeats events
     """
 
     name: str
@@ -162,27 +162,27 @@ class Event:
 
     @cached_property
     def delegate_debug_metadatas(self) -> Any:
-        """The parser's result for the delegate's metadata; without a parser, the metadata of each run."""
+        """Return the parser's result for the delegate's metadata; without a parser, the metadata of each run."""
         return frames.parsed_metadata(
             self._delegate_debug_metadatas, self.is_delegated_op, self._delegate_metadata_parser
         )
 
     @property
     def raw_delegate_debug_metadatas(self) -> list[Any]:
-        """The delegate's metadata: bytes for each run, or an empty text; an empty list if no run logged any."""
+        """Return the delegate's metadata: bytes for each run, or an empty text; an empty list if no run logged any."""
         return self._delegate_debug_metadatas
 
     @property
     def start_time(self) -> list[int] | None:
-        """Clock at the start in each run, in ticks of the source time scale; None if only values were logged."""
+        """The clock at the start in each run, in ticks of the source time scale; None if only values were logged."""
         return self._start_time
 
     def to_dataframe(self, _units: str = "") -> pandas.DataFrame:
-        """The event as a DataFrame of one row. Raises `EtqError` if pandas is missing."""
+        """Return the event as a DataFrame of one row. Raises `EtqError` if pandas is missing."""
         return frames.frame_of(frames.columns_of([self._row()]), _units)
 
     def asdict(self, _units: str = "") -> dict[str, Any]:
-        """The event as columns of one row; values that are or may be lists are within a list of one."""
+        """Return the event as columns of one row; values that are or may be lists are wrapped in a list of one."""
         row = self._row()
         lists = {"raw", "op_types", "stack_traces", "module_hierarchy", "debug_data", "start_time"}
         shown = {name: [value] if name in lists else value for name, value in row.items()}
@@ -213,10 +213,10 @@ class EventBlock:
     events               their events, in order
     source_time_scale    unit of one tick
     target_time_scale    unit of the durations shown
-    bundled_input_index  which bundled input they ran; None if none is named
-    run_output           outputs of the first run that logged some: arrays, lists of arrays, numbers
-    reference_output     what the record expects; None if it has no expectation, if several are possible, or
-                         where torch, which wrote them, is not installed
+    bundled_input_index  index of the bundled input that they ran; None if none is named
+    run_output           outputs of the first run that logged any: arrays, lists of arrays, numbers
+    reference_output     outputs that the record expects; None if it has none, if several are possible, or
+                         if torch, which wrote them, is not installed
     """
 
     name: str
@@ -228,7 +228,7 @@ class EventBlock:
     reference_output: list[Any] | None = None
 
     def to_dataframe(self, include_units: bool = False, include_delegate_debug_data: bool = False) -> pandas.DataFrame:
-        """One row an event, as `Inspector.to_dataframe` has them. Raises `EtqError` if pandas is missing."""
+        """Return one row per event, as `Inspector.to_dataframe` does. Raises `EtqError` if pandas is missing."""
         columns = frames.columns_of([event._row() for event in self.events])
         columns = {"event_block_name": [self.name] * len(self.events), **columns}
         frame = frames.frame_of(columns, f" ({self.target_time_scale.value})" if include_units else "")
@@ -255,5 +255,5 @@ class LoadedBlock(EventBlock):
         self._reference = None
 
     def read_by(self, reference: Callable[[], list[Any] | None]) -> None:
-        """Set how the reference output is read."""
+        """Set the function that reads the reference output."""
         self._reference = reference

@@ -1,4 +1,4 @@
-"""Events as columns, as pandas' DataFrames, and these as text."""
+"""Events as columns, as pandas DataFrames, and as text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OF_TEXT: Final = ("event_block_name", "event_name")
 _MOST_OPS: Final = 4
 
 Columns = Mapping[str, list[Any]]
-# Given the metadata that a delegate logged of an event, one for each run, the columns to show.
+# Converts the metadata that a delegate logged for an event, one per run, to the columns to show.
 MetadataParser = Callable[[list[Any]], Any]
 
 
 def import_pandas() -> Any:
-    """The module pandas. Raises `EtqError` if it isn't installed."""
+    """Return the module pandas. Raises `EtqError` if it isn't installed."""
     try:
         import pandas
     except ImportError:
@@ -37,7 +37,7 @@ def import_pandas() -> Any:
 
 
 def shortened(op_types: list[str]) -> list[str] | str:
-    """A list that is short enough to print; for a longer one, a text with its ends and its length."""
+    """Return a list that is short enough to print; for a longer one, a text with its ends and its length."""
     if len(op_types) <= _MOST_OPS:
         return op_types
     first, second, last = (f"'{op_types[at]}'" for at in (0, 1, -1))
@@ -45,17 +45,19 @@ def shortened(op_types: list[str]) -> list[str] | str:
 
 
 def parsed_metadata(logged: list[Any], is_delegated: bool | None, parser: MetadataParser | None) -> Any:
-    """The parser's result for a delegate's metadata; without a parser, the metadata."""
+    """Return the parser's result for a delegate's metadata; without a parser, the metadata."""
     return parser(logged) if parser is not None and is_delegated else logged
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """Rows of events as columns, a list each."""
+    """Return rows of events as columns, one list per column."""
     return {name: [row[name] for row in rows] for name in COLUMNS}
 
 
 def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
-    """Columns as a DataFrame; `units` is appended to the names of statistics. Raises `EtqError` without pandas."""
+    """Return columns as a DataFrame; `units` is appended to the names of statistics.
+    Raises `EtqError` without pandas.
+    """
     pandas = import_pandas()
     made = {
         name + units if name in STATISTICS else name: pandas.Series(values, dtype=_dtype(name, values))
@@ -65,7 +67,7 @@ def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
 
 
 def _dtype(name: str, values: list[Any]) -> Any:
-    """Columns as pandas makes them when rows are concatenated: a missing number stays None."""
+    """Return the type that pandas gives a column when rows are concatenated: a missing number stays None."""
     if name in _OF_TEXT:
         return None if values else object
     if name in STATISTICS:
@@ -74,9 +76,9 @@ def _dtype(name: str, values: list[Any]) -> Any:
 
 
 def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.DataFrame:
-    """A block's DataFrame with columns for the metadata of its events: a mapping's fields, or a column of lists.
+    """Return a block's DataFrame with columns for its events' metadata: a mapping's fields, or a column of lists.
 
-    Raises `EtqError` if a parser gave anything else.
+    Raises `EtqError` if a parser returned anything else.
     """
     pandas = import_pandas()
     fields_of_rows = []
@@ -91,7 +93,7 @@ def with_metadata(frame: pandas.DataFrame, metadata: Sequence[Any]) -> pandas.Da
 
 
 def printed_frame(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """The part of a DataFrame to show: without wide columns, and without calls that only wrap another event."""
+    """Return the part of a DataFrame to show: without wide columns, and without calls that only wrap another event."""
     shown = frame.drop(columns=list(NOT_PRINTED))
     shown = shown.loc[["OPERATOR_CALL" not in name for name in shown["event_name"]]].reset_index(drop=True)
     shown["op_types"] = [shortened(each) if isinstance(each, list) else each for each in shown["op_types"]]

@@ -44,14 +44,14 @@ Place = tuple[str, int, int]
 
 
 class Value(np.ndarray[Any, np.dtype[Any]]):
-    """An array that can be a key of a mapping, by its identity, as tensors can."""
+    """An array that can be the key of a mapping, by its identity, as tensors can."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A value of the reference and the runtime's of the same op."""
+    """A value of the reference and the runtime's value of the same op."""
 
     place: Place
     handles: tuple[int, ...]
@@ -60,12 +60,12 @@ class Pair:
     given: Any
 
 
-# A pair, its distance in a list of one, and why there is none.
+# A pair, its distance as a list of one, and the reason if the distance is unknown.
 Compared = tuple[Pair, list[float], str | None]
 
 
 class Gaps:
-    """A run and its reference in a warehouse in memory, for several distances."""
+    """A run and its reference in a warehouse in memory, for several kinds of distance."""
 
     def __init__(self, dump: Any, record: str, buffer: bytes, graph: str | None) -> None:
         self.warehouse = open()
@@ -78,7 +78,7 @@ class Gaps:
         self.pairs = _pairs(self.warehouse, self.base, self.new)
 
     def frame(self, distance: str | NumericalComparatorBase, inspector: Any) -> pandas.DataFrame:
-        """The frame of `Inspector.calculate_numeric_gap`; see there."""
+        """Return the DataFrame of `Inspector.calculate_numeric_gap`; see there."""
         import_pandas()
         if isinstance(distance, NumericalComparatorBase):
             if distance.inspector is None:
@@ -125,7 +125,7 @@ def _figures(warehouse: Warehouse, base: Capture, new: Capture, pairs: list[Pair
 
 
 def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
-    """Gaps by a comparator of the user's: an exception for a pair affects that pair alone."""
+    """Return gaps by a user's comparator: if it raises an exception for a pair, only that pair has no gap."""
     mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
     pair_of_value = {id(pair.given): pair for pair in pairs}
     results: list[Compared] = []

@@ -1,4 +1,4 @@
-"""Tables as text within lines, like the format fancy_grid of the package tabulate."""
+"""Tables as text with ruled lines, like the format fancy_grid of the package tabulate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-# The space on either side of a header, in addition to the padding of every cell.
+# Spaces on either side of a header, in addition to the padding of every cell.
 _AROUND_HEADER: Final = 2
 
 
 def fancy_grid(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Rows under their headers. Numbers are aligned at their decimal points, with six digits; all else at the left.
+    """Return rows under their headers. Numbers are aligned at their decimal points, with six digits; other cells at the
+    left.
 
-    A cell that is None is empty; one that spells a number is one.
+    A cell that is None is empty; a text that spells a number is shown as a number.
     """
     columns = [_aligned(header, [row[at] for row in rows]) for at, header in enumerate(headers)]
     widths = [len(cells[0]) for cells in columns]
@@ -30,7 +31,7 @@ def _line(widths: list[int], left: str, fill: str, cross: str, right: str) -> st
 
 
 def _aligned(header: str, values: list[Any]) -> list[str]:
-    """The cells of a column, header first, all of one width."""
+    """Return the cells of a column, header first, all of one width."""
     kinds = [_kind(value) for value in values if value is not None and value != ""]
     is_real, is_number = "real" in kinds, bool(kinds) and "text" not in kinds and set(kinds) != {"bool"}
     cells = [_text(value, is_real and is_number) for value in values]
@@ -64,7 +65,7 @@ def _text(value: Any, is_real: bool) -> str:
 
 
 def _decimals(cell: str) -> int:
-    """The number of characters from the decimal point on, or from the exponent on; 0 for a whole number."""
+    """Return the number of characters from the decimal point or exponent on; 0 for a whole number."""
     if _INTEGER.fullmatch(cell) or _kind(cell) == "text":
         return 0
     place = cell.rfind(".")

@@ -1,4 +1,4 @@
-"""The Inspector: a capture's event blocks as objects and DataFrames, as executorch's has them."""
+"""The Inspector: a capture's event blocks as objects and DataFrames, as in executorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from etq.inspector.comparators import NumericalComparatorBase
     from etq.inspector.gaps import Gaps
 
-# Findings of which users are warned, as results differ from what they may expect; others are in `findings` alone.
+# Findings that are reported as warnings, as results differ from what users may expect; others are only in `findings`.
 _WARNED_OF: Final = ("foreign record", "method unknown", "several dumps", "trailing bytes", "impossible times")
 _WRAPPER: Final = "OPERATOR_CALL"
 
@@ -191,7 +191,8 @@ class Inspector:
         assert record is not None
 
         def read() -> list[Any] | None:
-            # Only a block that ran a method has outputs; if a method has several, only an index selects one.
+            # Only a block that ran a method has outputs; if the method has several bundled inputs, only an index
+            # selects one.
             outputs = None if method is None and not compat else references.reference_outputs(record, method)
             if not outputs or (index is None and len(outputs) > 1):
                 return None
@@ -217,7 +218,7 @@ class Inspector:
         return frames.frame_of(columns, f" ({self._target.value})" if include_units else "")
 
     def _columns(self) -> frames.Columns:
-        """The columns of all events, without making objects of them."""
+        """Return the columns of all events, without making objects of them."""
         found = self._rows
         node_symbols = [self._symbols.get(key[:2], symbols.Symbols()) for key in found.keys]
         shown = frames.shortened if self._queries.compat else list
@@ -240,7 +241,7 @@ class Inspector:
     def print_data_tabular(
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
     ) -> None:
-        """Print the events as a table, but those that only wrap another one; in a notebook, display it.
+        """Print the events, except those that only wrap another event, as a table; in a notebook, display it.
 
         file  where to print; None: standard output
 
@@ -260,13 +261,13 @@ class Inspector:
         frames.printed_frame(frame).to_csv(file, sep="\t")
 
     def find_total_for_module(self, module_name: str) -> float:
-        """The time of a module in an execute, on average, in the target time scale.
+        """Return the mean time of a module per execute, in the target time scale.
 
         module_name  the module's path, as block1.up, or its key, as L__self___block1_up; modules within it count
 
-        Each moment counts once. With `compat`, it is the sum of the averages of all events, both calls and their
-        children, that have a node of which any module's key contains the name. 0 if nothing matches, or without a
-        record. Raises `QueryError` for a half-written record.
+        Overlapping events count once. With `compat`, the result is the sum of the averages of all events, both calls
+        and their children, with a node that lies in a module whose key contains the name. It is 0 if nothing matches,
+        or without a record. Raises `QueryError` for a half-written record.
         """
         if self._record is None:
             return 0.0
@@ -281,7 +282,8 @@ class Inspector:
         return symbols.sum_of(self._queries, [each for each in averages if each is not None])
 
     def get_op_list(self, event_block: str, show_delegated_ops: bool | None = True) -> dict[str, list[Event]]:
-        """The events of each type of op in the blocks of a name, in their order; an event of several types is in each.
+        """Return the events of each op type in the blocks of a name, in order; an event of several op types is in each
+        list.
 
         event_block         name of the blocks, as Execute
         show_delegated_ops  whether calls of delegates, and what they ran, are among them
@@ -307,7 +309,8 @@ class Inspector:
         )
 
     def get_exported_program(self, graph: str | None = None) -> Any:
-        """The record's ExportedProgram: the edge dialect's, or that of a further graph; None without a record.
+        """Return the record's ExportedProgram: that of the edge dialect, or of another graph by its name; None without
+        a record.
 
         Raises `EtqError` if executorch, which it needs, is not installed.
         """
@@ -324,12 +327,12 @@ class Inspector:
     ) -> pandas.DataFrame:
         """Compare the values that the runtime logged with those of the exported program for its representative inputs.
 
-        distance         MSE, L1 (sum) or SNR (dB), or a comparator of one's own
-        disable_debug_handle_valdiation  taken for compatibility: an op without a handle has no row in any case
+        distance         MSE, L1 (sum) or SNR (dB), or a comparator of the user's
+        disable_debug_handle_valdiation  accepted for compatibility: an op without a handle never has a row
         reference_graph  exported_program, which torch runs, or edge_dialect_exported_program, which needs executorch;
                          None: the first that the record has
 
-        A DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
+        Returns a DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
         aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
         list of one), stacktraces, and problem: why the gap is NaN, for example different sizes; None if the gap is a
         number.
@@ -347,9 +350,9 @@ class Inspector:
         return self._gaps[reference_graph].frame(distance, self)
 
     def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
-        """The statistics that the VGF backend logged, one record each, with the bytes of parts in base64 as `raw_data`.
+        """Return the statistics that the VGF backend logged, as records; `raw_data` has the bytes of parts in base64.
 
-        Raises `EtqError` (a ValueError, too) for damaged ones.
+        Raises `EtqError` (also a ValueError) for damaged records.
         """
         logged = [event.raw_delegate_debug_metadatas for block in self.event_blocks for event in block.events]
         return [record for each in logged for record in parse_vgf_neural_statistics_delegate_metadata(each)]
@@ -364,7 +367,9 @@ def _queries(
 
 
 def _first_dump(dump: Any) -> Any:
-    """The first of several dumps in a file, as the Inspector reads no other; the file if it has only one."""
+    """Return the first of several dumps in a file, as the Inspector reads no other;
+    the whole file if it has only one.
+    """
     from etq.ingest.etdump.containers import find_dumps, is_etdump
 
     content = source_of(dump).content

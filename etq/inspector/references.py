@@ -18,9 +18,9 @@ _FORWARD: Final = "forward"
 
 
 def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
-    """The outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
+    """Return the outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
 
-    None if the record has none, or where torch, which wrote them, is not installed. Nothing but tensors and plain
+    None if the record has none, or if torch, which wrote them, is not installed. Nothing but tensors and plain
     values is unpickled. Raises `EtqError` for outputs that hold anything else.
     """
     if find_spec("torch") is None:
@@ -50,7 +50,8 @@ def _array(value: Any) -> Any:
 
 
 def exported_program(record: Any, graph: str | None) -> Any:
-    """The exported program of a record: the edge dialect's, or that of a further graph by its name; None for no such.
+    """Return the exported program of a record: that of the edge dialect, or of another graph by its name, None if
+    missing.
 
     record  a path, or an ETRecord of executorch
 
@@ -69,7 +70,7 @@ def exported_program(record: Any, graph: str | None) -> Any:
 
 
 def path_of_record(record: Any, owner: object) -> str:
-    """The path of a record that is given by its path, or by an ETRecord of executorch, saved while its owner is.
+    """Return the path of a record. An ETRecord object of executorch is saved to a file that exists as long as `owner`.
 
     Raises `EtqError` for anything else.
     """

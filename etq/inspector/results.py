@@ -1,4 +1,4 @@
-"""Comparing a program's outputs with what they should be."""
+"""Comparing a program's outputs with the expected outputs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def compare_results(
 ) -> dict[str, list[float | None]]:
     """Compare outputs pair by pair: prints each metric's values, and returns them by the metric's name.
 
-    reference_output  outputs as they should be: numpy arrays, or what can be made one
-    run_output        outputs as they were
+    reference_output  expected outputs: numpy arrays, or values that numpy converts to arrays
+    run_output        actual outputs
     metrics           some of snr (signal-to-noise ratio, in dB), mse (mean squared error), cosine_similarity; None: all
-    plot              taken for compatibility: values are printed, never drawn
+    plot              accepted for compatibility: values are printed, never drawn
 
-    Values are rounded to two places; None if one of a pair is not a tensor. Raises `EtqError` if there are no
-    outputs on one side, or where two have different shapes.
+    Values are rounded to two places; they are None if one of a pair is not a tensor. Raises `EtqError` if one side has
+    no outputs, or if shapes differ.
     """
     if reference_output is None or run_output is None:
         side = "reference" if reference_output is None else "run"

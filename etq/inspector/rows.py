@@ -1,4 +1,4 @@
-"""The events of a capture as the views have them: one row each, as columns of Python values."""
+"""The events of a capture as the views return them: one row each, as columns of Python values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 Integers = npt.NDArray[np.integer[Any]]
-# An event's block, its slot in it, and which of its occurrences in a run.
+# An event's block, its slot in the block, and the number of its occurrence in a run.
 Key = tuple[int, int, int]
 VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_event_values", "_list_statistics")
 _WRAPS: Final = 2**32
@@ -25,7 +25,7 @@ _ROWS: Final = """
         i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
     FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
 """
-# Events that a runtime logs after Method::execute without marking them: outputs that are not tensors.
+# Events that a runtime logs after Method::execute without marking them as outputs: outputs that are not tensors.
 _UNMARKED: Final = """
     SELECT s.block_index, s.slot FROM signatures AS s
     WHERE s.capture_id = $key AND s.kind = 'debug' AND s.chain_index = -1 AND s.label = ''
@@ -48,11 +48,11 @@ class CaptureQueries:
 
     @property
     def repeats(self) -> str:
-        """Which occurrences of an event in a run have a row."""
+        """Return which occurrences of an event in a run have a row."""
         return "last" if self.compat else "all"
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query, in which $capture selects the capture and $key is its key.
+        """Return the rows of a query, in which $capture selects the capture and $key is its key.
 
         Raises `QueryError` if it fails.
         """
@@ -63,7 +63,7 @@ class CaptureQueries:
 
 @dataclass
 class Rows:
-    """Events in their order, by columns: `raw`, the six of `Statistics` and `starts` as `inspector_events` has them."""
+    """Events in order, by columns: `raw`, the six statistics and `starts`, as `inspector_events` has them."""
 
     keys: list[Key]
     blocks: list[str]
@@ -77,9 +77,9 @@ class Rows:
 
 
 def read_rows(queries: CaptureQueries) -> Rows:
-    """The events of a capture.
+    """Return the events of a capture.
 
-    Without `compat`, what the runtime failed to mark as an output of the program is not an event.
+    Without `compat`, outputs of the program that the runtime failed to mark as such are not events.
     """
     table = queries.warehouse.sql(
         _ROWS, capture=queries.capture, unit=queries.unit, repeats=queries.repeats
@@ -114,11 +114,13 @@ def _keys(table: pa.Table) -> list[Key]:
 
 
 def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
-    """The durations and starts of each event, run by run; None for events without times, or with converted ones."""
+    """Return the durations and the starts of each event, one per run; None for events without times, or whose
+    times `_convert_times` sets.
+    """
     if queries.compat:
         return [None] * len(keys), [None] * len(keys)
     query = "SELECT s.signature_index, s.block_index, s.slot FROM signatures AS s WHERE s.capture_id = $key"
-    # Rows of occurrences follow each other, from the first on.
+    # Occurrences of an event are in consecutive rows, the first occurrence first.
     first_rows = {key[:2]: at for at, key in reversed(list(enumerate(keys)))}
     signatures = queries.rows(query)
     first = np.full(max((index for index, *_ in signatures), default=0) + 1, -1, np.int64)
@@ -136,11 +138,11 @@ def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] |
 
 
 def _grouped(groups: Integers, runs: Integers, count: int) -> tuple[Integers, list[int]]:
-    """The order of events by group and run, and the end of each group."""
+    """Return the order of events by group and run, and the end index of each group."""
     ends = np.bincount(groups, minlength=count).cumsum().tolist()
     if len(runs) and (np.diff(runs) < 0).any():
         return np.lexsort((runs, groups)), ends
-    # Two bytes are sorted by their digits, in a tenth of the time.
+    # numpy sorts integers of two bytes by radix, in a tenth of the time.
     small = groups.astype(np.uint16) if count <= np.iinfo(np.uint16).max else groups
     return np.argsort(small, kind="stable"), ends
 
@@ -150,7 +152,7 @@ def _split(values: list[Any], ends: list[int]) -> list[list[Any] | None]:
 
 
 def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
-    """Ids within delegates: integers if they were written as integers."""
+    """Return ids within delegates, as integers if they were written as integers."""
     identifiers: list[int | str | None] = texts.to_pylist()
     if texts.null_count == len(identifiers):
         return identifiers
@@ -159,7 +161,9 @@ def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArra
 
 
 def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
-    """Replace the durations of all events by the Inspector's, or those of delegates' events by the user's."""
+    """With `compat`, replace all durations by the Inspector's; with a converter,
+    those of delegates' events by its results.
+    """
     query = (
         "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "
         "FROM _event_lists($key, $unit, $repeats) AS l"
@@ -185,7 +189,7 @@ def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
 
 
 def _converted(converter: TimeScaleConverter, name: str, start: int, end: int, compat: bool) -> Any:
-    """The duration of a delegate's event, by the user's function of its start and of its end."""
+    """Return the duration of a delegate's event: the user's function converts its start and its end."""
     if end < start and not compat:
         end += _WRAPS
     first, last = converter(name, start), converter(name, end)
@@ -204,8 +208,10 @@ def _statistics(queries: CaptureQueries, lists: list[list[float] | None]) -> lis
 
 
 def read_metadata(queries: CaptureQueries) -> dict[Key, list[Any]]:
-    """What delegates logged with the times of events: for each run bytes, or an empty text; only if any run logged
-    some."""
+    """Return what delegates logged with events' times: for each run bytes, or an empty text.
+
+    Events for which no run logged any metadata are left out.
+    """
     logged = "SELECT 1 FROM event_ticks AS t WHERE t.capture_id = $key AND t.delegate_metadata IS NOT NULL LIMIT 1"
     if not queries.rows(logged):
         return {}

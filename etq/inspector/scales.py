@@ -1,4 +1,4 @@
-"""Time scales, by the names that executorch gives them."""
+"""Time scales by executorch's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from etq.errors import EtqError
 
 
 class TimeScale(Enum):
-    """A unit of ticks or of results. Functions that take a TimeScale also take its value as text."""
+    """A unit of ticks or of results. Functions that take a TimeScale also accept its value as text."""
 
     NS = "ns"
     US = "us"
@@ -19,7 +19,7 @@ class TimeScale(Enum):
 
 
 def time_scale_of(scale: Any) -> TimeScale:
-    """The time scale of an argument: a TimeScale, its value, or a member of executorch's enumeration.
+    """Return an argument as TimeScale; it may be a TimeScale, its value, or a member of executorch's enumeration.
 
     Raises `EtqError` for anything else.
     """

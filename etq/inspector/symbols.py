@@ -1,4 +1,4 @@
-"""The symbols of events in a record: their debug handles, ops, stack traces and modules."""
+"""The symbols of events from a record: debug handles, ops, stack traces and modules."""
 
 from __future__ import annotations
 
@@ -78,14 +78,15 @@ class Symbols:
 
 
 def read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], Symbols]:
-    """The symbols of events by their block and slot, from the linked record, with the nodes of a graph.
+    """Return the symbols of events by block and slot, with the nodes of a graph of the linked record.
 
     Raises `EtqError` if the record lacks the graph.
     """
     found: dict[tuple[int, int], Symbols] = {}
     handles = _INSPECTORS_HANDLES if queries.compat else _HANDLES
     for block, slot, debug_handles, backend, outputs in queries.rows(handles):
-        # So the record has them: a number for one op, a list for a delegate, of however many.
+        # As in the record: a number for a kernel's event, a list for a delegate's, even if the list has only one
+        # handle.
         single = debug_handles is not None and len(debug_handles) == 1 and backend is None
         found[block, slot] = Symbols(
             debug_handles[0] if single else debug_handles, 1 if outputs is None else outputs, backend
@@ -112,7 +113,7 @@ def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], g
         symbols = found.setdefault((block, slot), Symbols())
         name, op_type, stack_trace = described[graph_id, node]
         symbols.op_types.append(op_type)
-        # As the Inspector names nodes: its graph has a name for each output, this one without a number.
+        # The Inspector names nodes by output: `NAME_` followed by a number, or, as here, without a number.
         symbols.stack_traces.setdefault(f"{name}_", stack_trace)
         symbols.modules.setdefault(f"{name}_", modules.get((graph_id, node)))
 
@@ -128,7 +129,7 @@ def _check_graph(queries: CaptureQueries, graph: str) -> None:
 
 
 def total_for_module(queries: CaptureQueries, module: str) -> float:
-    """The time of a module, by its path or its key, and of those within it, in an execute, on average."""
+    """Return the mean time per execute of a module, by its path or key, and of the modules in it."""
     query = "SELECT any_value(m.module_path) FROM node_modules AS m WHERE m.module_key = $module"
     [(path,)] = queries.rows(query, module=module)
     query = "SELECT t.total FROM find_total_for_module($capture, $module, unit := $unit) AS t"
@@ -137,7 +138,7 @@ def total_for_module(queries: CaptureQueries, module: str) -> float:
 
 
 def sum_of(queries: CaptureQueries, values: list[float]) -> float:
-    """The sum of values."""
+    """Return the sum of `values`, by Kahan summation."""
     query = "SELECT coalesce(fsum(v.x), 0) FROM (SELECT unnest($values::DOUBLE[]) AS x) AS v"
     [(total,)] = queries.rows(query, values=values)
     return float(total)

@@ -1,4 +1,4 @@
-"""The values that a runtime logged: of events, and as outputs of the program."""
+"""The values that a runtime logged, of events and as outputs of the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Group = tuple[Any, ...]
 
 @dataclass
 class Logged:
-    """The value that one debug event logged: one value or a list of tensors, as parts of (kind, …, number)."""
+    """The value that one debug event logged: one value or a list of tensors; its parts are tuples (kind, …, number)."""
 
     run: int
     event: int
@@ -48,7 +48,7 @@ class Logged:
 
 @dataclass
 class Values:
-    """Values of events by their keys, outputs by blocks, and the differences between runs."""
+    """Values of events by key, outputs by block, and whether they differ between runs."""
 
     of_events: dict[Key, list[Any]] = field(default_factory=dict)
     of_blocks: dict[int, list[Any]] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Values:
 
 
 def read_values(queries: CaptureQueries, buffer: Any) -> Values:
-    """All logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
+    """Return all logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
 
-    To be compatible, tensors without any buffer at all are zeros.
+    With `compat` and without a buffer, tensors are zeros.
     """
     of_groups, outputs = _logged(queries)
     values = Values()
@@ -82,7 +82,7 @@ def read_values(queries: CaptureQueries, buffer: Any) -> Values:
 
 
 def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[int, list[Logged]]]:
-    """The values logged for each group of events, and the outputs of each block."""
+    """Return the values logged for each group of events, and the outputs of each block."""
     of_groups: dict[Group, list[Logged]] = defaultdict(list)
     outputs: dict[int, list[Logged]] = defaultdict(list)
     current = Logged(-1, -1, [])
@@ -97,7 +97,9 @@ def _logged(queries: CaptureQueries) -> tuple[dict[Group, list[Logged]], dict[in
 def _add(
     values: Values, reader: _Reader, place: tuple[int, int], logged: list[Logged], repeated: dict[Any, list[int]]
 ) -> None:
-    """Give a slot's values to its occurrences: values before the first one's event belong to the first, and so on."""
+    """Assign a slot's values to its occurrences: values logged before the end of the first occurrence belong to it,
+    and so on.
+    """
     of_occurrences: dict[int, list[Logged]] = defaultdict(list)
     for each in logged:
         ends = repeated.get((each.run, *place), [])
@@ -110,7 +112,7 @@ def _add(
 
 
 class _Reader:
-    """Reads what was logged, each value once."""
+    """Reads logged values; each distinct value is decoded once."""
 
     def __init__(self, buffer: Any, compat: bool) -> None:
         self._buffer = buffer
@@ -118,7 +120,7 @@ class _Reader:
         self._read: dict[tuple[int, int], Any] = {}
 
     def first(self, logged: list[Logged]) -> tuple[list[Any], bool]:
-        """The values of the first run, and whether another run has other ones."""
+        """Return the values of the first run, and whether another run has other values."""
         runs: dict[int, list[Any]] = defaultdict(list)
         for each in logged:
             runs[each.run].append(self._value(each))
@@ -144,7 +146,7 @@ class _Reader:
 
     def _tensor(self, scalar_type: str, sizes: list[int], strides: list[int], offset: int) -> Any:
         if self._buffer is not None:
-            # An empty tensor has no place.
+            # An empty tensor has no position in the buffer.
             return tensor_at(self._buffer, scalar_type, sizes, strides, 0 if 0 in sizes else offset)
         empty = tensor_at(b"", scalar_type, [0], [], 0) if self._compat else None
         return None if empty is None else np.zeros(sizes, empty.dtype)
@@ -157,7 +159,7 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        # NaN equals itself here: the bytes are the same.
+        # NaN equals itself here, as the bytes are the same.
         return np.array_equal(one, other) or one.tobytes() == other.tobytes()
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_is_same, one, other))

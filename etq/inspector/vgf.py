@@ -18,11 +18,11 @@ MetadataBytes = bytes | bytearray | str
 
 
 class VgfError(EtqError, ValueError):
-    """Metadata that are marked as VGF's statistics and can't be read."""
+    """Metadata that is marked as VGF's statistics but can't be read."""
 
 
 def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, Any]:
-    """The record that one piece of metadata holds; a part in base64 has its bytes, too, as `raw_data`.
+    """Return the record in one piece of metadata; parts in base64 also get their bytes as `raw_data`.
 
     Raises `VgfError`, which is also a ValueError, for metadata of another kind or version, and for damaged ones.
     """
@@ -55,7 +55,7 @@ def _blob(blob: dict[str, Any]) -> dict[str, Any]:
 def parse_vgf_neural_statistics_delegate_metadata(
     delegate_metadata_list: Sequence[MetadataBytes | None],
 ) -> list[dict[str, Any]]:
-    """The records among the metadata that delegates logged, without those of other backends.
+    """Return the records among the metadata that delegates logged; metadata of other backends is skipped.
 
     Raises `VgfError` for damaged records.
     """
@@ -67,7 +67,7 @@ def parse_vgf_neural_statistics_delegate_metadata(
 
 
 def _claims_vgf(metadata: MetadataBytes) -> bool:
-    """Whether metadata are marked as VGF's: by their schema, or by a part of it if they are damaged."""
+    """Whether metadata is marked as VGF's: by its schema, or, if damaged, by a part of the schema."""
     content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
     try:
         record = json.loads(content)

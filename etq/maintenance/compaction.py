@@ -23,13 +23,13 @@ _FRESH: Final = ".compact"
 
 
 def compact(database: Database) -> tuple[int, int]:
-    """Rewrite the file of a database; returns its bytes before and after. Raises as `Warehouse.compact` does."""
+    """Rewrite the file of a database; return its bytes before and after. Errors are those of `Warehouse.compact`."""
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}*"):
-            left.unlink()  # A process that was killed left it.
+            left.unlink()  # left by a killed process
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
             before = _write_anew(database, connection, path, fresh)
@@ -50,9 +50,9 @@ def compact(database: Database) -> tuple[int, int]:
 def _write_anew(
     database: Database, open_connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path
 ) -> os.stat_result:
-    """Copy the whole database to a new file, and close it. Returns what the old file was then.
+    """Copy the whole database to a new file and close the new file. Returns the old file's status at that time.
 
-    The copy takes a connection of its own: that of an open warehouse can access no other files.
+    The copy needs a connection of its own, as the connection of an open warehouse can access no other files.
     """
     open_connection.execute("CHECKPOINT")
     open_connection.close()
@@ -60,22 +60,23 @@ def _write_anew(
     before = path.stat()
     with connect(str(fresh), False) as connection:
         [(name,)] = connection.execute("SELECT current_database()").fetchall()
-        source = f"_source_{secrets.token_hex(4)}"  # the file may have any name
+        source = f"_source_{secrets.token_hex(4)}"  # other names may be taken, as the file may have any name
         attach = f"ATTACH {quoted(absolute(path))} AS {source} (READ_ONLY)"
         retry_while_locked(str(path), lambda: connection.execute(attach), yields=False)
         withdraw_access(connection)
         contents.has_definitions(connection, str(path), schema.create_all, database=source)
         connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
         connection.execute(f"DETACH {source}")
-        # A connection that is closed writes its log into the file, and doesn't report if that fails.
+        # Closing a connection writes its log into the file, and doesn't report errors of that.
         connection.execute("CHECKPOINT")
     return before
 
 
 def _put_in_place(fresh: Path, path: Path, before: os.stat_result) -> None:
-    """Replace the old file by the new one, if no other process has the old one or wrote to it in between.
+    """Replace the old file by the new one, unless another process has opened the old file or has written to it
+    meanwhile.
 
-    Raises `WarehouseError` if one has, and `OSError`; the old file stays then.
+    Raises `WarehouseError` if one has, or `OSError`; the old file then stays.
     """
     import fcntl
 

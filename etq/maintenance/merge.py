@@ -1,4 +1,4 @@
-"""Making one warehouse of several."""
+"""Merging several warehouses into one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from etq.maintenance.retention import EVENT_TABLES
 from etq.storage.linking import link
 from etq.storage.naming import names_for
 
-# The kinds of content that have keys in a warehouse, in the order of references.
+# The kinds of content that have keys in a warehouse; content comes after the kinds that it refers to.
 KINDS: Final = ("program", "record", "capture")
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of a merge: the numbers of captures, and of those that an earlier warehouse had.
+    """The result of a merge: the number of captures, and how many of them an earlier warehouse already had.
 
-    `conflicts` has a line for each difference between warehouses about one capture, where the first one's value stayed.
+    `conflicts` has a line for each difference between warehouses about one capture; the first warehouse's value was
+    kept.
     """
 
     captures: int
@@ -43,12 +44,12 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     """Create a warehouse from all captures, records and programs of several others, which are only read.
 
     The same content is stored once, with the labels, metrics, phases, record and program of any warehouse; where they
-    differ, the first has precedence, and the result lists it. Events are stored if one warehouse has not pruned them.
-    Keys are assigned again, in the order of the warehouses; a name that other content has is made longer, by the file's
-    folders or its hash. Tables that are not etq's are left out.
+    differ, the first warehouse has precedence, and the result lists the difference. Events are stored if at least one
+    warehouse has not pruned them. Keys are assigned again, in the order of the warehouses; a name that other content
+    has is extended by the file's folders or its hash. Tables that are not etq's are left out.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, and for an output that exists already or
-    can't be written; then nothing is left of it.
+    can't be written; no incomplete output is left.
     """
     sources = [expanded(path) for path in paths]
     target = Path(expanded(output))
@@ -58,7 +59,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     if target.exists():
         raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
     remove_left(target, "merge")
-    # The name of a database is what comes before the first dot: not that of a source.
+    # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
     fresh = aside(target, "merge")
     try:
         with connect(str(fresh), False) as connection:
@@ -89,7 +90,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:
-            # This connection has access to other files, and the file may be another one since it was checked.
+            # This connection can access other files, and the file may have been replaced since it was checked.
             contents.has_definitions(connection, path, schema.create_all, database="_source")
             result = schema.in_transaction(connection, lambda: _add(connection))
         finally:
@@ -97,7 +98,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
         known += result.known
         conflicts += [f"{path}: {each}" for each in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
-    # A connection that is closed writes its log into the file, and doesn't report if that fails.
+    # Closing a connection writes its log into the file, and doesn't report errors of that.
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
 
@@ -111,7 +112,7 @@ def _detach(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
-    """Add the attached warehouse `_source` to the one that is connected. The caller holds a transaction."""
+    """Add the attached warehouse `_source` to the connected one. The caller holds a transaction."""
     for kind in KINDS:
         _give_keys(connection, kind)
     for table in catalog.tables():
@@ -125,7 +126,7 @@ def _add(connection: duckdb.DuckDBPyConnection) -> Merged:
 
 
 def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """Make the table of the source's keys of a kind, with their keys here: known content keeps the key that it has."""
+    """Create a table that maps the source's keys of a kind to keys here; known content keeps its key here."""
     connection.execute(
         f"""
         CREATE TEMP TABLE _{kind}_keys AS
@@ -162,14 +163,18 @@ def _give_keys(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
 
 
 def longer_names(name: str, uri: str, sha256: str) -> Iterator[str]:
-    """Longer names for content whose name is taken: with the file's folders before it; with its hash."""
+    """Yield longer names for content whose name is taken: first with the file's folders before it,
+    then with its hash.
+    """
     yield from (each for each in names_for(uri, lambda: sha256) if each.endswith(f"/{name}"))
     yield f"{name}-{sha256[:12]}"
     yield f"{name}-{sha256}"
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> None:
-    """Copy the rows of new content, with its keys here; also events that were pruned here and not there."""
+    """Copy the rows of new content, with its keys here;
+    also copy events that were pruned here but not in the source.
+    """
     kind = next((kind for kind in KINDS if table.columns[0].name == f"{kind}_id"), None)
     if kind is None:
         return
@@ -196,7 +201,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add the annotations that known captures have there and lack here."""
+    """Add annotations that known captures have in the source but not here."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     for statement in _UNITED:
         connection.execute(statement)
@@ -207,7 +212,7 @@ def _unite(connection: duckdb.DuckDBPyConnection) -> None:
         fill_rollups(connection, capture_id)
 
 
-# Keys of the captures whose events were pruned here and not there.
+# Keys of captures whose events were pruned here but not in the source.
 _REFILLED: Final = f"""
     SELECT m.new_key FROM _capture_keys AS m
     JOIN findings AS f ON f.capture_id = m.new_key AND f.rule = '{PRUNED}'
@@ -227,7 +232,7 @@ _UNITED: Final = (
     SELECT m.new_key, s.key, s.value FROM _source.labels AS s {_KNOWN}
     WHERE NOT EXISTS (FROM labels AS l WHERE l.capture_id = m.new_key AND l.key = s.key)
     """,
-    # Metrics of one file are copied together; those attached by hand, by name.
+    # Metrics of one file are copied together; metrics attached by hand are copied by name.
     f"""
     INSERT INTO metrics BY NAME
     SELECT s.* REPLACE (m.new_key AS capture_id) FROM _source.metrics AS s {_KNOWN}
@@ -257,7 +262,7 @@ _LINKED: Final = " UNION ALL ".join(
     """
     for kind in ("program", "record")
 )
-# Values that may differ between warehouses: the one here, and the one there.
+# Values that may differ between warehouses: the one here, and the one in the source.
 _COMPARED: Final = {
     **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},
     **{

@@ -1,4 +1,4 @@
-"""Removing captures, and keeping only the last ones."""
+"""Removing captures, and keeping only the latest ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
 
-# The tables that grow with the events of captures, which pruning empties if it keeps rollups.
+# The tables whose size depends on the number of events; pruning empties them if it keeps rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "trace_memory",
 )  # fmt: skip
@@ -29,7 +29,7 @@ def outdated_captures(
     over: str | None = None,
     keep_rollups: bool,
 ) -> list[Capture]:
-    """The captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, only unpruned ones.
+    """Return the captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, without those already pruned.
 
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """

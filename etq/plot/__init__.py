@@ -1,10 +1,11 @@
 """Figures of views: `etq.plot.ops(warehouse, capture)` and the like return matplotlib figures.
 
-Each is drawn from one view, by matplotlib's objects alone: no state of pyplot's, no style of anyone's is touched. A
-figure is saved with `.savefig("ops.png")`, shows itself in a notebook, and its `.axes[0]` may be drawn on.
+Each figure is drawn from one view with matplotlib's objects: pyplot's state and the user's styles are not changed. A
+figure can be saved with `.savefig("ops.png")`, displays itself in a notebook, and has axes (`.axes[0]`) on which to
+draw more.
 
-Needs matplotlib: `pip install 'etq[plot]'`. Where it is missing, drawing raises `EtqError`; where a capture, or what is
-asked of it, is unknown, `QueryError`.
+Needs matplotlib: `pip install 'etq[plot]'`. If it is missing, drawing raises `EtqError`; an unknown capture or option
+value raises `QueryError`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figure that all plots are drawn on. Imports matplotlib: only `etq.plot.drawing` imports it."""
+"""The figure class of all plots. This module imports matplotlib, so only `etq.plot.drawing` imports it."""
 
 from __future__ import annotations
 

@@ -42,14 +42,15 @@ def compare(
     limit: int = 20,
     **options: Any,
 ) -> Figure:
-    """By how much each op or module changed, by `compare_ops` or `compare_modules`, those that explain most first: with
-    its interval of 95 %, where there is one, and coloured by its verdict.
+    """Draw by how much each op or module changed, from `compare_ops` or `compare_modules`, with 95 % interval and
+    coloured by verdict. Changes that explain most of the total's change come first.
 
-    base, new  a capture or a selector of many
-    limit      the first so many
-    options    as the view takes them: quantile, phase, history, alpha, min_effect, allow_mismatch
+    base, new  a capture, or a selector of several
+    limit      number of ops or modules to draw
+    options    parameters of the view: quantile, phase, history, alpha, min_effect, allow_mismatch
 
-    Added and removed parts have no percentage; the title gives their number. Raises `EtqError` if nothing is left.
+    Added and removed parts have no percentage; the title gives their number. Raises `EtqError` if there is nothing to
+    draw.
     """
     arguments = set_options(options)
     sides = {"base": str(base) if isinstance(base, str) else base.sha256,

@@ -1,4 +1,4 @@
-"""Shared by plots: an empty figure with named axes, names as they can be shown, colours, queries."""
+"""Helpers of plots: an empty figure with named axes, printable names, colours, queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_NAME: Final = 48
 
 
 def new_chart(title: str, x: str, y: str, *, bars: int | None = None) -> tuple[Figure, Axes]:
-    """A figure and its axes, with a title and what the axes show; `bars` makes room for as many rows.
+    """Return a figure and its axes with a title and axis labels, high enough for `bars` rows.
 
     Raises `EtqError` if matplotlib is missing.
     """
@@ -65,12 +65,12 @@ def add_legend(axes: Axes, **options: Any) -> None:
 
 
 def printable_text(text: str) -> str:
-    """A text from a file, without characters that can't be shown. Dollar signs are kept, and not read as formulas."""
+    """Return a text from a file without characters that can't be displayed. Dollar signs don't start formulas."""
     return printable(text)
 
 
 def shortened(name: str) -> str:
-    """A name that leaves room for what it names."""
+    """Return a name shortened to leave room for the plot."""
     shown = printable_text(name)
     if len(shown) <= _LONGEST_NAME:
         return shown
@@ -79,18 +79,18 @@ def shortened(name: str) -> str:
 
 
 def set_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are set, so that defaults are in the SQL alone."""
+    """Return the options that are set; the SQL has the defaults of the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def call_of(view: str, positional: Sequence[str], arguments: Mapping[str, Any]) -> str:
-    """The call of a view with these parameters."""
+    """Return the call of a view with these parameters."""
     parts = [f"${name}" for name in positional] + [f'"{name}" := ${name}' for name in arguments]
     return f"{view}({', '.join(parts)})"
 
 
 def fetch(warehouse: Warehouse, query: str, error_text: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query. Raises `EtqError` with this text if there are none."""
+    """Return the rows of a query. Raises `EtqError` with this text if there are none."""
     _, rows = warehouse.rows(query, **parameters)
     if not rows:
         raise EtqError(error_text)
@@ -98,5 +98,5 @@ def fetch(warehouse: Warehouse, query: str, error_text: str, **parameters: Any) 
 
 
 def resolved(warehouse: Warehouse, capture: str | Capture) -> Capture:
-    """The capture of a selector or handle."""
+    """Return the capture of a selector or handle."""
     return warehouse.capture(capture if isinstance(capture, str) else capture.sha256)

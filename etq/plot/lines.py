@@ -1,4 +1,4 @@
-"""One run, or one capture, after the other."""
+"""Line plots: one run, or one capture, after the other."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **schedule: Any) -> Figure:
-    """What each run's executes took, and how much of that was work, by `framework_tax`; with the median over runs and
-    the band that the middle eight tenths of them lie in.
+    """Draw the time of each run's executes, and how much of it was spent in kernels and delegates, from
+    `framework_tax`; with the median over runs and the band between their 10th and 90th percentile.
 
     unit      ns, us, ms, s or cycles
-    schedule  which runs, as the view takes it: steps, phase
+    schedule  which runs, as parameters of the view: steps, phase
 
     Raises `EtqError` if no run has an execute whose time is known.
     """
@@ -67,7 +67,7 @@ def runs(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = Non
 
 
 def _mark_outliers(axes: Axes, runs: list[tuple[int, float]], limit: float, unit: str) -> None:
-    """Draw runs far beyond all others at the upper edge, so that the others can be distinguished."""
+    """Draw runs far from all others at the upper edge, so that differences between the others remain visible."""
     beyond = [each for each in runs if each[1] > limit > 0]
     if beyond:
         longest = max(time for _, time in beyond)
@@ -95,7 +95,7 @@ def trend(
     phase: str | None = None,
     min_effect: float | None = None,
 ) -> Figure:
-    """A line for each series of `trend`, one capture after the other, with the captures at which it changed for good.
+    """Draw a line for each series of `trend`, one capture after the other, and mark its change points.
 
     Parameters are those of the view. Raises `EtqError` if there is nothing to draw.
     """
@@ -138,7 +138,7 @@ def trend(
 
 
 def _mark_changes(axes: Axes, changes: list[tuple[Any, ...]], is_last: bool) -> None:
-    """A ring around each capture from which on a series is on another level, and by how much."""
+    """Mark each change point by a ring, with the size of the change."""
     axes.plot(
         [row[1] for row in changes],
         [row[3] for row in changes],
@@ -162,7 +162,7 @@ def _mark_changes(axes: Axes, changes: list[tuple[Any, ...]], is_last: bool) -> 
 
 
 def _name_positions(axes: Axes, points: list[tuple[Any, ...]]) -> None:
-    """The labels of some captures of the longest series, as many as there is room for."""
+    """Label as many captures of the longest series as there is room for."""
     step = -(-len(points) // 12)
     chosen = points[::step]
     axes.set_xticks([row[1] for row in chosen], [shortened(row[2]) for row in chosen], parse_math=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# Size of a name, in pixels.
+# Height of a name in pixels.
 _ROOM: Final = (160, 12)
 _BOUNDS: Final = {"memory": ("bound by memory", GREEN), "compute": ("bound by compute", BLUE)}
 
@@ -38,14 +38,14 @@ def roofline(
     limit: int = 8,
     **schedule: Any,
 ) -> Figure:
-    """Each op of `roofline` under the roof of the peaks: operations per second over operations per byte. Its area is
-    its share of the time.
+    """Draw each op of `roofline` under the roof of the peaks: operations per second over operations per byte. A point's
+    area is the op's share of the time.
 
     peak_flops      the device's peak, in operations per second; by default the capture's metric
     peak_bandwidth  its memory's peak bandwidth, in bytes per second; by default the capture's metric
-    by              what is one op, as the view takes it
-    limit           how many are named, where there is room: those that take most
-    schedule        which runs, as the view takes it: steps, phase
+    by              grouping of events into ops, as in the view
+    limit           number of ops that are named, if there is room: those with most time
+    schedule        which runs, as parameters of the view: steps, phase
 
     Needs a linked record. Raises `EtqError` if no op has both rates known.
     """
@@ -82,7 +82,7 @@ def roofline(
 
 
 def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
-    """Draw the names of ops next to their points, if there is room: those before others."""
+    """Draw the names of ops next to their points, if there is room; the first ops have precedence."""
     axes.autoscale_view()
     named: list[tuple[float, float]] = []
     for name, intensity, rate in ops:
@@ -102,7 +102,7 @@ def _name_ops(axes: Axes, ops: list[tuple[str, float, float]]) -> None:
 def _peaks(
     warehouse: Warehouse, capture: Capture, peak_flops: float | None, peak_bandwidth: float | None
 ) -> tuple[float | None, float | None]:
-    """The peaks that the view uses: the arguments, else the capture's metrics."""
+    """Return the peaks that the view uses: the arguments, else the capture's metrics."""
     query = """
         SELECT
             _peak(_capture_id($capture), 'peak_flops', 'FLOP/s', $peak_flops),
@@ -114,8 +114,9 @@ def _peaks(
 
 
 def _draw_roof(axes: Axes, peaks: tuple[float | None, float | None], intensities: list[float]) -> None:
-    """The slope of the bandwidth up to the ridge, and from there the level of operations; or the known one of the
-    two."""
+    """Draw the slope of the bandwidth up to the ridge point and the level of operations from there on;
+    or only the one that is known.
+    """
     flops, bandwidth = peaks
     first, last = min(intensities) / 2, max(intensities) * 2
     if flops is None and bandwidth is None:

@@ -52,7 +52,7 @@ def ops(
     by        grouping of events into ops, as in these views
     unit      ns, us, ms, s or cycles
     limit     number of ops; all others become one bar
-    schedule  which runs, as the views take it: steps, phase, method, runs
+    schedule  which runs, as parameters of the views: steps, phase, method, runs
 
     Events with another clock, and values that are not times, have no bar. Raises `EtqError` without a time to draw.
     """
@@ -94,8 +94,8 @@ def modules(
     """Draw bars of `module_totals`: each module's total and self time in typical runs, in the model's order.
 
     unit      ns, us, ms, s or cycles
-    limit     only this many with the largest times, and what belongs to no module
-    schedule  which runs, as the view takes it: steps, phase, method, runs
+    limit     number of modules with the largest times; time in no module is shown in any case
+    schedule  which runs, as parameters of the view: steps, phase, method, runs
 
     Needs a linked record. Raises `EtqError` without a time to draw.
     """

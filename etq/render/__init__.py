@@ -1,1 +1,1 @@
-"""Results on terminals, in notebooks and files."""
+"""Results as text for terminals, notebooks and files."""

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import duckdb
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-# Whether texts that a spreadsheet would take for formulas get an apostrophe.
+# Whether texts that a spreadsheet would take for formulas are prefixed with an apostrophe.
 escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
-# Spreadsheets take full-width signs for formulas, too.
+# Spreadsheets also take full-width signs for the beginning of a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
-_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # else -nan for some
-# Writers of cells, by type, where DuckDB's own text differs.
+_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # some NaNs would be -nan
+# Writers of cells, by type, for types whose text in DuckDB is different.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
     "DOUBLE": _NUMBER,
@@ -31,7 +31,7 @@ _CELLS: Final = {
 
 
 def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str) -> str:
-    """A header and a line for each row."""
+    """Return a header line and a line for each row."""
     special = re.compile(f'[{delimiter}"\r\n]')
     escapes = escaping_formulas.get()
 
@@ -41,12 +41,12 @@ def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: 
             text = f"'{text}"
         return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
-    # A row of one empty cell would be an empty line, which readers skip.
+    # A row with one empty cell would be an empty line, which readers skip.
     return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
 
 
 def _text(value: Any) -> str:
-    """A value in full; nothing for NULL."""
+    """Return a value in full; an empty text for NULL."""
     if value is None:
         return ""
     if isinstance(value, bytes):
@@ -61,7 +61,7 @@ def _text(value: Any) -> str:
 def write_delimited(
     connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]
 ) -> bool:
-    """Write a query's result as `delimited` does, by DuckDB's writer, which is many times as fast.
+    """Write a query's result as `delimited` does, but with DuckDB's writer, which is many times as fast.
 
     Returns whether there are rows. Raises `duckdb.Error`.
     """
@@ -69,7 +69,7 @@ def write_delimited(
 
     cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
     if len(cells) == 1:
-        cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # as above, not an empty line
+        cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # not an empty line, as in `delimited`
     stream.write(delimited(relation.columns, [], delimiter))
     has_rows = False
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def write_delimited(
 
 
 def _cell(index: int, kind: str) -> str:
-    """The SQL of a column's cells, by its position and type."""
+    """Return the SQL of a column's cells, by the column's position and type."""
     column = f"#{index}"
     if kind == "VARCHAR" and escaping_formulas.get():
         starts = ", ".join(f"chr({ord(each)})" for each in _FORMULA)

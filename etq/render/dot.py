@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> str:
-    """Nodes with op, module and self time, darker the larger their share of the executes, and edges to their users.
+    """Return the graph. Nodes have op, module and self time, and are darker if they take more of the executes' time;
+    edges lead to the users of their outputs.
 
     The options are parameters of `node_totals`.
     """

@@ -11,12 +11,12 @@ from etq.errors import printable
 from etq.render.table import fitted
 from etq.render.terminal import TerminalStyle, bar
 
-# Without a terminal.
+# Width without a terminal.
 WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10
 _LONGEST_BAR: Final = 60
-# The columns to leave out on a narrow terminal: a row has its name, time and share without them.
+# Columns that a narrow terminal leaves out; each row then has name, time and share.
 _STYLES: Final = {
     "total": ("bold",),
     "method": ("bold",),
@@ -30,8 +30,9 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a node of `time_tree`, or several small ones together. Times have one unit; `share` is in percent of
-    all, NULL if the total is 0; `start` is the time from the begin of the first row to the begin of the node."""
+    """One row: a node of `time_tree`, or several small nodes together. All times have one unit. `share` is in percent
+    of the total time, NULL if that is 0; `start` is the time from the first row's beginning to the node's.
+    """
 
     depth: int
     name: str
@@ -43,7 +44,7 @@ class Row:
 
 
 def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
-    """The rows as text, as wide as the terminal, or `WIDTH` without one."""
+    """Return the rows as text, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     names = ["  " * row.depth + printable(row.name) for row in rows]
     decimals = _decimals([row.total for row in rows])
@@ -60,7 +61,7 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
 
     self_column = f"self {unit}"
     if left() < _SHORTEST_BAR:
-        # A bar is worth more than the last letters of the longest name.
+        # Bars are more useful than the last letters of the longest name.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[self_column]
@@ -80,7 +81,7 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
 
 
 def _decimals(totals: Sequence[float]) -> int:
-    """The number of decimals that shows the greatest in 6 digits; 0 if all are whole."""
+    """Return the number of decimals that shows the greatest total in 6 digits; 0 if all totals are whole."""
     if all(total == int(total) for total in totals):
         return 0
     return min(max(6 - len(str(int(max(totals)))), 0), 6)

@@ -10,8 +10,8 @@ from etq.errors import printable
 from etq.render.table import Rows, shown
 
 # Links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and emoji. Sites
-# look for mentions and references in what is displayed, so that escaping their characters is not enough: only code is
-# left as it is.
+# search the displayed text for mentions and references, so escaping their characters is not enough: only code is
+# displayed unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
     re.IGNORECASE | re.DOTALL,
@@ -20,7 +20,7 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 def inline(text: str) -> str:
-    """A text for a line of Markdown, as it is or as code."""
+    """Return a text for a line of Markdown, as it is or as code."""
     text = printable(text)
     return _code(text) if _ACTIVE.search(text) else text.replace("\\", "\\\\")
 
@@ -32,23 +32,23 @@ def _code(text: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value for a cell of a table; in code, too, a vertical bar would end the cell."""
+    """Return a value for a cell of a table. A vertical bar would end the cell, even in code."""
     text = shown(value)
     if isinstance(value, int | float):
         return text
     if _ACTIVE.search(text):
-        # A backslash before a bar is one that escapes it: it is doubled, and shown so.
+        # A backslash before a bar would escape the bar, so it is doubled; two backslashes are then displayed.
         return re.sub(r"(\\*)\|", lambda match: 2 * match[1] + "\\|", _code(text))
     return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def markdown(columns: Sequence[str], rows: Rows) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     return "".join(markdown_parts(columns, [rows]))
 
 
 def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    """The same for rows that come in parts."""
+    """Yield the same for rows that come in parts."""
     yield _line(columns) + "|" + " --- |" * len(columns) + "\n"
     for rows in parts:
         yield "".join(map(_line, rows))

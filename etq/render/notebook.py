@@ -1,7 +1,7 @@
-"""How results look in a notebook: relations and captures as HTML tables.
+"""Results in a notebook: relations and captures as HTML tables.
 
-`etq.open` registers them with IPython, where that shows HTML: DuckDB's own table has ten rows, with
-numbers to their last digit and NULL as a word. Who has registered one already keeps it.
+`etq.open` registers the formatters with IPython if it shows HTML: DuckDB's own table has ten rows, all digits of
+numbers, and NULL as a word. A formatter that the user has registered before is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS: Final = 60
 
 
 def register() -> None:
-    """Have the running IPython show relations by `bundle_of`, if it shows HTML."""
+    """Make the running IPython display relations by `bundle_of`, if it shows HTML."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is None or "text/html" not in shell.display_formatter.active_types:
         return
@@ -34,8 +34,9 @@ def register() -> None:
 
 
 def bundle_of(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
-    """A relation's first `ROWS` rows as HTML and as text, from one execution. An error in the data is shown as one
-    line."""
+    """Return a relation's first `ROWS` rows as HTML and as text, from one execution.
+    An error in the data becomes one line.
+    """
     try:
         rows = relation.limit(ROWS + 1).fetchall()
     except duckdb.Error as error:
@@ -48,7 +49,9 @@ def bundle_of(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
-    """Rows as an HTML table: names escaped, NULL as an empty cell. Its class is the one that notebooks style."""
+    """Return rows as an HTML table, with names escaped and NULL as an empty cell.
+    Its class is one that notebooks style.
+    """
     head = "".join(f'<th style="text-align: left">{html.escape(shown(name))}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>\n" for row in rows)
     below = f"<p><small>{html.escape(note)}</small></p>" if note else ""
@@ -61,7 +64,7 @@ def _cell(value: Any) -> str:
 
 
 def described(handle: Handle) -> str:
-    """An HTML table of what a capture, record or program is, a row for each property."""
+    """Return an HTML table of the properties of a capture, record or program, one row each."""
     left = 'style="text-align: left"'
     rows = (
         f"<tr><th {left}>{name}</th><td {left}>{html.escape(shown(value))}</td></tr>\n"

@@ -1,4 +1,4 @@
-"""A line on a terminal that shows how far a command is, below the messages that it prints meanwhile."""
+"""A line on a terminal that shows a command's progress, below the messages that the command prints meanwhile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import IO, Final, Self
 
 from etq.render.terminal import bar, style_of
 
-# The shortest time between two drawings, in seconds.
+# The shortest time between two updates, in seconds.
 _PAUSE: Final = 0.1
 _LONGEST_BAR: Final = 36
 
 
 class Progress:
-    """A progress line on a stream, if that is a terminal. It goes where the `with` block ends.
+    """A progress line on a stream, if that is a terminal. It disappears at the end of the `with` block.
 
     Call `clear` before anything else is printed to the terminal: the line is drawn again below it.
     """
@@ -38,13 +38,13 @@ class Progress:
         self.clear()
 
     def advance(self) -> None:
-        """Count one more that is done."""
+        """Count one more finished item."""
         self.done += 1
         if not self._length or time.monotonic() - self._drawn_at >= _PAUSE:
             self._draw()
 
     def clear(self) -> None:
-        """Leave the terminal's line empty."""
+        """Clear the terminal's line."""
         if self._length:
             self._stream.write(f"\r{' ' * self._length}\r")
             self._stream.flush()
@@ -54,7 +54,7 @@ class Progress:
         if not self._is_shown:
             return
         count = f"{self.done}/{self._total}"
-        # A line of full width would move the cursor to the next one.
+        # A line of full width would move the cursor to the next line.
         room = shutil.get_terminal_size().columns - 1 - len(self._label) - len(count) - 4
         width = min(room, _LONGEST_BAR)
         filled = bar(0, self.done / self._total, width, self._style) if width > 0 else ""

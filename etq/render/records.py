@@ -1,4 +1,6 @@
-"""Rows with long texts for a terminal: a line with the short values of a row, and then its texts as paragraphs."""
+"""Rows with long texts for a terminal: the short values of a row in one line, followed by its long texts as
+paragraphs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ def paragraphs(
     long: Collection[str],
     style: TerminalStyle,
 ) -> str:
-    """The rows, shown as these texts: a line of the short columns, and a paragraph of each `long` one."""
+    """Return the rows as text: a line of the short columns, and a paragraph for each column in `long`.
+
+    `cells` has the text of each value.
+    """
     parts = []
     for row, texts in zip(rows, cells, strict=True):
         heads = [

@@ -1,4 +1,4 @@
-"""Which rows of a result are written, and in which order: what `--limit` and `--sort-by` of all tables ask for."""
+"""The rows of a result that are written, and their order: `--limit` and `--sort-by` of all tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """The first `limit` rows, by a column: numbers and times from the largest, texts from A to Z, NULL last."""
+    """Selects the first `limit` rows, sorted by a column: numbers and times from the largest, texts from A to Z,
+    NULL last.
+    """
 
     limit: int | None = None
     sort_by: str | None = None
 
     def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
-        """A query for the selected rows of another. Raises `EtqError` for an unknown column."""
+        """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""
         if self == Selection():
             return query
         from etq.warehouse.zones import subquery
@@ -36,7 +38,7 @@ class Selection:
         return query if self.limit is None else f"FROM {subquery(query)} LIMIT {self.limit:d}"
 
     def rows(self, columns: Sequence[str], rows: Rows) -> Rows:
-        """The selected rows. Raises `EtqError` for an unknown column."""
+        """Return the selected rows. Raises `EtqError` for an unknown column."""
         if self.sort_by is not None:
             self._check(columns)
             at = columns.index(self.sort_by)

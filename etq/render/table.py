@@ -1,4 +1,4 @@
-"""Text tables: aligned columns of plain text, for people."""
+"""Text tables for people: aligned columns of plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST_TEXT: Final = 12
 _LONGEST_LIST: Final = 12
 # Narrower terminals show the columns that fit; in others, lines that are too long go on in the next one.
 _WIDE: Final = 80
-# Columns that a wide terminal shows with bars: the first of those that a table has.
+# Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
@@ -41,13 +41,14 @@ Rows = Sequence[Sequence[Any]]
 
 
 def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
-    """Format aligned text. On a terminal, texts are shortened to make lines fit if possible, shares have bars if there
-    is room, and verdicts are coloured if colours are on."""
+    """Return the rows as aligned text. On a terminal, texts are shortened to make lines fit if possible, shares have
+    bars if there is room, and verdicts are coloured if colours are on.
+    """
     return "".join(table_parts(columns, [rows], style))
 
 
 def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN) -> Iterator[str]:
-    """The same for rows that come in parts: columns become wider where a later part needs it."""
+    """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
     remaining = iter(parts)
     first = next(remaining, [])
     kept = _fitting(columns, first, style)
@@ -62,7 +63,9 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
-    """The positions of the columns to show: all; on a narrow terminal those that fit, from the left, and the unit."""
+    """Return the positions of the columns to show: all; on a narrow terminal those that fit, from the left,
+    and the unit.
+    """
     kept = list(range(len(columns)))
     if style.width is None or style.width >= _WIDE:
         return kept
@@ -72,13 +75,13 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[i
 
 
 def _of(kept: Sequence[int], rows: Rows) -> Rows:
-    """The rows with these columns alone."""
+    """Return the rows with only these columns."""
     is_all = not rows or len(kept) == len(rows[0])
     return rows if is_all else [[row[at] for at in kept] for row in rows]
 
 
 class _Layout:
-    """The columns of a table: their widths, and which are numbers and which is shown with bars."""
+    """The columns of a table: their widths, which of them are numbers, and which one is shown with bars."""
 
     def __init__(self, columns: Sequence[str], rows: Rows, style: TerminalStyle) -> None:
         self._columns = [printable(name) for name in columns]
@@ -95,7 +98,7 @@ class _Layout:
         self._barred = share if self._bar_width else None
 
     def head(self) -> str:
-        """The lines of the columns' names and of the rule below them."""
+        """Return the lines of the columns' names and of the rule below them."""
         names = [[name] for name in self._columns]
         rules = [["-" * width] for width in self._widths]
         return self._joined(names, [["bold"] * len(names)], [None]) + self._joined(
@@ -103,7 +106,7 @@ class _Layout:
         )
 
     def lines(self, rows: Rows) -> str:
-        """A line for each row."""
+        """Return a line for each row."""
         if not rows:
             return ""
         values = None if self._barred is None else [row[self._barred] for row in rows]
@@ -117,7 +120,7 @@ class _Layout:
     def _joined(
         self, texts: list[list[str]], styles: list[list[str | None]] | None, shares: Sequence[object] | None
     ) -> str:
-        """Lines of these texts, column by column, with their styles and bars row by row."""
+        """Return lines of these texts, column by column, with styles and bars by row."""
         padded = []
         for index, cells in enumerate(texts):
             width, right = self._widths[index], self._is_number[index]
@@ -135,7 +138,7 @@ class _Layout:
 
 
 def _texts(rows: Rows) -> list[list[str]]:
-    """The cells as text, column by column."""
+    """Return the cells as text, column by column."""
     return [_column_texts(values) for values in zip(*rows, strict=True)]
 
 
@@ -162,7 +165,7 @@ def _widest(cells: list[str]) -> int:
 
 
 def _padded(cells: list[str], width: int, right: bool, style: TerminalStyle) -> list[str]:
-    """The cells of a column, all of just that width."""
+    """Return the cells of a column, all of exactly that width."""
     if "".join(cells).isascii() and max(map(len, cells)) <= width:
         return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
     return [fitted(cell, width, right, style) for cell in cells]
@@ -174,7 +177,7 @@ def _is_number(values: Sequence[Any]) -> bool:
 
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
-    """The style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
+    """Return the style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
     styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
     if row and row[0] in _REST:
         styles[0] = "dim"
@@ -182,13 +185,13 @@ def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
 
 
 def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
-    """A cell with its text in this style, and plain blanks around it."""
+    """Return a cell whose text has this style; the blanks around the text have no style."""
     text = padded.strip(" ")
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
 def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], room: int) -> None:
-    """Shorten the widest texts to fit, down to a width that is still readable."""
+    """Shorten the widest text columns until the table fits, down to a width that is still readable."""
     texts = [index for index, number in enumerate(is_number) if not number]
     while texts and sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(texts, key=lambda index: widths[index])
@@ -198,7 +201,7 @@ def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], ro
 
 
 def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
-    """A cell of just that width: filled up with blanks, or shortened."""
+    """Return a cell of exactly that width: padded with blanks, or shortened."""
     if width_of(cell) > width:
         cell = cell[: width - 1]
         while width_of(cell) >= width:

@@ -1,4 +1,4 @@
-"""The abilities of a terminal or file that text is written to: width, colours, characters beyond ASCII."""
+"""The abilities of the terminal or file to which text is written: width, colours, characters beyond ASCII."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO, Any, Final
 
-# How much of a cell is filled: from nothing to all, from the left and from below.
+# Characters for a partly filled cell, from empty to full: filled from the left, and filled from below.
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "_.-:=+*#"
-# The most bars that fit a line without other text.
+# The most bars that fit into a line without other text.
 WIDTH: Final = 72
 _NARROWEST: Final = 20
 STYLES: Final = {
@@ -32,7 +32,7 @@ STYLES: Final = {
 class TerminalStyle:
     """How text is shown.
 
-    width        columns of the terminal; None without one: nothing is shortened, and numbers have no bars
+    width        columns of the terminal; None without a terminal: nothing is shortened, and numbers have no bars
     has_colours  whether text may be coloured
     has_blocks   whether text may have block characters, or only ASCII
     """
@@ -42,7 +42,7 @@ class TerminalStyle:
     has_blocks: bool = True
 
     def styled(self, text: str, *styles: str) -> str:
-        """The text in these styles (see `STYLES`), where they can be shown. It must be printable already."""
+        """Return the text in these styles (see `STYLES`), if they can be shown. The text must already be printable."""
         if not self.has_colours or not styles or not text:
             return text
         return f"\x1b[{';'.join(STYLES[style] for style in styles)}m{text}\x1b[0m"
@@ -52,7 +52,7 @@ PLAIN: Final = TerminalStyle()
 
 
 def width_of(text: str) -> int:
-    """The number of columns that a text takes: two for East Asian letters, none for combining marks."""
+    """Return the number of columns that a text takes: two for East Asian letters, none for combining marks."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -61,17 +61,17 @@ def width_of(text: str) -> int:
 
 
 def style_of(stream: IO[Any]) -> TerminalStyle:
-    """How text on a stream may look.
+    """Return the style of text on a stream.
 
-    Colours are on a terminal unless NO_COLOR is set (https://no-color.org) or TERM is dumb; FORCE_COLOR asks for them
-    anywhere, and `etq --color` wins over all of these.
+    A terminal has colours unless NO_COLOR is set (https://no-color.org) or TERM is dumb; FORCE_COLOR turns them on for
+    any stream; `etq --color` has precedence over these.
     """
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
     return TerminalStyle(width, has_colours(stream), has_blocks(stream))
 
 
 def has_colours(stream: IO[Any]) -> bool:
-    """Whether text on a stream is coloured: see `look_of`."""
+    """Whether text on a stream is coloured: see `style_of`."""
     import click
 
     context = click.get_current_context(silent=True)
@@ -82,27 +82,29 @@ def has_colours(stream: IO[Any]) -> bool:
 
 
 def colours_of_environment() -> bool | None:
-    """Whether the environment refuses colours, or requests them; None if it does neither."""
+    """Return whether the environment requests colours (True) or refuses them (False); None if it does neither."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return True if os.environ.get("FORCE_COLOR") else None
 
 
 def has_blocks(stream: IO[Any]) -> bool:
-    """Whether a stream takes block characters. In the locale C Python writes UTF-8, which the terminal may not read."""
+    """Whether a stream can show block characters. In the locale C, Python writes UTF-8,
+    which the terminal may not support.
+    """
     locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG")
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")
     return encoding == "utf8" and locale not in ("C", "POSIX")
 
 
 def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
-    """A bar of at most `width` cells: `share` of it is filled, from `start` on; any share above 0 is visible.
+    """Return a bar of at most `width` cells, filled from `start` by `share`; any share above 0 is visible.
 
-    start, share  parts of the whole, from 0 to 1
+    start, share  fractions of the width, from 0 to 1
     """
     if share <= 0:
         return ""
-    # A cell can't be filled from its middle on: a bar begins with the cell, and is as long as it should be.
+    # No character is filled from its middle on: a bar begins at the cell's edge and keeps its length.
     first = min(int(max(start, 0.0) * width + 1e-9), width - 1)
     filled = min(share * width, width - first)
     if not style.has_blocks:
@@ -112,8 +114,9 @@ def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
 
 
 def sparkline(values: Sequence[float], style: TerminalStyle = PLAIN) -> str:
-    """A line of bars from the least to the greatest value, each the median of as many neighbours as it takes to fit
-    `WIDTH`, or a narrower terminal."""
+    """Return a line of bars from the least to the greatest value. Each bar is the median of so many neighbours that all
+    bars fit `WIDTH`, or a narrower terminal.
+    """
     if not values:
         return ""
     glyphs = BARS if style.has_blocks else _ASCII_BARS

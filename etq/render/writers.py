@@ -1,4 +1,4 @@
-"""Results on their way out: as text tables for people, as CSV, TSV, JSON, Markdown, Parquet and Arrow for all else."""
+"""Output of results: text tables for people; CSV, TSV, JSON, Markdown, Parquet and Arrow for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
-# The formats among these that people read.
+# Formats for people.
 TO_READ: Final = ("table", "markdown")
 SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".arrow": "arrow",
@@ -49,11 +49,10 @@ def write(
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
-    long    columns of texts to be read whole: where a terminal has no room for the table, they are paragraphs
+    long    columns with long texts, which become paragraphs if the terminal has no room for the table
 
-    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an ending
-    that no format has, and for a binary format on a terminal; `QueryError` for a query that fails, of which no file is
-    left.
+    Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
+    file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -76,9 +75,9 @@ def write(
 
 
 def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
-    """Write the result of each statement, as `write` does; between two there is an empty line.
+    """Write the result of each statement as `write` does, with an empty line between results.
 
-    Raises `EtqError` for several statements in a format of which a file holds one result.
+    Raises `EtqError` for several statements in a format whose files have only one result.
     """
     import duckdb
 
@@ -109,7 +108,7 @@ def write_rows(
     force: bool = False,
     long: Collection[str] = (),
 ) -> None:
-    """Write rows of texts as `write` does a result."""
+    """Write rows of texts as `write` writes a query's result."""
     refuse_existing(path, force)
     format = _checked_format(format, path)
     rows = selection.get().rows(columns, rows)
@@ -130,7 +129,8 @@ def write_rows(
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
-    A terminal gets the text unchanged, with its colours, only if all names in it are printable (`is_printable`).
+    `is_printable` states that all names in the text are printable. Otherwise a terminal gets it with control characters
+    escaped, and so without colours.
     """
     refuse_existing(path, force)
     with _text_output(path, force=force, is_printable=is_printable) as stream:
@@ -146,7 +146,9 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    """The format of a file by the ending of its name; a table if it has none. Raises `EtqError` for an unknown one."""
+    """Return the format of a file by the ending of its name, a table without an ending.
+    Raises `EtqError` for an unknown one.
+    """
     _refuse_compressed(path)
     ending = "" if path is None else Path(path).suffix.lower()
     if ending not in SUFFIXES and ending not in _TABLE_SUFFIXES:
@@ -208,12 +210,12 @@ def _write_parts(
 
 
 def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
-    """Whether the table fits without anything in it shortened."""
+    """Whether the table fits without shortening any cell."""
     return style.width is None or max(map(width_of, table(columns, rows).splitlines())) <= style.width
 
 
 class _PrintableLines:
-    """A terminal that gets lines of text in which nothing can be obeyed."""
+    """Writes lines of text to a terminal, with control characters escaped."""
 
     def __init__(self, terminal: IO[str]) -> None:
         self._terminal = terminal
@@ -224,9 +226,9 @@ class _PrintableLines:
 
 @contextmanager
 def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
-    """A stream to standard output, or to a file, which appears when it is complete."""
+    """Provide a stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
-        # Files and pipes get names as they are; a terminal would obey them.
+        # Files and pipes get names unchanged; a terminal would interpret control characters in them.
         yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
         return
     with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
@@ -234,7 +236,7 @@ def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON: in full."""
+    """Return a value for JSON, in full."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, datetime | date):
@@ -257,13 +259,13 @@ def _json_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
 
 
 def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
-    """Rows as objects. NaN and infinities have no JSON; null is what other tools write."""
+    """Return rows as objects. NaN and infinities, which JSON lacks, become null, as in other tools."""
     columns = _unique(columns)
     return [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Distinct names, as an object has one value per name."""
+    """Return distinct names, as an object has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]
@@ -293,7 +295,7 @@ def _write_binary(
 def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     types = [str(each) for each in relation.types]
     if "HUGEINT" in types:
-        # Parquet has no whole numbers of 128 bits: they would be floats, and lose digits.
+        # Parquet has no integers of 128 bits: as floats, they would lose digits.
         kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
         names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
         relation = relation.project(

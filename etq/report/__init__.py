@@ -5,8 +5,8 @@
     report.write(warehouse, ["build=41", "build=42"], "difference.html")  # two sides, each of one capture or of many
     report.write_trends(warehouse, "model=mlp", "trends.html", over="build")  # one after the other
 
-A kind of report is a module that asks the views and gives sections (`single`: one capture; `difference`: two sides;
-`trends`: series of many); `page` puts these together.
+A kind of report is a module that queries the views and returns sections (`single`: one capture; `difference`: two
+sides; `trends`: series of many); `page` assembles them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def page_of(
     names: tuple[str, str] | None = None,
     **options: Any,
 ) -> str:
-    """A report as the text of an HTML page.
+    """Return a report as the text of an HTML page.
 
     captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
-              which may be a selector that means many
+              which may be a selector of several captures
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
-    names     of two sides: what to call them, if not as they are selected
-    options   of one capture: method (its runs alone), runs (typical or all); of
-              two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
+    names     of two sides: what to call them; by default their selectors
+    options   of one capture: method (only its runs), runs (typical or all);
+              of two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
 
-    Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for a number of
-    captures without a kind of report, and for an option that its kind doesn't take.
+    Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for no
+    capture or more than two, and for an option that this kind of report doesn't take.
     """
     from etq.report import difference, single
     from etq.report.page import assemble
@@ -61,7 +61,7 @@ def page_of(
 
 
 def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
-    """A report of series of captures, as the text of an HTML page: totals, ops, and where they changed for good.
+    """Return a report of series of captures as the text of an HTML page: totals, ops, and their change points.
 
     selector  which captures; None: all
     options   over (the label that orders captures), by (labels that separate series), unit, phase, min_effect, alpha,
@@ -89,7 +89,7 @@ def write(
 
 
 def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
-    """Write a report of series to a file, likewise; arguments and errors are those of `trends_page_of`."""
+    """Write a report of series to a file, which is replaced; arguments and errors are those of `trends_page_of`."""
     _put(trends_page_of(warehouse, selector, **options), path)
 
 

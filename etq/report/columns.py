@@ -1,4 +1,4 @@
-"""The result of a query for a page: by columns, each text once, compressed and encoded without markup."""
+"""The result of a query for a page: by column, each distinct text once, compressed and encoded without HTML markup."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as columns. A column of texts is {"texts": distinct ones, "at": each row's place among them, -1 for none};
-    any other is the list of its values.
+    """Rows as columns. A column of texts is {"texts": distinct texts, "at": index of each row's text, -1 for none}; any
+    other column is the list of its values.
     """
 
     names: list[str]
@@ -28,13 +28,13 @@ class Table:
 
 
 def ask(warehouse: Warehouse, query: str, **parameters: Any) -> Table:
-    """The answer to a query. Raises `QueryError` as `Warehouse.rows` does."""
+    """Return the result of a query. Raises `QueryError` as `Warehouse.rows` does."""
     names, rows = warehouse.rows(query, **parameters)
     return table(names, rows)
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Rows as columns. NaN and infinities, which JSON can't represent, become null."""
+    """Return rows as columns. NaN and infinities, which JSON can't represent, become null."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return Table(list(names), [_column(column) for column in columns], len(rows))
 
@@ -56,9 +56,9 @@ def _plain(value: Any) -> Any:
 
 
 def packed(data: Any) -> str:
-    """JSON, compressed by gzip, in base64: of letters, digits, + / and = alone, whatever is in it."""
+    """Return JSON, compressed by gzip, in base64: whatever the data, the text has only letters, digits, +, / and =."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
-    # Half a character of UTF-16, as a damaged name may have, has no UTF-8.
+    # Lone surrogates, which a damaged name may contain, can't be encoded as UTF-8.
     compressed = compressor.compress(text.encode("utf-8", "replace")) + compressor.flush()
     return base64.b64encode(compressed).decode("ascii")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The options of a comparison, as in `compare_ops`.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
-# How many ops and how many captures a page has: of more, those that explain most, and some of each side.
+# How many ops and how many captures a page shows at most: the ops that explain most, and some captures of each side.
 MOST_OPS: Final = 5000
 MOST_CAPTURES: Final = 2000
 
@@ -24,10 +24,10 @@ MOST_CAPTURES: Final = 2000
 def difference_of(
     warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
-    """The report of base and new. Raises `QueryError` if a side has no captures, or they can't be compared.
+    """Return the report of base and new. Raises `QueryError` if a side has no captures, or they can't be compared.
 
     options  options by name, as in `OPTIONS`
-    names    what to call the sides, if not as they are selected
+    names    names of the sides on the page; by default their selectors
     """
     passed = {name: options.get(name) for name in OPTIONS}
     passed["allow_mismatch"] = bool(passed["allow_mismatch"])
@@ -44,7 +44,7 @@ def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
 
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
-    # A half-sentence each, the totals' first: those of slow tails have no row of their own.
+    # A short clause for each, totals first, as verdicts on slow tails have no row of their own.
     findings = [text for text, _ in comparison.total_lines()]
     totals = tables["totals"].columns[0]
     count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
@@ -59,7 +59,7 @@ def _options_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
-    """Every capture's total, in the order in which they were measured."""
+    """Return the section with every capture's total, in the order in which they were measured."""
     columns, rows = comparison.rows("sides")
     side, disturbed = columns.index("side"), columns.index("is_disturbed")
     kept = []
@@ -67,7 +67,7 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
     for name in ("base", "new", "history"):
         mine = [row for row in rows if row[side] == name]
         step = -(-len(mine) // MOST_CAPTURES)
-        # Evenly through time, and whatever is left out of the comparison.
+        # A selection evenly through time, and all captures that the comparison leaves out.
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
@@ -81,7 +81,7 @@ def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
     return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
 
 
-# How many ops have a dot and an interval.
+# How many ops are drawn with a dot and an interval.
 MOST_LISTED: Final = 25
 
 

@@ -1,6 +1,6 @@
-"""A page of a report's sections: one HTML file without other files.
+"""Assembles a report's sections into one HTML file that needs no other files.
 
-A content security policy in the page limits it to one script and one style, identified by their hashes: no network, no
+A content security policy in the page allows only one script and one style, identified by their hashes: no network, no
 inline handlers, no eval.
 """
 
@@ -18,7 +18,7 @@ from etq.errors import printable
 from etq.report.columns import Table, packed
 from etq.version import VERSION
 
-# In this order: a file follows those that it uses. Each is a block of its own in one strict script.
+# The order matters: a file comes after those that it uses. Each is a block of its own in one strict script.
 SCRIPTS: Final = (
     "core.js",
     "numbers.js",
@@ -49,12 +49,12 @@ STYLES: Final = ("page.css", "many.css")
 class Section:
     """One part of a page, as data: the function that draws it is registered in the page's script under `kind`.
 
-    kind     what draws it
-    title    its heading; names from files are not in it
-    tables   its data by name
-    facts    single values that belong to them
-    note     limits that the reader must know: a cap, a sample, an estimate
-    missing  why there is nothing to draw, and how to get it
+    kind     name of the function that draws it
+    title    its heading, without names from files
+    tables   its tables by name
+    facts    single values by name
+    note     limits that the reader must know, such as a cap, a sample or an estimate
+    missing  why there is nothing to draw, and what is needed
     """
 
     kind: str
@@ -86,7 +86,7 @@ class Report:
 
 
 def assemble(report: Report) -> str:
-    """The page as text."""
+    """Return the page as text."""
     data = {
         "kind": report.kind,
         "title": report.title,
@@ -109,7 +109,7 @@ def assemble(report: Report) -> str:
         "script": script,
     }
     page = _read("assets", "page.html")
-    # Split first, so that no part is looked through for the next one's place.
+    # The template is split before data is inserted, so that no placeholder is searched for within data.
     pieces = page.split("{{")
     filled = [pieces[0]]
     for piece in pieces[1:]:

@@ -12,7 +12,7 @@ from etq.report.timeline import timeline_section
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# The views that a file's warehouse in memory needs for these sections.
+# The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
     "_advice_of_runtime", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
     "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
@@ -24,7 +24,7 @@ VIEWS: Final = (
 )  # fmt: skip
 
 
-# The options of `report_of` besides the unit.
+# The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
 
@@ -35,7 +35,7 @@ def report_of(
     method: str | None = None,
     runs: str = "typical",
 ) -> Report:
-    """The report of one capture: of the runs of one `method`, or all; of `typical` runs, or `all`.
+    """Return the report of one capture: of one `method` or all, of `typical` runs or `all`.
 
     Raises `QueryError` for an unknown capture or unit, and `EtqError` for a method without runs.
     """
@@ -83,7 +83,7 @@ def _advice(target: Target) -> Section:
 
 
 def _breakdown(target: Target) -> Section | None:
-    """Where the time goes, by module and op."""
+    """Return the section about where the time goes, by module and op."""
     if target.is_trace:
         leaves = target.table(
             """
@@ -139,7 +139,7 @@ def _runs(target: Target) -> Section | None:
     return Section("runs", "Run to run", {"runs": runs}, note=note)
 
 
-# How many runs the plot from run to run has, about: more points than pixels.
+# The approximate number of runs in the plot of all runs: more would be more points than pixels.
 MOST_RUNS: Final = 20_000
 RUNS: Final = """
     SELECT
@@ -215,7 +215,7 @@ def _sources(target: Target) -> Section | None:
 
 
 def _events(target: Target) -> Section | None:
-    """Percentiles and histogram of each event, where there are runs to compare."""
+    """Return the section with percentiles and a histogram of each event, if there are several runs."""
     if target.is_trace:
         return None
     events = target.table(
@@ -255,11 +255,11 @@ def _events(target: Target) -> Section | None:
     return Section("events", "Events over runs", {"events": events, "bars": bars}, note=note)
 
 
-# How many distinct events a page has: for larger programs SQL is better.
+# How many distinct events a page shows: for larger programs, SQL is the better way.
 MOST_EVENTS: Final = 5000
 
 
-# Calls of delegates, with the backend where a record names it.
+# Delegate calls, with the backend if a record names it.
 DELEGATE_CALLS: Final = """
     SELECT
         d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops,

@@ -1,4 +1,4 @@
-"""The target of a report: a capture, its properties, and which of its runs count."""
+"""The subject of a report: a capture, its properties, and which of its runs count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """The capture of a report and its properties, which each section queries."""
+    """The capture of a report and its properties, for the queries of the sections."""
 
     warehouse: Warehouse
     capture: str
@@ -34,7 +34,9 @@ class Target:
         return self.format == "torch_trace"
 
     def table(self, query: str, **parameters: Any) -> Table:
-        """The result of a query about $capture; `$unit`, `$method` and `$basis` (of runs) are the report's options."""
+        """Return the result of a query about $capture; `$unit`,
+        `$method` and `$basis` (of runs) are the report's options.
+        """
         arguments: dict[str, Any] = {"capture": self.capture, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
@@ -43,7 +45,7 @@ class Target:
 
 
 def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
-    """The target of a report: a capture and its properties. Errors are those of `report_of`."""
+    """Return the subject of a report: a capture and its properties. Errors are those of `report_of`."""
     resolved = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """
         SELECT
@@ -66,7 +68,7 @@ def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, me
 
 
 def basis_of(target: Target) -> str | None:
-    """Which runs the page is of."""
+    """Return which runs the page is about, as text; None if there is nothing to state."""
     texts = [] if target.method is None else [f"Only runs of method {target.method}."]
     if target.runs == "typical":
         others = left_out(target.warehouse, target.capture, {"unit": target.unit, "method": target.method})

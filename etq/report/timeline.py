@@ -1,4 +1,4 @@
-"""The timeline of a report: as many events as a page can hold, with their details."""
+"""The timeline of a report: as many events as a page can have, with their details."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from etq.report.columns import Table
 from etq.report.page import Section
 
-# The most events a page has: about 2 MB of it, drawn at once.
+# The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
 
-# The runs whose events fit: of each block the first runs, those nearest to the median, the slowest and the fastest. One
-# run is there in any case.
+# The runs to show, as many as fit: of each block the first runs, those nearest to the median, the slowest and the
+# fastest; at least one run.
 RUNS: Final = """
     WITH
     counted AS (
@@ -49,7 +49,7 @@ RUNS: Final = """
     ORDER BY p.run_index
 """
 
-# Events of a backend are shown within their call; events without a position in time are left out.
+# Events of a backend are shown within their call; events without a known position in time are left out.
 EVENTS: Final = """
     SELECT
         t.run_index, t.signature_index, CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END AS lane,
@@ -84,7 +84,7 @@ SIGNATURES: Final = """
 
 
 def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST_EVENTS) -> Section | None:
-    """The section; None if the capture has no events. `most` is the largest number of events."""
+    """Return the section, None if the capture has no events. `most` is the largest number of events."""
     runs = ask(RUNS, most=most)
     if not runs.length:
         return None

@@ -1,4 +1,4 @@
-"""The report of many captures: totals and ops, one capture after the other, and where they changed for good."""
+"""The report of many captures: totals and ops, one capture after the other, and their change points."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TAKEN: Final = {
 }
 # The options that the page shows.
 SHOWN_OPTIONS: Final = ("unit", "phase", "min_effect", "alpha", "since")
-# How many points a chart has at most, and a page: some 2 MB of it.
+# The most points of a chart, and of a page, which is then about 2 MB.
 MOST_POINTS: Final = 300
 LEAST_POINTS: Final = 60
 MOST_IN_ALL: Final = 60_000
 MOST_CHANGES: Final = 5000
 
-# Captures of a series that has too many for a chart are put together, neighbours only, and never across a change.
+# If a series has too many captures for a chart, neighbouring captures are combined, but never across a change point.
 TOTALS: Final = """
     WITH levels AS (
         SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series ORDER BY t.position) AS level
@@ -52,7 +52,7 @@ TOTALS: Final = """
         c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
     ORDER BY c.series, position
 """
-# Each series in a line.
+# One line for each series.
 SERIES: Final = """
     SELECT
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
@@ -64,7 +64,7 @@ SERIES: Final = """
     GROUP BY t.series
     ORDER BY changes DESC, t.series
 """
-# The ops that changed, and of the others those that take most.
+# The ops that changed, and of the other ops those that take most time.
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
@@ -97,7 +97,7 @@ OPS: Final = """
 
 
 def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> Report:
-    """The report of the series of the captures that a selector matches, or of all.
+    """Return the report of the series of the captures that a selector matches, or of all captures.
 
     options  options by name, as in `OPTIONS`
 
@@ -116,7 +116,7 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
 
 
 class _Trends:
-    """Queries of trends: calls of the macros, with the options that each takes."""
+    """Queries of trends: calls of the macros, with the options that each accepts."""
 
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
@@ -177,7 +177,7 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
-    """The points of the ops that a page has room for, and a section that lists all ops."""
+    """Return the points of the ops that a page has room for, and a section that lists all ops."""
     listed = ask(
         trends.warehouse,
         f"""

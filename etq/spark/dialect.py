@@ -1,6 +1,6 @@
-"""Functions of DuckDB's SQL that Spark lacks or names otherwise: rules by which sqlglot reads and writes them.
+"""Rules by which sqlglot reads and writes the functions of DuckDB's SQL that Spark lacks or names differently.
 
-Differences that need more than another word are rewritten in the tree first: see `etq.spark.rewrites`.
+Differences that need more than another function are rewritten in the tree first: see `etq.spark.rewrites`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ INFINITY: Final = "DOUBLE('Infinity')"
 
 
 class EtqDuckDB(DuckDB):
-    """DuckDB's SQL as `etq.sql` writes it: `len` is of lists and `length` of texts, and positions count from 1."""
+    """DuckDB's SQL as `etq.sql` uses it: `len` only for lists, `length` only for texts,
+    and positions that count from 1.
+    """
 
-    INDEX_OFFSET = 0  # positions are left as they are written
+    INDEX_OFFSET = 0  # positions stay as they are written
 
     class Parser(DuckDBParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
@@ -33,7 +35,7 @@ class EtqDuckDB(DuckDB):
 
 
 def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
-    """An element of a list by its position from 1, a field, or a part of a list. NULL if there is none."""
+    """Return an element of a list by its position from 1, a field, or a part of a list; it is NULL if there is none."""
     (index,) = node.expressions
     if isinstance(index, exp.Slice):
         if index.args.get("step") is not None:
@@ -52,7 +54,7 @@ def _bracket(writer: SparkGenerator, node: exp.Bracket) -> str:
 
 
 def _contains(writer: SparkGenerator, node: exp.ArrayContains) -> str:
-    """Whether a list contains an element; NULL if the list is NULL, which Spark rejects."""
+    """Return whether a list contains an element. If the list is NULL, which Spark rejects, the result is NULL."""
     if isinstance(node.this, exp.Null):
         return "CAST(NULL AS BOOLEAN)"
     return writer.func("ARRAY_CONTAINS", node.this, node.expression)
@@ -67,7 +69,7 @@ def _closed(node: exp.Expr) -> exp.Expr:
 
 
 def _range(writer: SparkGenerator, node: exp.GenerateSeries) -> str:
-    """A list of numbers, empty if there is none: Spark's SEQUENCE counts downwards then."""
+    """Return a list of numbers, empty if the range is: Spark's SEQUENCE would count downwards."""
     start, end = writer.sql(node, "start"), writer.sql(node, "end")
     step = node.args.get("step")
     is_falling = isinstance(step, exp.Neg)
@@ -78,7 +80,7 @@ def _range(writer: SparkGenerator, node: exp.GenerateSeries) -> str:
 
 
 def _divided(writer: SparkGenerator, node: exp.Div) -> str:
-    """A quotient; by zero it is infinite or no number in DuckDB, and an error in Spark."""
+    """Return a quotient; division by zero gives infinity or NaN in DuckDB, and an error in Spark."""
     if _is_never_zero(node.expression):
         return writer.binary(node, "/")
     divided, divisor = writer.sql(node.this), writer.sql(node.expression)
@@ -96,14 +98,16 @@ def _is_never_zero(node: exp.Expr) -> bool:
 
 
 def _literal(writer: SparkGenerator, node: exp.Literal) -> str:
-    """A number with a fraction is DOUBLE: next to DOUBLE, as here, it is the same as DuckDB's DECIMAL."""
+    """Return a number with a fraction as DOUBLE. All values next to it are DOUBLE,
+    so the result equals that of DuckDB.
+    """
     if node.is_string or node.is_int:
         return SparkGenerator.literal_sql(writer, node)
     return f"{node.name}D"
 
 
 def _log(writer: SparkGenerator, node: exp.Log) -> str:
-    """With one argument, DuckDB's logarithm is to the base of 10, and Spark's is natural."""
+    """Return a logarithm: with one argument, DuckDB's is to the base of 10, Spark's is natural."""
     return writer.function_fallback_sql(node) if node.args.get("expression") else writer.func("LOG10", node.this)
 
 
@@ -115,7 +119,9 @@ def _full_match(writer: SparkGenerator, node: exp.RegexpFullMatch) -> str:
 
 
 def _reduced(writer: SparkGenerator, items: exp.Expr, function: exp.Expr, start: exp.Expr | None = None) -> str:
-    """AGGREGATE starts with a value; DuckDB's list_reduce, without one, with the first element."""
+    """Return a reduction of a list: Spark's AGGREGATE needs a start value;
+    DuckDB's list_reduce without one starts with the first element.
+    """
     if start is not None:
         return writer.func("AGGREGATE", items, start, function)
     listed = writer.sql(items)
@@ -130,8 +136,10 @@ def _list_median(writer: SparkGenerator, items: exp.Expr) -> str:
 
 
 def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> str:
-    """Java's %f differs from C's for halves; it has no %g that leaves zeros out. Raises QueryError for other
-    formats."""
+    """Return a formatted number. Java's %f rounds halves differently from C's; its %g keeps trailing zeros.
+
+    Raises QueryError for other formats.
+    """
     remaining = list(values)
     shown: list[str] = []
 
@@ -149,7 +157,7 @@ def _formatted(writer: SparkGenerator, pattern: exp.Expr, *values: exp.Expr) -> 
 
 
 def _significant(number: str, digits: int) -> str:
-    """A number as %.{digits}g formats it: with that many digits, without trailing zeros."""
+    """Return a number as %.{digits}g formats it: with that many digits, without trailing zeros."""
     short = f"FORMAT_STRING('%.{digits - 1}e', CAST({number} AS DOUBLE))"
     fixed = rf"REGEXP_REPLACE(CAST(CAST({short} AS DECIMAL(38, 18)) AS STRING), '\\.?0+$', '')"
     return (
@@ -186,7 +194,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
 
 
 def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
-    """A function that sqlglot doesn't know. Raises QueryError for one of DuckDB's own."""
+    """Return the call of a function that sqlglot doesn't know. Raises QueryError for a function of DuckDB alone."""
     name = node.name.lower()
     if (write := _FUNCTIONS.get(name)) is None:
         raise QueryError(f"the function {name} has no equivalent in Spark")
@@ -199,7 +207,7 @@ class EtqSpark(Spark):
     INDEX_OFFSET = 0
 
     class Generator(SparkGenerator):
-        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # they stay where they stand
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()  # nested WITH stays in place
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
             **SparkGenerator.TYPE_MAPPING,
             exp.DType.INT128: "DECIMAL(38, 0)",

@@ -1,4 +1,6 @@
-"""Reading profiling files into a lake by Spark's executors: the usual functions, applied to bytes that Spark reads."""
+"""Reading profiling files into a lake with Spark's executors, which apply the usual readers to bytes that Spark
+reads.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ _LOCAL: Final = re.compile(r"file:(?://(?=/))?(?=/)")
 
 @dataclass(frozen=True)
 class Ingested:
-    """How many captures are new and how many files known already; and a DataFrame of those left out: path, error."""
+    """The numbers of new and of known captures; and a DataFrame of the files left out: path, error."""
 
     new: int
     known: int
@@ -73,7 +75,7 @@ def ingest(
     files_at_once: int = 100_000,
     storage_options: Mapping[str, str] | None = None,
 ) -> Ingested:
-    """Read profiling files into a lake by the executors of a Spark session. Known captures are unchanged.
+    """Read profiling files into a lake with the executors of a Spark session. Known captures are unchanged.
 
     files  paths with wildcards, or folders, of which all files are read: of any file system that the session knows,
            as s3a://lab/*/*.etdp; up to 2 GB each
@@ -86,11 +88,11 @@ def ingest(
     files' folders as such, not by an address. Executors need etq[lake,spark], and room on disk for the captures of a
     task.
 
-    A file that can't be read is listed in `errors`, and the others go on. Spark repeats a task that fails; its files
-    are deleted at the end. After every `files_at_once` files, those become part of the lake: if the driver is killed,
-    the same call goes on from there. Of files with the same content, one is stored.
+    A file that can't be read is listed in `errors`, and the others are still read. Spark repeats a failed task; files
+    of the failed one are deleted at the end. After every `files_at_once` files, these are added to the lake: if the
+    driver is killed, repeating the call continues from there. Of files with the same content, one is stored.
 
-    Raises `WarehouseError` for what can't be a lake, `EtqError` for files that there aren't and where Spark gives up.
+    Raises `WarehouseError` if `lake` can't be a lake, `EtqError` if no files match or if Spark fails.
     """
     place = Lake.at(_LOCAL.sub("", str(lake)), storage_options)
     check_labels(labels or {})
@@ -119,11 +121,11 @@ def ingest(
 
 def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
     frame = _read(spark, files)
-    # By this column Spark leaves files out before it reads them.
+    # Spark can filter files by this column before it reads them.
     place_of = frame["_metadata.file_path"]
     places = sorted(place for (place,) in frame.select(place_of).collect())
     new = known = 0
-    # Files without a byte Spark leaves out by itself.
+    # Spark skips empty files without a notice.
     empty = [(path, b"") for path in sorted({*map(_path, frame.inputFiles())} - {*map(_path, places)})]
     refused = [(each.path, each.error) for each in staging.stage(job, empty) if isinstance(each, Rejected)]
     for start in range(0, len(places), files_at_once):
@@ -138,7 +140,7 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
 
 
 def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
-    """Add the record and program that captures are linked to, which executors write nothing of."""
+    """Add the record and program to which captures are linked, as executors don't write them."""
 
     def read(warehouse: Warehouse) -> None:
         if etrecord is not None:
@@ -152,7 +154,7 @@ def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Set how a session reads files, and silence its warnings about pandas, which is not used here."""
+    """Set how a session reads files, and silence its warnings about pandas, which isn't used here."""
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -166,10 +168,10 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
-    """The files, listed once. Raises `EtqError` if none match."""
+    """Return the files, listed once. Raises `EtqError` if none match."""
     from pyspark.errors import AnalysisException
 
-    # Folders' names of the form key=value must not become columns.
+    # Folders with names such as key=value must not become columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         frame = reader.load([files] if isinstance(files, str) else [*files])
@@ -186,12 +188,12 @@ def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
 
 
 def _path(place: str) -> str:
-    """The path of a file's address, which Spark writes in several ways."""
+    """Return the path in a file's address, which Spark writes in several ways."""
     return _LOCAL.sub("", unquote(place))
 
 
 def _work(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the files of a task, in an executor."""
+    """Read the files of a task; runs in an executor."""
     import pyarrow as pa
 
     results = staging.stage(job, _files(batches))

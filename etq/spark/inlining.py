@@ -1,9 +1,9 @@
-"""Inlining of views and macros into the query that uses them: the result only reads base tables.
+"""Inlining of views and macros into the query that uses them, so that the result only reads base tables.
 
-DuckDB's macros are templates: a parameter stands for the argument's text wherever it is named without a table. So it is
-here. A call of a table macro becomes a common table expression of the statement, once for each list of arguments; a
-call whose arguments are columns of the query around it becomes a lateral subquery in its place. All expressions with a
-name get one of their own, as engines other than DuckDB know no scopes of them.
+DuckDB's macros are templates: a parameter's name, if it has no table name before it, is replaced by the argument's
+text. The same is done here. A call of a table macro becomes a common table expression of the statement, once for each
+list of arguments; a call whose arguments are columns of the query around it becomes a lateral subquery in its place.
+All common table expressions get unique names, as engines other than DuckDB don't support scopes for them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from etq.spark.dialect import EtqDuckDB
 
 _DIALECT: Final = EtqDuckDB
 _BODIES: Final = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}
-_DONE: Final = "inlined"  # what is marked so needs no further look: its names are the statement's own
+_DONE: Final = "inlined"  # marks finished parts, whose names are the statement's own
 
 
 def inlined(query: str) -> exp.Query:
-    """A query in DuckDB's SQL, without any use of views and macros of etq.
+    """Return a query in DuckDB's SQL with all uses of etq's views and macros replaced.
 
     Raises QueryError for anything but a single query, and for arguments that a macro doesn't take.
     """
@@ -40,7 +40,7 @@ def inlined(query: str) -> exp.Query:
 
 
 def used(query: str) -> set[str]:
-    """The names of the views and macros that a query itself names."""
+    """Return the names of the views and macros that the query itself uses."""
     tree = sqlglot.parse_one(query, read=_DIALECT)
     named = {node.name.lower() for node in tree.find_all(exp.Table, exp.Anonymous)}
     return {name for name in named if name in catalog.objects()}
@@ -48,7 +48,7 @@ def used(query: str) -> set[str]:
 
 @cache
 def _parsed(name: str) -> exp.Expr:
-    """The query or expression of a view or macro."""
+    """Return the query or expression of a view or macro."""
     each = catalog.objects()[name]
     text = each.statement.split(_BODIES[each.kind], 1)[1]
     return sqlglot.parse_one(text.removesuffix(")") if each.kind == "scalar macro" else text, read=_DIALECT)
@@ -56,7 +56,7 @@ def _parsed(name: str) -> exp.Expr:
 
 @cache
 def _defaults(name: str) -> dict[str, exp.Expr | None]:
-    """The parameters of a macro with their defaults; None if an argument must be given."""
+    """Return the parameters of a macro with their defaults, None for required ones."""
     parameters = catalog.objects()[name].parameters
     return {
         each.name: None if each.default is None else sqlglot.parse_one(each.default, read=_DIALECT)
@@ -65,13 +65,13 @@ def _defaults(name: str) -> dict[str, exp.Expr | None]:
 
 
 def _macro(node: exp.Expr, kind: str) -> SqlObject | None:
-    """The macro of that kind which a node calls, if any."""
+    """Return the macro of that kind that a node calls, None if it calls none."""
     macro = catalog.objects().get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     return macro if macro is not None and macro.kind == kind else None
 
 
 def _arguments(call: exp.Anonymous, macro: SqlObject) -> dict[str, exp.Expr]:
-    """The argument of each parameter. Raises QueryError for one too many, unknown, or missing."""
+    """Return the argument of each parameter. Raises QueryError for surplus, unknown and missing arguments."""
     bound = dict(_defaults(macro.name))
     positions = list(bound)
     for place, argument in enumerate(call.expressions):
@@ -90,7 +90,7 @@ def _arguments(call: exp.Anonymous, macro: SqlObject) -> dict[str, exp.Expr]:
 
 
 def _substituted(body: exp.Expr, arguments: dict[str, exp.Expr]) -> exp.Expr:
-    """A macro's body with its arguments in place of its parameters."""
+    """Return a macro's body with its arguments in place of its parameters."""
     body = body.copy()
     _rename_lambdas(body, arguments)
     for column in list(body.find_all(exp.Column)):
@@ -120,7 +120,10 @@ def _rename_lambdas(body: exp.Expr, arguments: dict[str, exp.Expr]) -> None:
 
 
 def _is_bound(column: exp.Expr, within: exp.Expr) -> bool:
-    """Whether a column of an argument belongs to a query within the argument itself; one without a table does."""
+    """Whether a column of an argument belongs to a query within the argument itself.
+
+    A column without a table name belongs to the innermost query, if there is one.
+    """
     wanted = column.args["table"].name.lower() if column.args.get("table") else None
     node = column
     while node is not within and node.parent is not None:
@@ -134,7 +137,7 @@ def _is_bound(column: exp.Expr, within: exp.Expr) -> bool:
 
 
 def _is_all_of(query: exp.Query, name: str) -> bool:
-    """Whether a query is `FROM name`, and no more."""
+    """Whether a query is just `FROM name`."""
     if not isinstance(query, exp.Select) or [type(each) for each in query.selects] != [exp.Star]:
         return False
     star, source = query.selects[0], query.args["from_"].this if query.args.get("from_") else None
@@ -150,22 +153,22 @@ class _Statement:
 
     expressions: list[exp.CTE] = field(default_factory=list)
     names: set[str] = field(default_factory=lambda: set(catalog.objects()))
-    calls: dict[tuple[str, ...], str] = field(default_factory=dict)  # macro and arguments, by the expression's name
-    local: set[str] = field(default_factory=set)  # names of expressions that had to stay where they are
+    calls: dict[tuple[str, ...], str] = field(default_factory=dict)  # name by macro and arguments
+    local: set[str] = field(default_factory=set)  # names of common table expressions that can't be moved
     is_recursive: bool = False
 
     def of(self, query: exp.Query) -> exp.Query:
-        """The statement of a query."""
+        """Return the statement of a query."""
         self._expand(query, {}, "", hoists=True)
         if self.expressions and _is_all_of(query, self.expressions[-1].alias):
-            # Its order is the result's only if it isn't part of another query.
+            # The order is that of the result only if the query isn't part of another query.
             query = self.expressions.pop().this
         if self.expressions:
             query.set("with_", exp.With(expressions=self.expressions, recursive=self.is_recursive or None))
         return query
 
     def _named(self, wanted: str) -> str:
-        """A name that nothing else in the statement has."""
+        """Return a name that is unique in the statement."""
         name, count = wanted, 1
         while name in self.names:
             count += 1
@@ -174,7 +177,9 @@ class _Statement:
         return name
 
     def _expand(self, node: exp.Expr, scope: dict[str, str], owner: str, *, hoists: bool) -> None:
-        """Expand all within a node, in place. `scope` has the names of expressions as the statement calls them."""
+        """Expand everything within a node, in place. `scope` maps names of common table expressions to those in the
+        statement.
+        """
         if node.meta.get(_DONE):
             return
         if isinstance(node, exp.Query) and node.args.get("with_"):
@@ -188,7 +193,7 @@ class _Statement:
             node.replace(self._value(node, macro))
 
     def _expand_with(self, node: exp.Query, scope: dict[str, str], owner: str, *, hoists: bool) -> dict[str, str]:
-        """Expand the common table expressions of a query and move them to the statement, or rename them in place."""
+        """Expand the common table expressions of a query; move them to the statement, or rename them in place."""
         clause: exp.With = node.args["with_"]
         scope = dict(scope)
         if hoists:
@@ -198,7 +203,7 @@ class _Statement:
             old = each.alias.lower()
             name = self._named(f"{owner}_{old}" if owner else old)
             if clause.args.get("recursive") and any(table.name.lower() == old for table in each.find_all(exp.Table)):
-                self.local.add(name)  # a user of an expression within itself can't be moved out of it
+                self.local.add(name)  # a common table expression that refers to itself can't be moved out
                 self._expand(each.this, {**scope, old: name}, owner, hoists=False)
                 self.local.discard(name)
             else:
@@ -213,7 +218,9 @@ class _Statement:
         return scope
 
     def _expand_table(self, table: exp.Table, scope: dict[str, str]) -> None:
-        """Put the name of a common table expression in place of an expression's, a view's or a table macro's."""
+        """Replace the name of a common table expression, a view or a table macro by the name of the statement's
+        expression.
+        """
         if (macro := _macro(table.this, "table macro")) is not None:
             self._expand_table_macro(table, macro)
             return
@@ -235,7 +242,7 @@ class _Statement:
         return name
 
     def _hoisted(self, source: SqlObject, body: exp.Expr, arguments: tuple[str, ...]) -> str:
-        """The name of the statement's expression that is the body of a view or macro."""
+        """Return the name of the statement's common table expression with the body of a view or macro."""
         wanted = source.name.strip("_")
         self._expand(body, {}, wanted, hoists=True)
         name = self._named(wanted if wanted != source.name or source.kind != "view" else f"{wanted}_view")
@@ -246,7 +253,7 @@ class _Statement:
         return name
 
     def _depends(self, arguments: dict[str, exp.Expr]) -> bool:
-        """Whether arguments refer to the query around the call: its columns, or expressions within it."""
+        """Whether arguments refer to the query around the call, by its columns or its common table expressions."""
         for value in arguments.values():
             for node in value.find_all(exp.Column, exp.Table, exp.Identifier):
                 if isinstance(node, exp.Table):
@@ -276,7 +283,7 @@ class _Statement:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
 
     def _replace_by_lateral(self, table: exp.Table, body: exp.Expr, alias: str) -> None:
-        """A subquery that sees the columns before it, in place of a table; `LATERAL (FROM f(x))` needs no more."""
+        """Replace a table by a subquery that sees the columns before it; `LATERAL (FROM f(x))` is already one."""
         subquery = exp.Subquery(this=body, alias=exp.TableAlias(this=exp.to_identifier(alias)))
         parent = table.parent
         if isinstance(parent, exp.Join):
@@ -285,7 +292,7 @@ class _Statement:
             table.replace(subquery)
 
     def _value(self, call: exp.Anonymous, macro: SqlObject) -> exp.Expr:
-        """The expression that replaces a call of a scalar macro."""
+        """Return the expression that replaces a call of a scalar macro."""
         arguments = _arguments(call, macro)
         body = _parsed(macro.name)
         if not isinstance(body, exp.Query):
@@ -293,7 +300,7 @@ class _Statement:
             holder = exp.Paren(this=value)
             self._expand(holder, {}, macro.name.strip("_"), hoists=False)
             inner = holder.this
-            # AND and OR are functions to sqlglot, too.
+            # sqlglot also represents AND and OR as functions.
             is_closed = isinstance(inner, (exp.Func, exp.Paren)) and not isinstance(inner, exp.Connector)
             return inner if is_closed else holder
         if self._depends(arguments):

@@ -1,4 +1,4 @@
-"""Queries of a lake on this machine alone, in a session made for one query."""
+"""Queries of a lake on this machine, in a Spark session for one query."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns and rows of a query's answer.
+    """Return the columns and rows of a query's result.
 
-    Raises EtqError if pyspark or Java is missing, or the lake; QueryError as `etq.spark.sql`.
+    Raises EtqError if pyspark, Java or the lake is missing; QueryError as `etq.spark.sql` does.
     """
     if "://" not in lake and not Path(lake).is_dir():
         raise EtqError(f"{lake}: no such folder")
@@ -34,7 +34,9 @@ def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def _session(folder: str) -> SparkSession:
-    """A quiet session on all cores, without a web page. `$SPARK_CONF_DIR` and `$SPARK_HOME` set everything else."""
+    """Return a quiet session on all cores, without web page.
+    Other settings are those of `$SPARK_CONF_DIR` and `$SPARK_HOME`.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         try:
@@ -64,7 +66,7 @@ def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
 
 
 def _plain(value: Any) -> Any:
-    """A value as DuckDB gives it: whole numbers beyond 64 bits are numbers, too."""
+    """Return a value as DuckDB returns it: integers beyond 64 bits are numbers, too."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, list):

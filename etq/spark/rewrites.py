@@ -16,9 +16,9 @@ Node = TypeVar("Node", bound=exp.Expr)
 
 
 def rewritten(query: exp.Query) -> exp.Query:
-    """The query, changed in place, so that Spark answers it as DuckDB does.
+    """Change the query in place, and return it: Spark's result will be that of DuckDB.
 
-    Raises QueryError for what has no equivalent in Spark.
+    Raises QueryError for expressions without an equivalent in Spark.
     """
     for rewrite in (
         _rows_of_lists,
@@ -40,12 +40,14 @@ def rewritten(query: exp.Query) -> exp.Query:
 
 
 def _all(query: exp.Query, kind: type[Node]) -> Iterator[Node]:
-    """All nodes of a kind, the inner ones first, so that those around them can be replaced."""
+    """Yield all nodes of a kind, inner ones first, so that outer ones can be replaced."""
     yield from reversed(list(query.find_all(kind)))
 
 
 def _rows_of_lists(query: exp.Query) -> None:
-    """`unnest((SELECT list(r) FROM t AS r), recursive := true)` takes the rows of t into a list and out again."""
+    """Simplify `unnest((SELECT list(r) FROM t AS r), recursive := true)`,
+    which collects the rows of t and unnests them.
+    """
     for unnest in _all(query, exp.Explode):
         select = unnest.parent
         listed = unnest.this.this if isinstance(unnest.this, exp.Subquery) else None
@@ -61,20 +63,20 @@ def _rows_of_lists(query: exp.Query) -> None:
 
 
 def _hints(query: exp.Query) -> None:
-    """MATERIALIZED is a hint that Spark doesn't have."""
+    """Remove the hint MATERIALIZED, which Spark lacks."""
     for each in query.find_all(exp.CTE):
         each.set("materialized", None)
 
 
 def _named_windows(query: exp.Query) -> None:
-    """In `lead(x) OVER w - y` Spark reads the name as `w-y`."""
+    """Rename windows: in `lead(x) OVER w - y` Spark would read the name as `w-y`."""
     for window in _all(query, exp.Window):
         if window.args.get("alias") and isinstance(window.parent, exp.Binary):
             window.replace(exp.Paren(this=window.copy()))
 
 
 def _aliases_in_windows(query: exp.Query) -> None:
-    """A window function that names another column of its SELECT: Spark knows such names outside of windows alone."""
+    """Replace names of other columns of the same SELECT within window functions: Spark resolves them only outside."""
     for select in _all(query, exp.Select):
         aliases = {alias.alias: alias.this for alias in select.selects if isinstance(alias, exp.Alias)}
         for window in list(select.find_all(exp.Window)):
@@ -86,7 +88,9 @@ def _aliases_in_windows(query: exp.Query) -> None:
 
 
 def _nearest_rows(query: exp.Query) -> None:
-    """An ASOF join takes the last row up to a time. Here each row of the other side gets the time of the next one."""
+    """Rewrite ASOF joins, which take the last row up to a time:
+    each row of the other side gets the time of the next row.
+    """
     for join in _all(query, exp.Join):
         if join.method.upper() != "ASOF":
             continue
@@ -112,7 +116,7 @@ def _nearest_rows(query: exp.Query) -> None:
 
 
 def _chosen_rows(query: exp.Query) -> None:
-    """QUALIFY filters rows by a window function: rewritten as a column and a filter in a query around it."""
+    """Rewrite QUALIFY, which filters rows by a window function, as a column and a filter in a query around it."""
     for select in _all(query, exp.Select):
         qualify = select.args.get("qualify")
         if qualify is None:
@@ -137,9 +141,11 @@ def _chosen_rows(query: exp.Query) -> None:
 
 
 def _unnested_columns(query: exp.Query) -> None:
-    """Several lists unnested in one SELECT, or within an expression: Spark accepts one, and only as a column."""
+    """Rewrite lists unnested within an expression, or several in one SELECT: Spark accepts only one,
+    and only as a column.
+    """
     for unnest in query.find_all(exp.Explode):
-        if isinstance(unnest.this, exp.Null):  # which has no type, and is a list of nothing here
+        if isinstance(unnest.this, exp.Null):  # NULL has no type; here it is an empty list
             unnest.set("this", exp.cast(unnest.this.copy(), "array<text>", dialect="spark"))
     for select in _all(query, exp.Select):
         unnests = [
@@ -152,7 +158,7 @@ def _unnested_columns(query: exp.Query) -> None:
             len(unnests) == 1 and unnests[0].parent in (select, *select.selects) and not unnests[0].expressions
         ):
             continue
-        if unnests[0].expressions:  # recursive := true: the fields of each row
+        if unnests[0].expressions:  # with recursive := true: the fields of each row
             unnests[0].replace(exp.Anonymous(this="inline", expressions=[unnests[0].this.copy()]))
             continue
         if select.args.get("group"):
@@ -177,7 +183,9 @@ def _unnested_columns(query: exp.Query) -> None:
 
 
 def _sums_that_may_overflow(query: exp.Query) -> None:
-    """`try_cast(sum(x) AS BIGINT)` is NULL beyond 64 bits; Spark's sum is of 64 bits itself, and an error beyond."""
+    """Make `try_cast(sum(x) AS BIGINT)` NULL beyond 64 bits, as in DuckDB:
+    Spark's sum has 64 bits and raises an error.
+    """
     for cast in _all(query, exp.TryCast):
         inner = cast.this
         while isinstance(inner, (exp.Filter, exp.Window)):
@@ -187,7 +195,7 @@ def _sums_that_may_overflow(query: exp.Query) -> None:
 
 
 def _whole(aggregate: exp.Expr) -> exp.Expr:
-    """An aggregate with its FILTER and OVER."""
+    """Return an aggregate with its FILTER and OVER."""
     node = aggregate
     while isinstance(node.parent, (exp.Filter, exp.Window)) and node.parent.this is node:
         node = node.parent
@@ -195,7 +203,7 @@ def _whole(aggregate: exp.Expr) -> exp.Expr:
 
 
 def _like(aggregate: exp.Expr, other: exp.Expr) -> exp.Expr:
-    """Another aggregate with the FILTER and OVER of one."""
+    """Return `other` with the FILTER and OVER of `aggregate`."""
     if _whole(aggregate) is aggregate:
         return other
     copied = _whole(aggregate).copy()
@@ -227,7 +235,9 @@ def _ordering(order: exp.Order) -> list[exp.Ordered]:
 
 
 def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, is_distinct: bool) -> exp.Expr:
-    """A list of all values of a group, NULL among them, in order. Spark's own leaves NULL out and has no order."""
+    """Return a list of all values of a group, including NULL, in order.
+    Spark's own list omits NULL and has no order.
+    """
     fields: dict[str, exp.Expr] = {}
     for place, each in enumerate(order):
         fields[f"unknown_{place}"] = each.this.copy().is_(exp.null())
@@ -243,7 +253,7 @@ def _list_of(aggregate: exp.Expr, value: exp.Expr, order: list[exp.Ordered], *, 
 
 
 def _comparator(falls: list[bool]) -> exp.Expr:
-    """The comparison of two rows of a list: by its keys, some of them descending, and then by their values."""
+    """Return a function that compares two rows of a list: by keys, some of them descending, then by values."""
     first, second = exp.to_identifier("first"), exp.to_identifier("second")
     keys = [(f"{kind}_{at}", fall and kind == "key") for at, fall in enumerate(falls) for kind in ("unknown", "key")]
     case = exp.Case()
@@ -257,7 +267,7 @@ def _comparator(falls: list[bool]) -> exp.Expr:
 
 
 def _parts(argument: exp.Expr) -> tuple[exp.Expr, list[exp.Ordered], bool]:
-    """The value, order and distinctness of an aggregate's argument."""
+    """Return the value, order and distinctness of an aggregate's argument."""
     order: list[exp.Ordered] = []
     if isinstance(argument, exp.Order):
         order, argument = _ordering(argument), argument.this
@@ -270,13 +280,13 @@ def _parts(argument: exp.Expr) -> tuple[exp.Expr, list[exp.Ordered], bool]:
 
 
 def _unless_none(aggregate: exp.Expr, counted: exp.Expr, result: exp.Expr) -> exp.Expr:
-    """NULL for no rows, as in DuckDB: Spark's lists are empty then."""
+    """Return NULL for no rows, as DuckDB does: Spark's lists would be empty."""
     count = _like(aggregate, exp.Count(this=counted))
     return exp.Case().when(exp.GT(this=count, expression=exp.Literal.number(0)), result)
 
 
 def _lists(query: exp.Query) -> None:
-    """`list(x ORDER BY y)` loses its order in Spark, `list(x)` its NULLs, and an empty one is not NULL."""
+    """Rewrite `list(x ORDER BY y)`: Spark would lose its order and its NULLs, and an empty list would not be NULL."""
     for aggregate in _all(query, exp.ArrayAgg):
         value, order, is_distinct = _parts(aggregate.this)
         if isinstance(value, exp.Column) and not value.table:
@@ -293,7 +303,9 @@ def _struct_of_row(alias: str) -> exp.Expr:
 
 
 def _texts(query: exp.Query) -> None:
-    """`string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined: Spark's own refuses some orders."""
+    """Rewrite `string_agg(x, ', ' ORDER BY y)` as an ordered list that is joined:
+    Spark's function rejects some orders.
+    """
     for aggregate in _all(query, exp.GroupConcat):
         value, order, is_distinct = _parts(aggregate.this)
         text = exp.cast(value.copy(), "text")
@@ -308,7 +320,7 @@ def _texts(query: exp.Query) -> None:
 
 
 def _extremes(query: exp.Query) -> None:
-    """arg_max and arg_min leave out rows whose value is NULL; Spark's max_by and min_by don't."""
+    """Rewrite arg_max and arg_min, which omit rows whose value is NULL; Spark's max_by and min_by don't."""
     for kind in (exp.ArgMax, exp.ArgMin):
         for aggregate in _all(query, kind):
             condition = exp.not_(aggregate.this.copy().is_(exp.null()))
@@ -320,14 +332,14 @@ def _extremes(query: exp.Query) -> None:
 
 
 def _any_values(query: exp.Query) -> None:
-    """any_value takes a value that isn't NULL; Spark does so only with an argument, which FILTER must not precede."""
+    """Make any_value skip NULLs, as in DuckDB: Spark needs an argument for this, which FILTER must not precede."""
     for aggregate in _all(query, exp.AnyValue):
         node = aggregate.parent if isinstance(aggregate.parent, exp.IgnoreNulls) else aggregate
         node.replace(_call("any_value", aggregate.this.copy(), exp.true()))
 
 
 def _silently_wrong(query: exp.Query) -> None:
-    """Raises `QueryError` for expressions that Spark accepts and evaluates differently; no view may use them."""
+    """Raise `QueryError` for expressions that Spark accepts but evaluates differently; no view may use them."""
     if any(each.find(exp.PercentileCont) for each in query.find_all(exp.WithinGroup)):
         raise QueryError("percentile_cont ... WITHIN GROUP is approximate in Spark: use quantile_cont")
     for join in query.find_all(exp.Join):

@@ -1,4 +1,4 @@
-"""Asking in a Spark session."""
+"""Queries in a Spark session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from etq.spark.transpiling import engines, portable, to_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_QUERIES: Final = count(1)  # makes the names of what a query puts into the session unique
+_QUERIES: Final = count(1)  # makes the names that a query adds to the session unique
 
 
 def register(
@@ -49,12 +49,13 @@ def register(
 
 
 def sql(spark: SparkSession, query: str) -> DataFrame:
-    """The answer to a query in DuckDB's SQL, which may use all portable views.
+    """Return the result of a query in DuckDB's SQL, which may use all portable views.
 
-    What a query reads more than once, DuckDB evaluates once; Spark would evaluate, and plan, each use. So it is kept in
-    the executors as rows until the DataFrame is let go, for which part of the work is done before this returns.
+    DuckDB evaluates a common table expression once even if the query reads it several times; Spark would plan and
+    evaluate every use. So the rows of such expressions are computed before this returns, and kept in the executors
+    until the DataFrame is deleted.
 
-    Raises QueryError for what can't be read, has no equivalent in Spark, or fails.
+    Raises QueryError for a query that can't be parsed, has no equivalent in Spark, or fails.
     """
     tree = portable(query)
     clause = tree.args.get("with_")
@@ -80,7 +81,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
 
 
 def rows(frame: DataFrame) -> list[Any]:
-    """The rows of an answer. Raises QueryError for what only shows in making them."""
+    """Return the rows of a result. Raises QueryError for errors that only occur while rows are computed."""
     try:
         collected: list[Any] = frame.collect()
     except failures() as error:
@@ -89,7 +90,7 @@ def rows(frame: DataFrame) -> list[Any]:
 
 
 def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
-    """The statement of one common table expression; one that uses itself stays one."""
+    """Return the statement of one common table expression; a recursive expression stays a common table expression."""
     body = each.this
     if any(table.name == each.alias for table in body.find_all(exp.Table)):
         others = {old: new for old, new in names.items() if old != each.alias}
@@ -100,7 +101,7 @@ def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
 
 
 def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
-    """A tree with renamed tables."""
+    """Return a tree with renamed tables."""
     for table in tree.find_all(exp.Table):
         if table.name in names and not table.db:
             if not table.alias:
@@ -110,7 +111,7 @@ def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions that pyspark raises for a failed query: its own, and those of its bridge for failures in tasks."""
+    """Return the exceptions that pyspark raises for a failed query: its own, and those of its bridge to Java."""
     from pyspark.errors import PySparkException
 
     try:
@@ -121,7 +122,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def message(error: Exception) -> str:
-    """Spark's message in one line; of an error that a view raises, only the view's text."""
+    """Return Spark's message in one line; for an error that a view raises, only the view's text."""
     text = str(error)
     if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):
         return " ".join(raised[1].split())

@@ -1,4 +1,4 @@
-"""Spark SQL of a question in DuckDB's, and which views have it."""
+"""Translates queries from DuckDB's SQL to Spark SQL, and determines which views can be translated."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from etq.spark.rewrites import rewritten
 
 
 def engines(name: str) -> tuple[str, ...]:
-    """The engines that answer a table, view or macro: `duckdb`, and `spark` unless its file excludes it."""
+    """Return the engines that support a table, view or macro: `duckdb`, and `spark` unless its file excludes it."""
     return catalog.objects()[name].engines
 
 
 def portable(query: str) -> exp.Query:
-    """The tree of a query for Spark: base tables alone. Raises QueryError as `spark_sql`."""
+    """Return the tree of a query for Spark, which only reads base tables. Raises QueryError as `spark_sql` does."""
     tree = inlined(query)
     for name in sorted(used(query)):
         each = catalog.objects()[name]
@@ -27,13 +27,14 @@ def portable(query: str) -> exp.Query:
 
 
 def to_text(tree: exp.Expr, *, pretty: bool = False) -> str:
-    """A mended tree as Spark's SQL."""
+    """Return a rewritten tree as Spark SQL."""
     return tree.sql(EtqSpark, pretty=pretty, comments=False)
 
 
 def spark_sql(query: str, *, pretty: bool = False) -> str:
-    """The Spark SQL of a query in DuckDB's SQL that may use all portable views: it only reads base tables.
+    """Return a query in DuckDB's SQL, which may use all portable views, as Spark SQL, which only reads base tables.
 
-    Raises QueryError for what can't be read, has no equivalent in Spark, or uses a view that is for DuckDB alone.
+    Raises QueryError for a query that can't be parsed, has no equivalent in Spark, or uses a view that only DuckDB
+    supports.
     """
     return to_text(portable(query), pretty=pretty)

@@ -1,1 +1,1 @@
-"""Storing files: the rows that ingestors read, inserted into tables."""
+"""Storing files: inserts the rows that readers yield into tables."""

@@ -1,4 +1,4 @@
-"""Storing many files in a warehouse: small ones share a transaction, which costs more than one of them."""
+"""Storing many files: small ones share a transaction, as a transaction takes longer than storing a small file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from etq.storage.capture import Links, NewCapture, Options, new_capture, store, 
 from etq.storage.naming import names_for
 from etq.storage.sources import Source, source_of
 
-# The most files that one transaction stores, and the most bytes of them.
+# The most files, and the most bytes, that one transaction stores.
 FILES: Final = 64
 BYTES: Final = 32 * 2**20
-# Larger files are streamed, each in its own transaction, whose cost is small then.
+# Larger files are streamed, each in its own transaction, whose cost hardly matters then.
 SMALL: Final = 4 * 2**20
 
-# The result for a file: its capture_id, and whether it is new; or the error.
+# The result for a file: its capture_id and whether it is new; or the error.
 Outcome = tuple[int, bool] | EtqError
-# What a file is read into: tables, with their rows.
+# The content of a file after reading: tables with their rows.
 Tables: TypeAlias = "list[tuple[str, Rows]]"
 
 
@@ -44,7 +44,7 @@ class File:
 
 @dataclass(frozen=True)
 class Batch:
-    """Files that are stored together, and what is read of them, by hash."""
+    """Files that are stored together, and the tables that were read from them, by hash."""
 
     files: Sequence[File | EtqError]
     tables: Mapping[str, Future[Tables]]
@@ -53,7 +53,7 @@ class Batch:
 def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[File | EtqError]:
-    """Each file with its options and the annotations found for its path; or the reason why it can't be read."""
+    """Yield each file with its options and the annotations found for its path, or the reason why it can't be read."""
     for each in sources:
         try:
             discovered = find(None if isinstance(each, bytes) else os.fspath(each))
@@ -67,8 +67,8 @@ def store_many(
 ) -> Iterator[list[Outcome]]:
     """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
-    Each file is stored whole or not at all, and none stops the others. An error among `files` is its own outcome.
-    Files are read on another thread while those before them are written.
+    Each file is stored completely or not at all; a failure doesn't stop the others. An error among `files` is returned
+    as the outcome. Files are read on another thread while earlier ones are written.
     """
     pool = ThreadPoolExecutor(1)
     try:
@@ -87,7 +87,9 @@ def store_many(
 def _read_ahead(
     connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], pool: Executor
 ) -> dict[str, Future[Tables]]:
-    """What is read of files that share a transaction and that the warehouse doesn't have yet, by hash."""
+    """Start reading the files that share a transaction and whose content is new; return the results to come,
+    by hash.
+    """
     readable = [each for each in files if isinstance(each, File)]
     if len(readable) < 2:
         return {}
@@ -95,7 +97,8 @@ def _read_ahead(
     new: dict[str, File] = {}
     for each in readable:
         if each.source.sha256 not in known:
-            new.setdefault(each.source.sha256, each)  # An error names the first file of a content.
+            # If several files have the same content, an error names the first of them.
+            new.setdefault(each.source.sha256, each)
     return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
 
 
@@ -121,14 +124,14 @@ def _batches(files: Iterable[File | EtqError]) -> Iterator[list[File | EtqError]
 
 
 def _unpacked_bytes(source: Source) -> int:
-    """The size of the content; for a gzip file, as its last bytes state it."""
+    """Return the size of the content in bytes; for a gzip file, as its last bytes state it."""
     if bytes(source.content[:2]) == GZIP:
         return max(len(source.content), int.from_bytes(source.content[-4:], "little"))
     return len(source.content)
 
 
 def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links) -> list[Outcome]:
-    """The outcomes of files: those of new content share a transaction, each known one has its own if it changes."""
+    """Return the outcomes of files. New ones share a transaction; each known one has its own, if anything changes."""
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(batch.files) if isinstance(each, EtqError)}
     readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, File)}
     if len(readable) > 1:
@@ -149,7 +152,7 @@ def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A capture of the warehouse, with the properties that storing its file again may change."""
+    """A capture of the warehouse, with the properties that may change when its file is stored again."""
 
     capture_id: int
     clock_bits: int | None
@@ -160,7 +163,7 @@ class _Stored:
     is_pruned: bool
 
     def is_changed_by(self, options: Options, links: Links) -> bool:
-        """Whether `store` with these options, or linking, would write anything."""
+        """Whether `store` with these options and links would write anything."""
         found = options.discovered
         return (
             self.is_pruned
@@ -175,7 +178,7 @@ class _Stored:
 
 
 def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict[str, _Stored]:
-    """The captures that the warehouse has of the files, by hash."""
+    """Return the captures that the warehouse already has for the files' contents, by hash."""
     query = f"""
         SELECT
             c.sha256,
@@ -215,7 +218,7 @@ def _store_new(
     tables: Mapping[str, Future[Tables]],
     links: Links,
 ) -> dict[int, Outcome]:
-    """The outcomes of files of new content; empty if the database refuses them together."""
+    """Return the outcomes of files of new content; empty if the database rejects the transaction."""
     outcomes: dict[int, Outcome] = {}
     captures: dict[int, NewCapture] = {}
     taken = _taken(connection, files.values())
@@ -232,14 +235,15 @@ def _store_new(
         try:
             keys = in_transaction(connection, lambda: store_new(connection, list(captures.values()), links))
         except duckdb.Error:
-            # One of them is the reason, and the others can be stored: the caller stores each by itself.
+            # At least one file is the reason, but others can be stored: the caller stores each file in its own
+            # transaction.
             return outcomes
         outcomes |= {at: (key, True) for at, key in zip(captures, keys, strict=True)}
     return outcomes
 
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
-    """The names that the files may get and captures have already."""
+    """Return which of the names that the files may get are already names of captures."""
     names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}

@@ -1,4 +1,4 @@
-"""Storing one profiling file in a warehouse: within a transaction, whole or not at all."""
+"""Storing one profiling file in a warehouse: within a transaction, completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from etq.storage.naming import check_name, check_name_is_free, free_name
 from etq.storage.sources import Source
 from etq.version import VERSION
 
-# Memory limit of DuckDB while a file is inserted: without a limit it caches all that it has written to disk.
+# Memory limit of DuckDB while a file is inserted: without a limit, it caches everything that it has written to disk.
 INSERT_MEMORY: Final = "128MB"
-# So many threads sort times in as much memory as the file has bytes, and fewer in less; the rest needs these megabytes.
+# With this many threads, sorting the times takes as many bytes as the file has; with fewer threads, proportionally
+# less. All other work takes these megabytes.
 _THREADS: Final = 8
 _ROOM: Final = 64
 
-# Columns of `captures` that link to records and programs, each with a key.
+# Columns of `captures` that refer to records and programs by key.
 Links = Sequence[tuple[str, int]]
 
 
@@ -51,7 +52,9 @@ class Options:
 
 @dataclass(frozen=True)
 class NewCapture:
-    """A file of content that the warehouse doesn't have yet, with its name and labels, and what is read of it."""
+    """A file whose content the warehouse doesn't have yet, with its name and labels,
+    and the tables that were read from it.
+    """
 
     name: str
     source: Source
@@ -61,7 +64,7 @@ class NewCapture:
 
 
 def new_capture(name: str, source: Source, options: Options, tables: Iterable[tuple[str, Rows]]) -> NewCapture:
-    """A file that is to be stored. Raises `WarehouseError` for an invalid name or label."""
+    """Return a file that is to be stored. Raises `WarehouseError` for an invalid name or label."""
     check_name(name)
     # Labels that the user gives have precedence over those that were found.
     labels = {**options.discovered.labels, **options.labels}
@@ -81,7 +84,7 @@ def store(
     Returns the capture_id, and whether it is new. The caller holds a transaction.
     """
     if _last_id(connection) == 0:
-        # No content is known yet, so that reading needn't wait for the hash.
+        # The database is empty, so the content can't be known, and reading needn't wait for the hash.
         source.start_hashing()
         known = []
     else:
@@ -110,9 +113,9 @@ def store(
 
 
 def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCapture], links: Links) -> list[int]:
-    """Store captures, with all that belongs to them, and link them; returns their keys, which are consecutive.
+    """Store captures with their annotations, and link them; return their keys, which are consecutive.
 
-    One alone is inserted while it is read. The caller holds a transaction.
+    A single capture is inserted while it is read. The caller holds a transaction.
     """
     first = _last_id(connection) + 1
     keyed = dict(enumerate(captures, first))
@@ -138,9 +141,10 @@ def insert_new(
     captures: Mapping[int, NewCapture],
     is_aside: Callable[[str, Rows], bool] = lambda table, rows: False,
 ) -> list[tuple[str, Rows]]:
-    """Insert what is read of captures, by capture_id, but not the rows for which `is_aside` is true: returns these.
+    """Insert the rows of captures, by capture_id; return the rows for which `is_aside` is true instead of inserting
+    them.
 
-    What is stored and what is only looked at both go this way.
+    Captures in files and in memory are both inserted by this function.
     """
     aside: list[tuple[str, Rows]] = []
     logged: dict[int, list[tuple[str, Rows]]] = {key: [] for key in captures}
@@ -164,12 +168,12 @@ def insert_new(
 
 
 def _last_id(connection: duckdb.DuckDBPyConnection) -> int:
-    """The largest capture_id; 0 in an empty database."""
+    """Return the largest capture_id, 0 in an empty database."""
     return int(connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0])
 
 
 def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
-    """Make the ingest times of captures from this key on later than earlier ones, even if the clock was set back."""
+    """Make the ingest times of captures from this key on later than those before, even if the clock was set back."""
     query = """
         SELECT
             max(c.ingested_at) FILTER (WHERE c.capture_id < $first),
@@ -183,7 +187,7 @@ def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) ->
 
 
 def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
-    """Attach labels and metrics to a known capture. Those that a user gives replace those that were found."""
+    """Attach labels and metrics to a known capture. Only those that the user gives replace existing ones."""
     when = {"captured_at"} if options.captured_at is not None else set()
     set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
     add_labels(connection, capture_id, options.discovered.labels)
@@ -196,7 +200,7 @@ def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: O
 
 
 def _link(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Links) -> None:
-    """Link a known capture, unless it is linked already."""
+    """Link a known capture, unless it has these links already."""
     for column, key in links:
         query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
         if not connection.execute(query, [capture_id, key]).fetchall():
@@ -210,16 +214,16 @@ def store_once(
     name: str | None,
     rows_of_tables: Iterator[tuple[str, pa.RecordBatch]],
 ) -> tuple[int, bool]:
-    """Store a record or program, or name the existing one of the same content.
+    """Store a record or program; if its content is known, only rename the existing one.
 
-    `table` is `records` or `programs`, whose one row among `rows_of_tables` lacks what the file doesn't state. Returns
-    the key, and whether it is new. The caller holds a transaction.
+    `table` is `records` or `programs`; its one row in `rows_of_tables` lacks the columns that the file doesn't state,
+    such as the name. Returns the key, and whether the content is new. The caller holds a transaction.
     """
     column = f"{table.removesuffix('s')}_id"
     last_key = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}").fetchall()[0][0]
     known = []
     if last_key == 0:
-        # No content is known yet, so that reading needn't wait for the hash.
+        # The table is empty, so the content can't be known, and reading needn't wait for the hash.
         source.start_hashing()
     else:
         known = connection.execute(f"SELECT {column} FROM {table} WHERE sha256 = ?", [source.sha256]).fetchall()
@@ -239,7 +243,7 @@ def store_once(
 
 @contextmanager
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Limit DuckDB's memory to `INSERT_MEMORY`; not for a database in memory, which must hold everything."""
+    """Limit DuckDB's memory to `INSERT_MEMORY` in the with block, except for a database in memory."""
     before = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'; SET VARIABLE memory_is_little = true")
     try:
@@ -249,7 +253,7 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int) -> None:
-    """Raise the memory limit for large files: rollups sort all times of its ops, which DuckDB can't spill."""
+    """Raise the memory limit for a large file: its rollups sort the times of all ops, which DuckDB can't do on disk."""
     query = "SELECT getvariable('memory_is_little'), current_setting('threads')"
     [(is_little, threads)] = connection.execute(query).fetchall()
     size = byte_size >> 20
@@ -259,7 +263,7 @@ def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int) -> None:
 
 
 def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
-    """The rows of all tables that a file is read into, with its labels and what the file doesn't state of itself."""
+    """Yield the rows of all tables of a file, with its labels and the columns that the file doesn't state."""
     options = capture.options
     for table, rows in capture.tables:
         if table != "captures":
@@ -278,7 +282,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
 
 
 def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatch:
-    """The one row of a file, with the columns that the file doesn't state."""
+    """Return the one row of a file, with the columns that the file doesn't state."""
     columns = {
         "sha256": texts([source.sha256]),
         "name": texts([name]),
@@ -295,7 +299,7 @@ def _read_again(
 ) -> None:
     """Read a file again with new options; its name, scale, date, links and phases stay.
 
-    Values of a debug buffer stay, too, unless `options` has a debug buffer: the file alone doesn't have them.
+    Values of a debug buffer also stay, unless `options` has a debug buffer: they are not in the file itself.
     """
     kept = connection.execute(
         "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
@@ -314,7 +318,7 @@ def _read_again(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
     reading = read_capture(source.content, source.uri, again.clock_bits)
-    # Its labels stay; those of the options are set by the caller.
+    # The capture's labels stay; the caller sets those of the options.
     capture = NewCapture(name, source, again, {}, reading)
     insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)
     if run_phases:
@@ -341,7 +345,7 @@ def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, opti
 
 
 def _microseconds(moment: datetime) -> int:
-    """Microseconds since 1970 in UTC; a moment without a time zone is in UTC."""
+    """Return microseconds since 1970 in UTC; a time without a time zone is in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 

@@ -1,7 +1,7 @@
-"""Loading files that are only looked at into a database in memory, in the way of files that are stored.
+"""Loading files into a database in memory for a few queries, by the same code that stores files.
 
-Two things differ: rows stay where they were decoded if to insert them would take longer than most questions, and
-rollups are not made.
+Two things differ: rows are not inserted, but queried where they were decoded, if inserting them would take longer
+than most queries; and rollups are not computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from etq.storage.inserting import EVENTS
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
 
-# Tables that are empty for most files. If that is known when a query is planned, their part of the plan is left out.
+# Tables that are empty for most files. If DuckDB knows this when it plans a query, it leaves out their part of the
+# plan.
 RARE_TABLES: Final = ("device_events", "trace_memory")
 
 
@@ -30,14 +31,14 @@ def load_ephemeral(
 ) -> None:
     """Load one file into an empty database in memory that has only these tables, for a few queries.
 
-    `database` is called when there is something to load.
+    `database` is called, and returns the database, when the first rows are ready.
     """
     source.start_hashing()
     reading = read_capture(source.content, source.uri, options.clock_bits)
     first = [*islice(reading, 1)]
     connection, tables = database()
-    # An ETDump's events stay in place. A trace's are inserted: views join them by time, and DuckDB compares each with
-    # each where it doesn't know how many there are.
+    # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
+    # and without their number DuckDB would choose a plan that compares every pair.
     in_place = _load(
         connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content)
     )
@@ -52,7 +53,9 @@ def load_ephemeral(
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
-    """Load a second file into such a database; returns its capture_id, or the first one's for the same content."""
+    """Load a second file into such a database; return its capture_id,
+    or that of the first file if the content is the same.
+    """
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
@@ -87,8 +90,9 @@ def _load(
     *,
     zero_copy: bool,
 ) -> dict[str, pa.Table | LazyBatch]:
-    """Insert the rows of these tables; but not rows that are made when they are read, and with `zero_copy` no events:
-    returns these."""
+    """Insert the rows of these tables; return the rows that are not inserted: those that are computed when they are
+    read, and, with `zero_copy`, events.
+    """
 
     def is_aside(table: str, rows: Rows) -> bool:
         return table not in tables or isinstance(rows, LazyBatch) or (zero_copy and table == EVENTS)

@@ -1,4 +1,4 @@
-"""Inserting what readers yield into the tables of a database."""
+"""Inserts the rows that readers yield into the tables of a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from etq.ingest.arrow import Rows, batch, numbers
 from etq.ingest.events.rows import EVENT_TICKS
 
-# The table of most rows, which are inserted while they are decoded.
+# The table with most rows: its rows are inserted while they are decoded.
 EVENTS: Final = "event_ticks"
 _KEYED_EVENTS: Final = pa.schema([pa.field("capture_id", pa.int32()), *EVENT_TICKS])
 
@@ -21,9 +21,9 @@ _KEYED_EVENTS: Final = pa.schema([pa.field("capture_id", pa.int32()), *EVENT_TIC
 def insert(
     connection: duckdb.DuckDBPyConnection, table: str, key: int, rows: pa.RecordBatch, column: str = "capture_id"
 ) -> None:
-    """Insert rows that lack their first key, the column of that name."""
+    """Insert rows that lack their first key column; `column` is its name and `key` its value."""
     connection.register("_rows", rows)
-    # The key is part of the statement: a parameter would be a column to fill.
+    # The key is a literal in the statement: with a parameter, DuckDB would fill a column row by row.
     connection.execute(f"INSERT INTO {table} BY NAME SELECT {key:d} AS {column}, * FROM _rows")
     connection.unregister("_rows")
 
@@ -31,12 +31,13 @@ def insert(
 def insert_captures(
     connection: duckdb.DuckDBPyConnection, captures: Iterable[tuple[int, Iterable[tuple[str, Rows]]]]
 ) -> None:
-    """Insert the rows of captures, each given by its capture_id and what is read of it.
+    """Insert the rows of captures, each given by its capture_id and the rows that its reader yields.
 
-    Events are inserted while they are decoded, in one stream; the other tables then, each at once. Raises what reading
-    raises.
+    Events are inserted while they are decoded, in one stream; the other tables follow, one statement each. Errors of
+    the readers are raised.
     """
-    # Rows of one table may differ in their Arrow types, as texts have dictionaries or not: each kind by itself.
+    # The Arrow types of a table's rows may differ: texts may be dictionaries. Rows of each type are inserted
+    # separately.
     others: dict[tuple[str, pa.Schema], list[tuple[int, Rows]]] = {}
     failures: list[BaseException] = []
 
@@ -58,12 +59,12 @@ def insert_captures(
         if first is not None:
             _insert_keyed(connection, EVENTS, pa.RecordBatchReader.from_batches(_KEYED_EVENTS, chain([first], stream)))
     except duckdb.Error:
-        # The decoder's errors pass through the database, which reports only that reading failed.
+        # The decoder's error is raised here, as the database would only report that reading failed.
         if failures:
             raise failures[0] from None
         raise
     for table, schema in [*others]:
-        # Rows that were inserted, or made for it, are not kept.
+        # Free the rows that were inserted, and those made for inserting.
         parts = others.pop((table, schema))
         _insert_keyed(connection, table, pa.Table.from_batches([_keyed(key, rows) for key, rows in parts]))
 
@@ -73,7 +74,7 @@ def set_aside(
     is_aside: Callable[[str, Rows], bool],
     aside: list[tuple[str, Rows]],
 ) -> Iterator[tuple[str, Rows]]:
-    """What is read, without the rows for which `is_aside` is true: these are appended to a list."""
+    """Yield the rows that are read; those for which `is_aside` is true are appended to the list `aside` instead."""
     for table, rows in reading:
         if is_aside(table, rows):
             aside.append((table, rows))
@@ -88,7 +89,7 @@ def _insert_keyed(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Re
 
 
 def _keyed(key: int, rows: Rows) -> pa.RecordBatch:
-    """Rows with their capture's key as first column."""
+    """Return rows with their capture's key as first column."""
     read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
     keys = numbers(np.full(read.num_rows, key, np.int32))
     return batch({"capture_id": keys, **dict(zip(read.schema.names, read.columns, strict=True))})

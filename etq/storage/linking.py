@@ -1,4 +1,4 @@
-"""Linking captures to their records and programs, and mapping their events by these."""
+"""Linking captures to their records and programs, which maps events to nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 from etq import catalog
 from etq.database.rollups import fill_rollups
 
-# If a smaller share of a capture's operators fits a record, the record is taken for another program's.
+# If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
 # The tables that linking fills.
 FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
@@ -31,7 +31,7 @@ def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, ke
 def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:
     """Link captures as `link` does, except for their rollups, which the caller fills.
 
-    The results depend on the signatures alone: for captures with the same signatures, they are found once.
+    The results depend only on the signatures, so they are computed once for all captures with the same signatures.
     """
     keys = {"keys": list(capture_ids)}
     connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
@@ -54,7 +54,7 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
 
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """These captures in groups with the same signatures, and the same record and program."""
+    """Return these captures in groups with the same signatures, record and program."""
     columns = [f"s.{column.name}" for column in catalog.objects()["signatures"].columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)
@@ -73,7 +73,7 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
 
 
 def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find what a capture's record or program states about its events."""
+    """Compute what a capture's record or program determines about its events."""
     _find(connection, capture_id, "linked_methods", "_find_methods")
     _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
     if _has_delegates(connection, capture_id):
@@ -88,7 +88,7 @@ def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
-    """Copy to other captures what was found for the first."""
+    """Copy the results of the first capture to the others."""
     for table in (*FOUND, "findings"):
         connection.execute(
             f"""
@@ -108,7 +108,9 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
 
 
 def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
-    """Whether there are delegates whose nodes can be found; without any, that search needn't be planned."""
+    """Whether the capture has delegates whose nodes can be found; if not, the search is skipped,
+    as planning it takes time.
+    """
     query = f"""
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
         WHERE k.capture_id = ? AND {which} LIMIT 1

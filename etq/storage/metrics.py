@@ -16,12 +16,12 @@ from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
 
 _NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# The macro that converts the rows of each table that is read to those of `metrics`.
+# The macro that converts the rows that were read for each table to rows of `metrics`.
 _COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
 
 
 def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source) -> int:
-    """Attach a file's metrics to a capture; returns their number, 0 if the file was attached before.
+    """Attach a file's metrics to a capture; return their number, 0 if the file was attached before.
 
     The caller holds a transaction. Raises `FormatError` for a file that can't be read.
     """
@@ -35,7 +35,9 @@ def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source
 
 
 def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: Sequence[pa.RecordBatch]) -> None:
-    """Attach a sidecar's metrics to a capture like metrics of a user, except for names that it has already."""
+    """Attach a sidecar's metrics to a capture as if the user had attached them,
+    except for names that it already has.
+    """
     attached = "SELECT DISTINCT name FROM metrics WHERE capture_id = ? AND source IS NULL"
     have = {name for (name,) in connection.execute(attached, [capture_id]).fetchall()}
     for rows in parts:
@@ -46,7 +48,7 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, parts: S
 def add_metrics_of_new(
     connection: duckdb.DuckDBPyConnection, parts_of_captures: Mapping[int, Sequence[pa.RecordBatch]]
 ) -> None:
-    """Attach sidecars' metrics to captures without any, by their keys, as `add_metrics` does for one."""
+    """Attach sidecars' metrics to captures that have none, by capture_id, as `add_metrics` does for one capture."""
     keyed = [
         rows.add_column(0, "capture_id", pa.repeat(pa.scalar(key, pa.int32()), rows.num_rows))
         for key, parts in parts_of_captures.items()
@@ -70,9 +72,9 @@ def add_metrics_of_new(
 def set_metric(
     connection: duckdb.DuckDBPyConnection, capture_id: int, metric: Metric | str, run_index: int | None
 ) -> int:
-    """Attach a metric to a capture or to one of its runs, replacing the one of that name that a user attached.
+    """Attach a metric to a capture or one of its runs, replacing one of the same name that a user attached.
 
-    A name alone removes it. Returns the number of metrics removed.
+    A metric with only a name removes the existing one. Returns the number of metrics removed.
     """
     name = metric if isinstance(metric, str) else metric.name
     gone = connection.execute(

@@ -1,4 +1,4 @@
-"""Names of captures, records and programs: unique in a warehouse, and by default made from files' paths."""
+"""Names of captures, records and programs: unique in a warehouse, and by default derived from files' paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.errors import WarehouseError
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
-# The endings of files, which are not part of a name: longest first, as one may end in another.
+# Endings of files that are not part of a name; the longest come first, as an ending may contain another.
 _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for ending in each.endings)}, key=len)[::-1]
 
 
@@ -25,7 +25,7 @@ def check_name(name: str) -> None:
 
 
 def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` for an invalid name, and one that other content of the table has."""
+    """Raise `WarehouseError` for an invalid name, and for a name that other content of the table has."""
     check_name(name)
     taken = connection.execute(
         f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
@@ -35,7 +35,7 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
 
 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
-    """The first of the `names_for` a file that no other content has."""
+    """Return the first of the `names_for` a file that no other content has."""
     for name in names_for(source.uri, lambda: source.sha256):
         if not connection.execute(f"SELECT 1 FROM {table} WHERE name = ?", [name]).fetchall():
             break
@@ -43,13 +43,15 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
 
 
 def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
-    """The file's stem; the stem with folders before it; at last the stem and the hash, which no other content has."""
+    """Yield the file's stem, then the stem with folders before it, and at last the stem with the hash,
+    which is unique.
+    """
     path = PurePath(uri)
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
-    # Characters that names can't have (see `check_name`) are left out.
+    # Characters that names can't contain (see `check_name`) are left out.
     parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
-    # The hash comes last: another thread may still compute it.
+    # The hash is used last, as another thread may still compute it.
     yield f"{stem}-{sha256()[:12]}"
     yield f"{stem}-{sha256()}"

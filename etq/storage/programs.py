@@ -1,4 +1,4 @@
-"""Putting programs into a warehouse."""
+"""Storing programs in a warehouse."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from etq.storage.sources import Source
 
 
 def program_tables() -> list[str]:
-    """The base tables that programs are stored in."""
+    """Return the base tables for programs."""
     return [table.name for table in catalog.tables() if table.columns[0].name == "program_id"]
 
 
 def store_program(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
-    """Put a program into the warehouse; see `store_once`."""
+    """Store a program; see `store_once`."""
     return store_once(connection, "programs", source, name, read_program(source.content, source.uri))

@@ -1,4 +1,4 @@
-"""Putting ETRecords into a warehouse."""
+"""Storing ETRecords in a warehouse."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class ReadRecord:
 
 
 def read_record(source: Source) -> ReadRecord:
-    """Read an ETRecord before there is a database to put it into. Raises `FormatError` as `read_etrecord` does."""
+    """Read an ETRecord before the database for it exists. Raises `FormatError` as `read_etrecord` does."""
     source.start_hashing()
     return ReadRecord(source, [*read_etrecord(source.content, source.uri)])
 
 
 def store_read(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> tuple[int, bool]:
-    """Put such a record into the warehouse; see `store_once`."""
+    """Store an ETRecord that was read; see `store_once`."""
     return store_once(connection, "records", record.source, None, iter(record.rows))
 
 
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
-    """Put an ETRecord into the warehouse; see `store_once`."""
+    """Read and store an ETRecord; see `store_once`."""
     return store_once(connection, "records", source, name, read_etrecord(source.content, source.uri))

@@ -1,4 +1,4 @@
-"""Putting the values of a reference run into a warehouse, as a capture of format `reference`."""
+"""Storing the values of a reference run as a capture of format `reference`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from etq.version import VERSION
 def store_reference(
     connection: duckdb.DuckDBPyConnection, record_id: int, graph: str, values: Mapping[str, Outputs], name: str | None
 ) -> tuple[int, bool]:
-    """Store the outputs of a graph's nodes as a capture, or name the existing capture of the same outputs.
+    """Store the outputs of a graph's nodes as a capture; if a capture has the same outputs, only rename it.
 
     Returns the capture_id, and whether it is new. The caller holds a transaction. Raises `WarehouseError` for a name
-    that is taken, and for a record without such a graph.
+    that is taken, and for a record that lacks the graph.
     """
     [(record_name, record_sha256, uri)] = connection.execute(
         "SELECT name, sha256, uri FROM records WHERE record_id = ?", [record_id]

@@ -1,4 +1,4 @@
-"""Files to read: their bytes, paths and hashes, and checks of their options."""
+"""Files to read: their bytes, paths and hashes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import BinaryIO, Final
 from etq.choices import UNITS
 from etq.errors import FormatError, WarehouseError, displayed
 
-# Of a larger file a copy is made, which is mapped, rather than held in memory: bytes.
+# Files of more bytes than this are copied and mapped instead of being read into memory.
 SMALL: Final = 64 * 2**20
 _AT_ONCE: Final = 2**24
 
 
 class Source:
-    """A file's bytes and path. The bytes stay as they are whatever happens to the file."""
+    """A file's bytes and path. The bytes don't change even if the file does."""
 
     def __init__(self, content: bytes | mmap.mmap, path: str, copy: int | None = None) -> None:
         self.content = content
@@ -36,14 +36,14 @@ class Source:
         self._hashing: Thread | None = None
 
     def start_hashing(self) -> None:
-        """Start to compute the hash on another thread, unless that was done."""
+        """Start computing the hash on another thread, unless it was started before."""
         if self._hashing is None:
             self._hashing = Thread(target=self._hash)
             self._hashing.start()
 
     @property
     def sha256(self) -> str:
-        """The hash of the content: its identity."""
+        """The hash of the content, which identifies it."""
         if self._hashing is not None:
             self._hashing.join()
         if self._digest is None:
@@ -55,16 +55,16 @@ class Source:
         if self._copy is None:
             self._digest = sha256(self.content).hexdigest()
             return
-        # Reading through the map would keep all of it in memory.
+        # Reading through the memory map would keep the whole file in memory.
         with open(os.dup(self._copy), "rb") as copy:
             copy.seek(0)
             self._digest = file_digest(copy, "sha256").hexdigest()
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
-    """A file, or its bytes, to read from.
+    """Return a file, given by its path or its bytes, as a source to read from.
 
-    Raises `FormatError` for a file that can't be read, and for one that changes meanwhile.
+    Raises `FormatError` for a file that can't be read, and for a file that changes while it is read.
     """
     if isinstance(file, bytes):
         return Source(file, "bytes")
@@ -74,7 +74,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
             raise FormatError(path, "can't be read: not a regular file")
         with Path(path).open("rb") as opened:
             before = _state(opened)
-            # To touch what another process cuts off of a file that is mapped would end this one.
+            # If another process truncates a mapped file, reading beyond its new end would kill this process.
             source = _read(opened, path) if before[0] <= SMALL else _copied(opened, path)
             if _state(opened) != before or len(source.content) != before[0]:
                 raise FormatError(displayed(path), "changed while it was read; repeat when it is complete")
@@ -86,7 +86,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
 
 
 def _state(file: BinaryIO) -> tuple[int, int, int]:
-    """What changes when a file is written to: its size, and the times of change."""
+    """Return properties that change when a file is written to: its size and times of change."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -96,8 +96,8 @@ def _read(file: BinaryIO, path: str) -> Source:
 
 
 def _copied(file: BinaryIO, path: str) -> Source:
-    """A file of which a copy is read that no other process can change, and which is gone when this one ends."""
-    # Where temporary files are in memory, this takes as much of it as to read the file.
+    """Return a source that reads a private copy of the file, which is deleted when this process ends."""
+    # If temporary files are in memory, the copy takes as much memory as reading the file would.
     with tempfile.TemporaryFile() as copy:
         shutil.copyfileobj(file, copy, _AT_ONCE)
         copy.flush()

@@ -1,4 +1,4 @@
-"""Putting what a debug buffer holds of a capture's logged tensors into a warehouse."""
+"""Storing the contents of a debug buffer: the values of a capture's logged tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.storage.sources import Source
 def insert_values(
     connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
 ) -> None:
-    """Insert rows of `debug_values` with the statistics of their tensors; with the elements if `keep` is set."""
+    """Insert rows of `debug_values` with the statistics of their tensors, and, if `keep` is set, with the elements."""
     for part in with_elements(rows, buffer.content, buffer.uri):
         insert_rows(connection, capture_id, part, keep=keep)
 

@@ -1,1 +1,1 @@
-"""Functions that need torch or serve it: reference runs, a handler for its profiler."""
+"""Functions that use torch or are used with it: reference runs, a handler for its profiler."""

@@ -1,4 +1,4 @@
-"""Running an exported program on its representative inputs, for the reference side of a numeric gap. Needs torch."""
+"""Runs an exported program on its representative inputs, for the reference side of a numeric gap. Needs torch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NO_EXECUTORCH: Final = (
 
 
 def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dict[str, list[Any]]:
-    """The values of each node of an ETRecord's graph for the record's representative inputs.
+    """Compute the values of each node of an ETRecord's graph for the record's representative inputs.
 
-    Returns, by node name and in the order of running, the node's outputs: numpy arrays (bfloat16 and float8 as
-    float32), ints, floats and bools; None for what is none of these. Pickled members are read as tensors, nothing else.
+    Returns the outputs of each node, by node name and in the order of execution: numpy arrays (bfloat16 and float8 as
+    float32), ints, floats and bools; None for outputs of other types. Of pickled members, only tensors are read.
 
     graph  `exported_program`, which torch alone runs, or `edge_dialect_exported_program`, which needs executorch
 
-    Raises `EtqError` if torch or executorch is missing or can't run the program, and `FormatError` where the record
-    has no such graph or no representative inputs.
+    Raises `EtqError` if torch or executorch is missing or can't run the program, and `FormatError` if the record lacks
+    the graph or representative inputs.
     """
     try:
         import torch
@@ -64,7 +64,9 @@ def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
 
 
 def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
-    """The content of a member that torch.save wrote: tensors and plain values; anything else is refused, not run."""
+    """Return the content of a member that torch.save wrote: tensors and plain values; other objects are refused,
+    never run.
+    """
     import torch
 
     try:
@@ -83,9 +85,9 @@ def _exported(archive: zipfile.ZipFile, path: str) -> Any:
         program = json.loads(_member(archive, path, EXPORTED))
     except (ValueError, RecursionError) as error:
         raise FormatError(displayed(path), f"member {EXPORTED}: {error}") from error
-    # executorch writes an older version of the same schema, which torch refuses by its number alone.
+    # executorch writes an older version of the same schema; torch would reject its version number.
     program["schema_version"] = {"major": SCHEMA_VERSION[0], "minor": SCHEMA_VERSION[1]}
-    # Read here, as torch would unpickle a member that it can't read as tensors.
+    # Tensors are read here, as torch would unpickle members that it can't read as tensors.
     saved = [_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants", "example_inputs")]
     try:
         return deserialize(SerializedArtifact(json.dumps(program).encode(), *saved)).module()
@@ -107,7 +109,7 @@ def _edge(archive: zipfile.ZipFile, path: str) -> Any:
 
 
 def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Run a graph module node by node; name and outputs of each call."""
+    """Run a graph module node by node; yield the name and the outputs of each call."""
     import torch
 
     class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
@@ -115,7 +117,7 @@ def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
             result = super().run_node(n)
             if n.op == "call_function":
                 values = result if isinstance(result, tuple | list) else [result]
-                # Later nodes may write into a tensor: copy its present values.
+                # Later nodes may write into a tensor, so its present values are copied.
                 outputs.append((n.name, [_plain(value) for value in values]))
             return result
 

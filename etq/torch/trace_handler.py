@@ -1,4 +1,4 @@
-"""Traces of PyTorch's profiler straight into a warehouse, without a file in between to look after."""
+"""Stores traces of PyTorch's profiler in a warehouse as they are made, without keeping trace files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from etq.warehouse.warehouse import open
 def torch_trace_handler(
     warehouse: str | os.PathLike[str], *, labels: Mapping[str, str] | None = None, name: str | None = None
 ) -> Callable[[Any], None]:
-    """A function for `on_trace_ready` of `torch.profiler.profile`, which puts each trace into a warehouse file.
+    """Return a function for `on_trace_ready` of `torch.profiler.profile` that stores each trace in a warehouse file.
 
-    The capture has these labels, a label `step` (the profiler's) and, in distributed runs, `rank`; its time is now.
+    Each capture has these labels, a label `step` (the profiler's) and, in distributed runs, `rank`; its captured_at is
+    the time of the call.
 
     warehouse  path of the warehouse file; created if it doesn't exist
     labels     key=value pairs that distinguish captures
     name       name of the captures, followed by the step; by default host, process and time, as
                `torch.profiler.tensorboard_trace_handler` names files
 
-    The function raises `WarehouseError` where the warehouse can't be written.
+    The function raises `WarehouseError` if the warehouse can't be written.
     """
 
     def handle(profiler: Any) -> None:

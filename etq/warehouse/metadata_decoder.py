@@ -1,4 +1,4 @@
-"""Metadata that delegates log with times, decoded by a user's function: for backends that `delegate_metadata` lacks."""
+"""Decodes metadata that delegates log with times by a user's function, for backends that `delegate_metadata` lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.errors import QueryError
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# Given an event's name and what a run logged of it, the fields that it holds; None for what it doesn't know.
+# Given an event's name and the bytes that a run logged for it, returns fields by name; None for unknown bytes.
 Decoder = Callable[[str, bytes], Mapping[str, Any] | None]
 
 _LOGGED = """
@@ -33,10 +33,10 @@ _COLUMNS = pa.schema(
 
 
 def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> pa.Table:
-    """One row a field of an event's metadata: block_index, slot, event_name, field, value (text), runs.
+    """Return a row for each field of an event's metadata: block_index, slot, event_name, field, value (text), runs.
 
-    Bytes that the decoder doesn't know have one row, without a field, in hexadecimal. Raises `QueryError` if the
-    decoder raises or gives something else than a mapping.
+    Bytes that the decoder doesn't know have one row without a field, whose value is in hexadecimal. Raises `QueryError`
+    if the decoder raises an error or returns neither a mapping nor None.
     """
     _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)
     rows = [

@@ -1,4 +1,4 @@
-"""Errors about captures that don't exist, with the nearest of their own kind: keys for a key, values for a value."""
+"""Adds the nearest existing names to errors about captures that don't exist: keys for a key, values for a value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PART: Final = re.compile(r'([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
-    """The words that are nearest to another, as the end of an error; nothing if there are none."""
+    """Return the words nearest to another, as the end of an error message; an empty text if there are none."""
     import difflib
 
     near = difflib.get_close_matches(word, list(known))
@@ -23,8 +23,11 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """An error that no capture has some labels, with the key or value that none has; one that the events of a hash were
-    pruned, with the capture's name; other messages as they are."""
+    """Return an error message with more detail.
+
+    If no capture matches some labels, names the key or value that no capture has; if the events of a hash were pruned,
+    gives the capture's name. Other messages are unchanged.
+    """
     if (pruned := _PRUNED.match(message)) is not None:
         names = connection.execute("SELECT c.name FROM captures AS c WHERE c.sha256 = ?", [pruned[1]]).fetchall()
         return message.replace(pruned[1], names[0][0] if names else pruned[1])
@@ -36,7 +39,7 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     try:
         rows = connection.execute("SELECT l.key, list(DISTINCT l.value ORDER BY l.value) FROM labels AS l GROUP BY ALL")
         labels = dict(rows.fetchall())
-    except duckdb.Error:  # of a warehouse that has only some tables
+    except duckdb.Error:  # a warehouse with only some of the tables
         return message
     for key, quoted in _PART.findall(match[1]):
         value = quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted

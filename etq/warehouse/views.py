@@ -1,4 +1,4 @@
-"""The public table macros as methods. Names, parameters, defaults and documentation are those of the SQL files."""
+"""The public table macros as methods. Names, parameters, defaults and documentation come from the SQL files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from etq.database.handles import Capture
 from etq.errors import QueryError
 from etq.warehouse.formats import BY_FORMAT, narrowed
 
-# Parameters that name a capture: looked up first, for the error to come at the call and not when rows are read.
+# Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
+# read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
-# Views whose names begin with these take selectors of many captures as `base` and `new`, or programs.
+# Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
-# The types in the stub; those of other parameters follow from their defaults.
+# Parameter types in the stub; types of other parameters follow from their defaults.
 PYTHON_TYPES: Final = {
     "capture": "str | Capture",
     "baseline": "str | Capture | None = ...",
@@ -34,7 +35,7 @@ PYTHON_TYPES: Final = {
 class Views:
     """Gives `Warehouse` a method for each public table macro: `warehouse.op_totals(capture, unit="us")`.
 
-    Only arguments that are given are passed on, so that defaults are in the SQL alone.
+    Only arguments that the caller gives are passed on, so defaults are defined only in the SQL.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -70,12 +71,12 @@ class Views:
 
 
 def table_macros() -> list[catalog.SqlObject]:
-    """The public table macros, by name."""
+    """Return the public table macros, ordered by name."""
     return [each for each in catalog.public_objects() if each.kind == "table macro"]
 
 
 def documentation(macro: catalog.SqlObject) -> str:
-    """A macro's documentation as a docstring."""
+    """Return a macro's documentation as a docstring."""
     lines = [macro.text, "", "Parameters:"]
     lines += [f"    {each.name}: {each.text}" for each in macro.parameters]
     lines += ["", "Columns:"]
@@ -107,7 +108,7 @@ def _argument(macro: catalog.SqlObject, parameter: str) -> str:
 
 
 def stub() -> str:
-    """The text of `views.pyi`: `python -m etq.warehouse.views > etq/warehouse/views.pyi` writes it."""
+    """Return the text of `views.pyi`, for `python -m etq.warehouse.views > etq/warehouse/views.pyi`."""
     lines = [
         "# Made from the SQL files by `python -m etq.warehouse.views`; a test fails if it is stale.",
         "from collections.abc import Sequence",

@@ -51,7 +51,7 @@ def open(
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
-    """Open a warehouse file, which is created if it doesn't exist; without a path, one in memory; or a lake.
+    """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake is always read-only, and stays as it is when it is opened
@@ -86,7 +86,7 @@ def open(
                     withdraw_access(connection)
             else:
                 if not external_access:
-                    withdraw_access(connection)  # of a file that another process created just now
+                    withdraw_access(connection)  # of a file that another process has just created
                 schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
         except duckdb.Error as error:
             connection.close()
@@ -134,17 +134,17 @@ class Warehouse(Views):
 
     @property
     def path(self) -> str | None:
-        """The file, or the folder of a lake; None in memory."""
+        """The path of the file or of a lake's folder; None in memory."""
         return self._database.path
 
     @property
     def read_only(self) -> bool:
-        """Whether it was opened for reading only."""
+        """Whether the warehouse was opened only for reading."""
         return self._database.read_only
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open."""
+        """Whether the warehouse is open."""
         return self._database.is_open
 
     def close(self) -> None:
@@ -164,7 +164,8 @@ class Warehouse(Views):
         return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
 
     def sql(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """The result of a query as a relation. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.
+        """Return the result of a query as a relation. `$name` is a parameter: a value, `Capture`, `Record` or
+        `Program`.
 
         Raises `QueryError` for a wrong query; errors in the data are raised when the relation is read.
         """
@@ -175,7 +176,7 @@ class Warehouse(Views):
             raise self._query_error(error) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
+        """Return the names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
 
         Raises `QueryError` for a wrong query, and for errors in the data.
         """
@@ -190,7 +191,7 @@ class Warehouse(Views):
     def rows_in_parts(
         self, query: str, /, **parameters: Any
     ) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """The names of a query's columns, and its rows in lists of 10,000, which are read while the query runs.
+        """Provide the names of a query's columns, and its rows in lists of up to 10,000, read while the query runs.
 
         Other threads wait until the `with` block ends. Raises `QueryError` as `rows` does.
         """
@@ -204,14 +205,14 @@ class Warehouse(Views):
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of a query's columns, and all its rows, as `rows` returns them: for SQL that isn't trusted.
+        """Return the names of a query's columns, and all its rows, as `rows` does, but for SQL that isn't trusted.
 
         The query must be one SELECT. It runs in a process of its own, which reads the file (or the files of the lake)
         and nothing else: no other files, settings, extensions, environment or Python variables; it writes nothing. The
         query can read all tables, and the path of the file.
 
-        seconds    limit of its time
-        megabytes  limit of its memory, including its result
+        seconds    limit of the query's time
+        megabytes  limit of its memory, including the result
 
         Raises `QueryError` for a query that is wrong, isn't one SELECT or exceeds a limit, and `WarehouseError` for a
         warehouse in memory or open for writing, which no other process can read.
@@ -226,7 +227,7 @@ class Warehouse(Views):
         return ask(self.path, query, _values(parameters), seconds, megabytes)
 
     def capture(self, selector: str) -> Capture:
-        """The capture of a name, hash prefix or selector (key=value,key=value, @latest, @previous).
+        """Return the capture of a name, hash prefix or selector (key=value,key=value, @latest, @previous).
 
         Raises `QueryError` if none matches, with the nearest names, or several do.
         """
@@ -240,11 +241,11 @@ class Warehouse(Views):
             raise self._query_error(error) from error
 
     def captures(self) -> duckdb.DuckDBPyRelation:
-        """All captures with their labels: one row each, in the order of ingest."""
+        """Return all captures with their labels, one row each, in the order of ingest."""
         return self.sql("FROM capture_summary")
 
     def record(self, selector: str) -> Record:
-        """The record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
+        """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
         query = (
             "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
         )
@@ -298,7 +299,7 @@ class Warehouse(Views):
         a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a
         folder without git.
         """
-        # Queries need none of the modules that read files.
+        # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
         from etq.storage.programs import store_program
@@ -346,10 +347,11 @@ class Warehouse(Views):
         """Ingest many profiling files (or their bytes), several times as fast as one by one.
 
         Returns the capture of each file, or the error for which it was left out, in the order of the files. Each file
-        is ingested whole or not at all, and none stops the others. Of files of the same content, the first is new.
+        is ingested completely or not at all; a failure doesn't stop the others. Of files of the same content, the first
+        is new.
 
         link_to   records and programs (or names of records) that the captures are linked to
-        progress  called with each file, and its capture or error, after that is committed
+        progress  called with each file, and its capture or error, after it is committed
 
         The other options are those of `ingest`, and apply to every file. Names are the files' stems, with folders
         before them if other content has that name.
@@ -491,7 +493,7 @@ class Warehouse(Views):
         *,
         run: int | None = None,
     ) -> None:
-        """Attach a metric to a capture, replacing any value of that name. None removes it.
+        """Attach a metric to a capture, replacing any value of that name; the value None removes the metric.
 
         unit    unit of the value; by default as in `known_metrics`, to whose unit times and memory are converted
         better  lower or higher; by default as in `known_metrics`; None for conditions, such as a temperature
@@ -567,9 +569,9 @@ class Warehouse(Views):
         return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
 
     def remove(self, *captures: str | Capture) -> None:
-        """Remove captures with their annotations: all of these, or, at an error, none.
+        """Remove captures with their annotations. If an error occurs, none is removed.
 
-        Records and programs stay. `compact` gives back the space.
+        Records and programs stay. Call `compact` to give back the space.
 
         Raises `QueryError` for an unknown capture and for a selector that matches several, and `WarehouseError` for a
         warehouse that can't be written.
@@ -659,18 +661,18 @@ class Warehouse(Views):
         return self.connection.from_arrow(decoded_metadata(self, found, decoder))
 
     def _query_error(self, error: duckdb.Error) -> QueryError:
-        """What a query raises for DuckDB's error."""
+        """Return the error to raise for DuckDB's error."""
         with self._database.lock:
             return QueryError(explained_selector(self.connection, message_of(error)))
 
     def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
-        """The capture that a query finds."""
+        """Return the capture that a query finds."""
         return Capture(*self._database.fetch(query, parameters)[0]).within(self)
 
     def _stored(
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
     ) -> tuple[int, bool]:
-        """The result of storing a file, in a transaction of its own."""
+        """Store a file in a transaction of its own and return the result."""
         from etq.storage.capture import in_little_memory
         from etq.storage.sources import source_of
 
@@ -683,12 +685,12 @@ class Warehouse(Views):
         return (self.capture(capture) if isinstance(capture, str) else capture).capture_id
 
     def _link(self, to: str | Record | Program) -> tuple[str, int]:
-        """The column of `captures` that links to a record or program, and its key."""
+        """Return the column of `captures` that refers to a record or program, and the key."""
         target = self.record(to) if isinstance(to, str) else to
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
 
     def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
-        """The outcomes of the next files; None after the last."""
+        """Return the outcomes of the next files, None after the last."""
         from etq.storage.capture import in_little_memory
 
         with self._database.writing(), in_little_memory(self.connection) if self.path else nullcontext():
@@ -706,7 +708,9 @@ class Warehouse(Views):
 
 
 def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """Parameters as DuckDB takes them; None if there are none, so that a query may have several statements."""
+    """Return parameters as DuckDB expects them; None if there are none,
+    as only then a query may have several statements.
+    """
     return {
         name: value.sha256 if isinstance(value, Capture | Program | Record) else value
         for name, value in parameters.items()

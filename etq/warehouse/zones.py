@@ -1,4 +1,6 @@
-"""Times with a time zone as values of Python: DuckDB makes them with the package pytz, which may be missing."""
+"""Returns times with a time zone as Python values without the package pytz, which DuckDB would need and may be
+missing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 
 
 def subquery(query: str) -> str:
-    """A statement as one that another can select from: without the semicolon and the comments that end it."""
+    """Return a statement as a subquery: without the semicolon and the comments at its end."""
     ends = [(start, kind == duckdb.token_type.comment or query[start] == ";") for start, kind in duckdb.tokenize(query)]
     while ends and ends[-1][1]:
         query = query[: ends.pop()[0]]
@@ -19,11 +21,13 @@ def subquery(query: str) -> str:
 
 
 class Answer:
-    """The result of a query, with times as `datetime` with an offset; in lists and structs, as texts."""
+    """The result of a query. Times with a zone are `datetime`s with an offset;
+    within lists and structs they are texts.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> None:
         """Run a query. Raises `duckdb.Error`."""
-        # An empty query has no result at all.
+        # An empty query has no result, not even an empty one.
         self._result = connection.execute(query, parameters)
         description = (self._result.description or ()) if self._result else ()
         self.columns = [column[0] for column in description]
@@ -34,11 +38,11 @@ class Answer:
             self._result = connection.execute(f"SELECT {', '.join(cells)} FROM {subquery(query)}", parameters)
 
     def all(self) -> list[tuple[Any, ...]]:
-        """All rows. Raises `duckdb.Error`."""
+        """Return all rows. Raises `duckdb.Error`."""
         return self._converted(self._result.fetchall()) if self.columns else []
 
     def next(self, rows: int) -> list[tuple[Any, ...]]:
-        """The next rows, at most so many. Raises `duckdb.Error`."""
+        """Return the next rows, at most `rows` of them. Raises `duckdb.Error`."""
         return self._converted(self._result.fetchmany(rows)) if self.columns else []
 
     def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -48,7 +52,7 @@ class Answer:
 
 
 def _moment(text: str | None) -> datetime | str | None:
-    """A time; the text of one that Python has no value of, as infinity."""
+    """Return a time; times that Python can't represent, such as infinity, stay texts."""
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:

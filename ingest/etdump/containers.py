@@ -12,9 +12,9 @@ from etq.errors import FormatError
 from etq.ingest.etdump.schema import IDENTIFIER
 
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
-# Shorter runs of base64 letters don't begin a dump: devices print lines of 64 or more.
+# Base64 text shorter than this doesn't begin a dump: devices print lines of 64 characters or more.
 _SHORTEST_FIRST_LINE: Final = 16
-# Prefix that a device prints before a line of a dump; it is searched again for each word of the line.
+# The prefix that a device prints before a line of a dump is searched again for each word of the line, so it is short.
 _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
@@ -25,7 +25,7 @@ _SMALLEST: Final = 8
 
 @dataclass(frozen=True)
 class Dump:
-    """One ETDump within a file: bytes [start, end), its u32 reference to the root table first."""
+    """One ETDump within a file, as bytes [start, end); the u32 reference to its root table comes first."""
 
     start: int
     end: int
@@ -37,10 +37,10 @@ def is_etdump(data: Any) -> bool:
 
 
 def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
-    """The dumps of a binary file, in order, and the number of bytes after the last one that belong to none.
+    """Return the dumps of a binary file, in order, and the number of bytes after the last dump that belong to none.
 
-    A dump with a size prefix ends there; the next one may follow, after zeros up to a multiple of 8.
-    A dump without one takes the rest of the file. Raises `FormatError` for a truncated dump.
+    A dump with a size prefix has that size; another dump may follow, after zeros up to a multiple of 8.
+    A dump without a size prefix takes the rest of the file. Raises `FormatError` for a truncated dump.
     """
     dumps: list[Dump] = []
     at, size = 0, len(data)
@@ -69,17 +69,17 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
 
 
 def is_text(data: Any) -> bool:
-    """Whether a file begins as a text does: no zeros in it."""
+    """Whether a file begins with text, that is, without zero bytes."""
     return len(data) > 0 and b"\0" not in bytes(data[:4096])
 
 
 def dumps_in_log(data: Any) -> list[bytes]:
-    """The ETDumps printed as base64 into a log, decoded; none if there are none.
+    """Return the ETDumps that a log contains as base64, decoded; an empty list if there are none.
 
-    A dump begins with a run of base64 letters that decodes to an ETDump's first bytes. Its further lines follow the
-    same prefix (except for numbers in it, such as the time) or are alone on their line, and are as long as its first;
-    the last one may be shorter, if it completes the size of the size prefix (or, without a size prefix, ends in
-    padding). All else is noise. Where another dump begins, the one before ends, complete or not.
+    A dump begins with base64 text that decodes to an ETDump's first bytes. Each further line of the dump has the same
+    prefix (except for numbers in it, such as the time) or no prefix, and has the length of the first line;
+    the last line may be shorter if it completes the size of the size prefix (or, without a size prefix, ends in
+    padding). All other text is skipped. Where another dump begins, the previous dump ends, complete or not.
     """
     found: list[bytes] = []
     lines: list[bytes] = []
@@ -112,7 +112,7 @@ def dumps_in_log(data: Any) -> list[bytes]:
 
 
 def _shape(prefix: bytes) -> bytes:
-    """A line's prefix without what changes from line to line."""
+    """Return a line's prefix without the parts that change from line to line, such as numbers."""
     return _CHANGING.sub(b"", prefix)
 
 
@@ -121,7 +121,9 @@ def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> boo
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
-    """Whether a line is a dump's last: by the dump's size, or by padding if the size is unknown."""
+    """Whether this is the last line of a dump: it completes the dump's size, or, if the size is unknown,
+    has padding.
+    """
     if not wanted:
         return token.endswith(b"=")
     return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted

@@ -1,7 +1,8 @@
-"""The debug buffer (`.bin`): the bytes of the tensors that an ETDump's debug events point into.
+"""The debug buffer (`.bin`): the bytes of the tensors to which an ETDump's debug events refer.
 
-The two public functions are `tensor_at`, a tensor as an array, and `with_elements`, rows of `debug_values` with what
-the buffer holds of them. What lies outside of the buffer, or has no layout that can be, is unknown: None, never zeros.
+The two public functions are `tensor_at`, which returns one tensor as an array, and `with_elements`, which adds the
+buffer's contents to rows of `debug_values`. If a tensor lies outside the buffer or has an impossible layout, its
+elements are unknown: None, never zeros.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest.arrow import lists, numbers, texts
 
-# numpy's types of c10's: quantised tensors are read as the integers they store, an element of a packed type as the byte
-# that the runtime counts it as (`elementSize` in ExecuTorch's scalar_type_util.h).
+# numpy's types for those of c10. Quantised tensors are read as the integers they store; an element of a packed type is
+# read as one byte, as the runtime counts it (`elementSize` in ExecuTorch's scalar_type_util.h).
 _STORED: Final = {
     **{name: name for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")},
     **{name: name for name in ("complex64", "complex128", "bool", "uint16", "uint32", "uint64")},
@@ -29,8 +30,8 @@ _STORED: Final = {
     **{"bits16": "uint16", "float8_e5m2": "uint8", "float8_e4m3fn": "uint8"},
     **{"float8_e5m2fnuz": "uint8", "float8_e4m3fnuz": "uint8"},
 }
-# Exponent bits, exponent bias, and whether the format has infinities and two zeros (fnuz: neither, and one NaN).
-# Source: c10/util/Float8_*.h of PyTorch.
+# Number of exponent bits, exponent bias, and whether the format has infinities and two zeros (fnuz has neither, and
+# only one NaN). Source: c10/util/Float8_*.h of PyTorch.
 _FLOAT8: Final = {
     "float8_e5m2": (5, 15, "ieee"),
     "float8_e4m3fn": (4, 7, "fn"),
@@ -38,10 +39,10 @@ _FLOAT8: Final = {
     "float8_e4m3fnuz": (4, 8, "fnuz"),
 }
 _MOST_DIMENSIONS: Final = 64
-# Rows of one batch hold at most so many elements, but for a single tensor that has more.
+# A batch holds at most this many elements, unless a single tensor has more.
 _ELEMENTS: Final = 4_000_000
-# Tensors that were logged into one buffer take no more than it has. Those of several dumps, each of its own buffer, of
-# which one is given, may take some times that.
+# The tensors of one dump take at most the size of its buffer. A file of several dumps, each with its own buffer, may
+# claim more than the one buffer that is given: up to this many times its size is accepted.
 _MOST_TIMES: Final = 16
 _MOST_CLAIMED: Final = 2**24
 
@@ -49,10 +50,11 @@ _MOST_CLAIMED: Final = 2**24
 def tensor_at(
     buffer: Any, scalar_type: str, sizes: Sequence[int], strides: Sequence[int], byte_offset: int
 ) -> npt.NDArray[Any] | None:
-    """The tensor that lies there, of shape `sizes`, or None if the buffer doesn't hold it.
+    """Return the tensor at `byte_offset`, of shape `sizes`, or None if the buffer doesn't contain it.
 
-    Its type is the tensor's own; bfloat16 and float8 come as float32, complex32 as complex64, quantised and packed
-    types as the integers stored. `strides` count elements; without any the tensor lies in row-major order.
+    The array has the tensor's type, except that bfloat16 and float8 become float32, complex32 becomes complex64, and
+    quantised and packed types become the stored integers. `strides` count elements; if empty, the tensor is in
+    row-major order.
     """
     stored = _STORED.get(scalar_type)
     if stored is None or len(sizes) > _MOST_DIMENSIONS or min(sizes, default=0) < 0:
@@ -65,7 +67,7 @@ def tensor_at(
     steps = list(strides) if strides else _row_major(sizes)
     if len(steps) != len(sizes) or min(steps, default=0) < 0 or byte_offset < 0:
         return None
-    # The runtime writes `count` elements; a layout that reaches beyond them is none.
+    # The runtime writes `count` elements; a layout that reaches beyond them is invalid.
     reach = sum((size - 1) * step for size, step in zip(sizes, steps, strict=True)) + 1
     if reach > count or byte_offset + count * item > len(buffer):
         return None
@@ -80,13 +82,14 @@ def tensor_at(
 
 
 def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
-    """Rows of `debug_values` with two further columns, in small batches.
+    """Return rows of `debug_values` with two further columns, in small batches.
 
     elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
 
-    `path` names the buffer's file in messages. Raises `FormatError` for tensors that overlap without end: a runtime
-    writes each after the other, and a few bytes of a hostile ETDump claim all of the buffer again.
+    `path` names the buffer's file in messages. Raises `FormatError` if tensors overlap so much that they exceed the
+    buffer's size many times: the runtime never writes such dumps, but a small hostile ETDump could claim the whole
+    buffer again and again.
     """
     columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
     found: list[npt.NDArray[np.float64] | None] = []
@@ -128,12 +131,12 @@ def _empty(scalar_type: str, sizes: Sequence[int]) -> npt.NDArray[Any] | None:
     decoded = _decoded(np.zeros((0, *((2,) if scalar_type == "complex32" else ())), _STORED[scalar_type]), scalar_type)
     try:
         return decoded.reshape(tuple(sizes))
-    except ValueError:  # sizes that multiply to more than numpy counts, but for the zero
+    except ValueError:  # the product of the sizes overflows numpy's integers if zeros are left out
         return None
 
 
 def _decoded(array: npt.NDArray[Any], scalar_type: str) -> npt.NDArray[Any]:
-    if scalar_type == "bfloat16":  # the upper half of a float32
+    if scalar_type == "bfloat16":  # bfloat16 is the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     if scalar_type == "complex32":
         pairs: npt.NDArray[Any] = np.ascontiguousarray(_single(array)).view(np.complex64)
@@ -150,13 +153,13 @@ def bytes_hash(array: npt.NDArray[Any]) -> str:
 
 
 def _single(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    with np.errstate(invalid="ignore"):  # see `doubles`
+    with np.errstate(invalid="ignore"):  # signalling NaNs, see `doubles`
         return array.astype(np.float32)
 
 
 def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The elements of an array in row-major order as doubles; a complex one as two."""
-    # Some NaNs in a buffer ("signalling" ones) make numpy warn that they are NaN.
+    """Return the elements of an array in row-major order as doubles; a complex element becomes two."""
+    # numpy would warn about signalling NaNs, which a buffer may contain.
     with np.errstate(invalid="ignore"):
         if np.iscomplexobj(array):
             return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)
@@ -165,7 +168,7 @@ def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 @cache
 def _float8_values(scalar_type: str) -> npt.NDArray[np.float32]:
-    """The value of each of the 256 bytes."""
+    """Return a table of 256 entries: the value of each byte of that float8 type."""
     exponent_bits, bias, kind = _FLOAT8[scalar_type]
     mantissa_bits = 7 - exponent_bits
     code = np.arange(256)

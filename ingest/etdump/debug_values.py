@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 
 
 def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
-    """Decode the values of debug events, at least one, that stand at places `debug_at` of their slice."""
+    """Decode the values of debug events (at least one), whose places in the slice are `debug_at`."""
     values, owners = debug.tables("debug_entry", VALUE)
     if len(values) != len(debug):
         missing = np.flatnonzero(~debug.present("debug_entry"))
@@ -104,7 +104,9 @@ def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> p
 
 
 def _integers(tensors: Tables, spans: Spans) -> pa.Array:
-    """Vectors of i64, one list a tensor; an absent vector is an empty one, as a scalar tensor's sizes are."""
+    """Return vectors of i64, one list per tensor; an absent vector becomes an empty list,
+    as the sizes of a scalar are.
+    """
     total = spans.total()
     tensors.buffer.claim(8 * total, "Tensor.sizes and strides")
     places = element_positions(spans, 8, 0, total) if total else spans.start[:0]

@@ -1,7 +1,8 @@
 """ETDump (`.etdp`): events and values that an ExecuTorch runtime logged, as tables.
 
-The one public function is `read_etdump`. Two threads decode slices of events (`event_slices`); steps that need the
-events in order (event blocks, `blocks`) follow for one group of runs at a time, so memory does not grow with the file.
+The one public function is `read_etdump`. Two threads decode slices of events (`run_groups`, `slices`). The steps that
+need the events in order, such as finding event blocks, process one group of runs at a time: memory use does not grow
+with the file.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.rows import Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
 
-# Runs whose tables are read at a time: these lie all over the file, and what is read of it stays in memory.
+# How many runs' tables are read at a time: they are spread over the file, and every page that is read stays in memory.
 RUNS: Final = 4096
-# Groups of runs after which a mapped file's pages are given back, about 35 MB of it.
+# After this many groups of runs, about 35 MB, the pages of a mapped file are released.
 RELEASE_EVERY: Final = 8
 
 Batch = tuple[str, pa.RecordBatch]
 
 
 def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator[Batch]:
-    """Read an ETDump, several in one file, or a log with ETDumps in base64: (base table, rows) one after the other.
+    """Read one or several ETDumps, or a log with ETDumps in base64, and yield pairs of base table and rows.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. `clock_bits` (32 or 64) is the
-    width of the clock's counter where that is known; where it is not, 32 is taken as evident when a pair of times
-    below 2**32 runs backward. Rows lack the key `capture_id`, which is the warehouse's. The table `captures` has one
-    row and comes last; rows of a table come in the order of its key.
+    width of the clock's counter, if known; otherwise it is taken to be 32 as soon as an event whose times are below
+    2**32 ends before it starts. Rows lack the key `capture_id`, which the warehouse assigns. The table `captures` has
+    one row and comes last; rows of a table come in the order of its key.
 
-    Raises `FormatError`, naming the byte, for files that are damaged, truncated or no ETDump at all.
+    Raises `FormatError`, naming the byte, for files that are damaged, truncated or not an ETDump.
     """
     if is_etdump(data):
         yield from _Reader(clock_bits).read([(data, path)])
@@ -79,7 +80,8 @@ class _Facts:
     """Properties of a whole file that are known only at its end."""
 
     types: set[int] = field(default_factory=set)
-    # For each signature of a delegate: events, events that start at 0, events on another clock than the host's.
+    # For each signature of a delegate: the number of events, of events that start at 0, and of events whose clock is
+    # not the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
 
@@ -131,7 +133,7 @@ class _Reader:
         for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
             yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
-                # Decoded parts need not stay in memory: the file still has them.
+                # Decoded pages need not stay in memory: they can be read from the file again.
                 data.madvise(mmap.MADV_DONTNEED)
 
     def _allocators(self, runs: Tables, first_run: int) -> Iterator[Batch]:
@@ -150,7 +152,9 @@ class _Reader:
         )
 
     def _read_group(self, first_run: int, counts: Indexes, slices: list[EventSlice]) -> Iterator[Batch]:
-        """Rows of consecutive runs with `counts` events each, which the slices hold."""
+        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events,
+        all of which are in the slices.
+        """
         codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
         start = np.concatenate([part.start for part in slices])
         elapsed = np.concatenate([part.elapsed for part in slices])

@@ -13,16 +13,16 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice
 from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
 
-# Events decoded at a time: enough that numpy's cost per call vanishes, few enough that its arrays stay in cache.
+# How many events are decoded at a time: enough to make numpy's cost per call negligible, few enough for the cache.
 SLICE: Final = 65536
-# One core is left to the steps that follow.
+# One core is left for the steps that follow.
 THREADS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
 
 
 def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[EventSlice]]]:
-    """Ranges of runs of about `SLICE` events together, in order, each with its events.
+    """Yield groups of consecutive runs, of about `SLICE` events each, in order: the range of runs and their events.
 
-    A run of more events than that makes a group of its own, of several slices.
+    A run of more than `SLICE` events is a group of its own, with several slices.
     """
     groups = list(_groups(spans.count))
     if len(groups) == 1:
@@ -46,7 +46,7 @@ def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[Eve
 
 
 def _groups(counts: Positions) -> Iterator[tuple[range, range]]:
-    """Ranges of runs and of their events, counted through the dump."""
+    """Yield ranges of runs and of their events; events are numbered through the whole dump."""
     ends = np.cumsum(counts)
     first = 0
     while first < len(counts):

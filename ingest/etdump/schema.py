@@ -1,7 +1,8 @@
 """The tables of an ETDump, as data: slots, types, defaults.
 
 Source: `devtools/etdump/etdump_schema_flatcc.fbs` of ExecuTorch 1.4.1; one `table_type` here is one table there, its
-fields in slot order. References are `string`, `vector` or `table`: the reader of each gives the type of its target.
+fields in slot order. References are `string`, `vector` or `table`: the code that follows a reference gives the type of
+its target.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ BOOL: Final = table_type("Bool", ("bool_val", "bool"))
 FLOAT: Final = table_type("Float", ("float_val", "f32"))
 DOUBLE: Final = table_type("Double", ("double_val", "f64"))
 
-# The kinds of a Value, by its field `val`.
+# The kinds of a Value, by the number in its field `val`.
 VALUE_KINDS: Final = ("null", "int", "bool", "float", "double", "tensor", "tensor_list", "string")
 
 # c10's ScalarType, by number (c10/core/ScalarType.h of PyTorch 2.13).

@@ -1,6 +1,6 @@
 """Events of an ETDump as arrays: a slice of a dump's events, decoded independently of every other slice.
 
-Nothing here depends on what came before, so slices can be decoded side by side (numpy lets go of the interpreter).
+Slices don't depend on each other, so they can be decoded in parallel: numpy releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
 
 
 def read_slice(runs: Tables, spans: Spans, first: int, last: int) -> EventSlice:
-    """Decode events [first, last) of a dump, counted through its runs' event vectors `spans` in order.
+    """Decode events [first, last) of a dump; events are numbered through the runs' event vectors `spans` in order.
 
-    Raises `FormatError` for positions outside of the file, text that is not UTF-8, and events that are not exactly
-    one of profile, allocation and debug event.
+    Raises `FormatError` for positions outside of the file, text that is not UTF-8, and events that do not have exactly
+    one of the three kinds profile, allocation and debug event.
     """
     events = runs.elements(spans, EVENT, first, last)
     profile, profile_at = events.tables("profile_event", PROFILE_EVENT)

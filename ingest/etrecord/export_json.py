@@ -1,10 +1,10 @@
-"""The parts of torch.export's JSON that etq reads, as types for a typed decoder: all else is skipped, not built.
+"""The parts of torch.export's JSON that etq reads, as types for a typed decoder, which skips everything else.
 
-Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4); the
-layout of version 1 (an int), where a tensor's description stands under `meta`, is read too.
+Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4). The
+layout of version 1 (an int), which has a tensor's description under `meta`, can be read too.
 
-Objects of a large record are millions, which refer to each other in one direction only: the garbage collector needn't
-know of them (`gc=False`), which makes each smaller.
+A large record has millions of objects. They refer to each other in one direction only, so the garbage collector need
+not track them (`gc=False`), which makes each of them smaller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-# torch.export's ScalarType, by number: not c10's.
+# torch.export's ScalarType, by number; the numbers differ from those of c10.
 DTYPES: Final = (
     None,
     "uint8",
@@ -36,22 +36,22 @@ DTYPES: Final = (
 )
 
 
-# JSON of a missing value.
+# The JSON of a missing value.
 NOTHING: Final = msgspec.Raw(b"null")
 
-# Numbers that columns of the warehouse hold.
+# Types of numbers that fit the warehouse's columns.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Size(msgspec.Struct, gc=False):
-    """A size or stride: a number, or (None here) an expression."""
+    """A size or stride: a number, or an expression, which is read as None."""
 
     as_int: Int64 | None = None
 
 
 class TensorMeta(msgspec.Struct, gc=False):
-    """The properties of a tensor; in version 1 under `meta`."""
+    """The properties of a tensor; in version 1 they are under `meta`."""
 
     dtype: int = 0
     sizes: list[Size] = []
@@ -60,26 +60,26 @@ class TensorMeta(msgspec.Struct, gc=False):
 
 
 class Named(msgspec.Struct, gc=False):
-    """A reference to a value."""
+    """A reference to a value, by its name."""
 
     name: str
 
 
 class OptionalTensor(msgspec.Struct, gc=False):
-    """A reference to a value, or none."""
+    """A reference to a value, or nothing."""
 
     as_tensor: Named | None = None
 
 
 class NestedGraph(msgspec.Struct, gc=False):
-    """A graph that a node calls."""
+    """A graph that a node calls, such as a branch."""
 
     name: str
     graph: Graph
 
 
 class Argument(msgspec.Struct, gc=False):
-    """An argument of a node, or an output: a value's name, a graph, or a literal, which is not decoded."""
+    """An argument of a node, or an output: a value's name, a graph, or a literal. Literals are not decoded."""
 
     as_tensor: Named | None = None
     as_tensors: list[Named] | None = None
@@ -92,7 +92,7 @@ class Argument(msgspec.Struct, gc=False):
     as_string: msgspec.Raw = NOTHING
 
     def names(self) -> Sequence[str]:
-        """The values it refers to, in order."""
+        """The names of the values that the argument refers to, in order."""
         if self.as_tensor is not None:
             return (self.as_tensor.name,)
         if self.as_tensors is not None:
@@ -102,7 +102,7 @@ class Argument(msgspec.Struct, gc=False):
         return ()
 
     def literal(self) -> msgspec.Raw:
-        """The number, numbers, truth value or text that it is, as JSON; `NOTHING` for all else."""
+        """The literal as JSON, if the argument is a number, numbers, a truth value or a text; `NOTHING` otherwise."""
         if self.as_int is not NOTHING:
             return self.as_int
         if self.as_ints is not NOTHING:
@@ -120,10 +120,9 @@ class NamedArgument(msgspec.Struct, gc=False):
 
 
 class Metadata(msgspec.Struct, gc=False):
-    """The origin of a node as far as export kept it.
+    """The origin of a node, as far as export kept it.
 
-    The long texts, which are few different ones that come again and again, are kept as they are written, for those who
-    decode each once.
+    Its texts are long and repeat often. They are kept as JSON, and readers decode each distinct text once.
     """
 
     stack_trace: msgspec.Raw = NOTHING
@@ -133,7 +132,7 @@ class Metadata(msgspec.Struct, gc=False):
 
 
 class Node(msgspec.Struct, gc=False):
-    """The call of an op."""
+    """A node: the call of an op."""
 
     target: str
     inputs: list[NamedArgument] = []
@@ -145,8 +144,8 @@ class Node(msgspec.Struct, gc=False):
 class Graph(msgspec.Struct, gc=False):
     """A graph within a node: inputs, nodes and properties of values.
 
-    The descriptions of tensors, each a `TensorMeta`, are few and repeat: they are kept as
-    they are written, for those who decode each text once.
+    The descriptions of tensors, each a `TensorMeta`, repeat often. They are kept as JSON, and readers decode each
+    distinct text once.
     """
 
     nodes: list[Node]
@@ -155,7 +154,7 @@ class Graph(msgspec.Struct, gc=False):
 
 
 class ProgramGraph(msgspec.Struct, gc=False):
-    """The outermost graph of a program: a `Graph` whose nodes, which may be very many, are not decoded."""
+    """The outermost graph of a program: as `Graph`, but its nodes are not decoded, as there may be very many."""
 
     nodes: list[msgspec.Raw]
     inputs: list[Argument] = []
@@ -163,19 +162,19 @@ class ProgramGraph(msgspec.Struct, gc=False):
 
 
 class SpecArgument(msgspec.Struct, gc=False):
-    """The value that an input is; nothing if it is not a tensor."""
+    """The name of the value that an input is; empty if the input is not a tensor."""
 
     name: str | None = None
 
 
 class Spec(msgspec.Struct, gc=False):
-    """The meaning of an input: a parameter, a buffer, or a user's input."""
+    """The meaning of an input: a parameter, a buffer, or the user's input."""
 
     arg: SpecArgument
 
 
 class InputSpec(msgspec.Struct, gc=False):
-    """An input that is not a user's argument."""
+    """An input with its meaning, unless it is a user's argument."""
 
     parameter: Spec | None = None
     buffer: Spec | None = None
@@ -203,7 +202,7 @@ class ExportedProgram(msgspec.Struct, gc=False):
 
 
 class Origin(msgspec.Struct, gc=False):
-    """A node of an earlier graph that a node was made of (an entry of `from_node`)."""
+    """A node of an earlier graph from which a node was made (an entry of `from_node`)."""
 
     name: str
     graph_id: int | None = None
@@ -211,7 +210,7 @@ class Origin(msgspec.Struct, gc=False):
 
 
 class DelegateMap(msgspec.Struct, gc=False):
-    """The debug handles of a backend's events, by the events' ids."""
+    """The debug handles that a backend's events refer to, by the events' ids."""
 
     name: str = ""
     delegate_map: dict[str, Int32 | list[Int32] | None] | None = None

@@ -1,4 +1,4 @@
-"""Texts that exported programs' nodes repeat: each is decoded and stored once."""
+"""Texts that are repeated in exported programs' nodes: each distinct text is decoded and stored once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _origins: Final = msgspec.json.Decoder(list[Origin])
 
 
 def packed(numbers: list[int]) -> bytes:
-    """Numbers as an `array("i")` holds them: given as bytes, they are in it several times sooner."""
+    """Return numbers as the bytes of an `array("i")`, which appends bytes several times faster than numbers."""
     return struct.pack(f"{len(numbers)}i", *numbers)
 
 
 class StringInterner(defaultdict[str | None, int]):
-    """A column of texts: their numbers, and row by row the number of one of them."""
+    """A column of texts: the distinct texts are numbered, and each row has the number of its text."""
 
     def __init__(self) -> None:
         super().__init__(count().__next__)
@@ -37,8 +37,8 @@ class StringInterner(defaultdict[str | None, int]):
         self._codes.frombytes(packed([*map(self.__getitem__, values)]))
 
     def extend_written(self, values: Iterable[msgspec.Raw]) -> None:
-        """Add rows of JSON texts. Raises msgspec's error for the first value that is not a text, after adding those
-        before.
+        """Add rows of JSON texts. If a value is not a text, the rows before it are added, then msgspec's error is
+        raised.
 
         Neighbours are mostly equal, and comparing them is faster than a look-up.
         """
@@ -57,20 +57,20 @@ class StringInterner(defaultdict[str | None, int]):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._codes)
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:
-        """The number of each row."""
+        """The number of each row's text."""
         return np.array(self._codes, np.int32)
 
 
 class Origins(dict[bytes, list[list[int]]]):
-    """The handles of what was made of nodes of the exported graph.
+    """The debug handles of the nodes that were made from each node of the exported graph.
 
-    By `from_node` as JSON has it, which is JSON within a text: the lists of handles of the nodes that it names, to add
-    the handle of a node that has it.
+    Keys are the values of `from_node` as in the JSON (JSON within a text). Each item is a list with one list of handles
+    for every exported node that `from_node` names; a node with that `from_node` adds its own handle to these lists.
     """
 
     def __init__(self, export_graph_id: str) -> None:
@@ -82,7 +82,7 @@ class Origins(dict[bytes, list[list[int]]]):
         text = _text.decode(written)
         origins = _origins.decode(text) if text else []
         found = []
-        for origin in origins:  # Which grows as it is gone through.
+        for origin in origins:  # The list grows during the loop.
             if str(origin.graph_id) == self._export_graph_id:
                 found.append(self.handles[origin.name])
             origins += origin.from_node

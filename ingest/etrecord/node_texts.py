@@ -17,7 +17,7 @@ ModuleLevel = tuple[str, str, str, int]
 
 @lru_cache(maxsize=65536)
 def op_type(target: str) -> str:
-    """A target without the module it is found in: `aten.addmm.default`."""
+    """Return a target without the module in which it is found: `aten.addmm.default`."""
     for module in _MODULES_OF_TARGETS:
         if target.startswith(module):
             return target.removeprefix(module)
@@ -26,14 +26,18 @@ def op_type(target: str) -> str:
 
 @lru_cache(maxsize=65536)
 def op_name(target: str) -> str:
-    """The op alone, as kernels are named: `addmm` of `aten.addmm.default`, `cond` of `torch.ops.higher_order.cond`."""
+    """Return the name of the op alone, as kernels have it: `addmm` of `aten.addmm.default`, `cond` of
+    `torch.ops.higher_order.cond`.
+    """
     parts = op_type(target).split(".")
     return parts[1] if len(parts) > 1 else parts[0]
 
 
 @lru_cache(maxsize=65536)
 def source_place(stack_trace: str) -> tuple[str | None, int | None]:
-    """File and line of the innermost frame outside of installed packages; of the innermost where all are inside."""
+    """Return file and line of the innermost frame outside installed packages,
+    or of the innermost frame if all are inside.
+    """
     frames = _FRAME.findall(stack_trace)
     own = [frame for frame in frames if not _INSTALLED.search(frame[0])]
     if not frames:
@@ -44,9 +48,9 @@ def source_place(stack_trace: str) -> tuple[str | None, int | None]:
 
 @lru_cache(maxsize=65536)
 def module_levels(stack: str) -> tuple[ModuleLevel, ...]:
-    """The levels of an nn_module_stack, outermost first.
+    """Return the levels of an nn_module_stack, outermost first.
 
-    Written `key,path,class;key,path,class`: a class may hold commas and semicolons within brackets.
+    The text is `key,path,class;key,path,class`; a class may contain commas and semicolons within brackets.
     """
     levels = []
     for level in _split(stack, ";"):
@@ -57,7 +61,7 @@ def module_levels(stack: str) -> tuple[ModuleLevel, ...]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split where no bracket is open."""
+    """Split the text at separators that are outside all brackets."""
     if "[" not in text and "(" not in text:
         return text.split(separator)
     parts, depth, begin = [], 0, 0

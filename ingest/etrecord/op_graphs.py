@@ -42,7 +42,7 @@ AT_ONCE: Final = 512
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A program of an ETRecord: its place and its name."""
+    """A program of an ETRecord: the path of its JSON in the record, and its name."""
 
     graph_id: int
     stage: str
@@ -52,7 +52,7 @@ class StoredGraph:
 
 
 def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
-    """The nodes of a program's own graph in blocks, which fit into the processor's cache."""
+    """Yield the nodes of a program's own graph in blocks that fit into the processor's cache."""
     for start in range(0, len(graph.nodes), AT_ONCE):
         nodes: list[Node] = []
         try:
@@ -63,37 +63,38 @@ def _parts(graph: ProgramGraph, place: str) -> Iterator[list[Node]]:
 
 
 class GraphRows:
-    """Collects the rows of all graphs of a record, program by program. A node is known by its row."""
+    """Collects the rows of all graphs of a record, program by program. Nodes are numbered by their row."""
 
     def __init__(self, path: str, export_graph_id: str | None) -> None:
-        """With the id of the exported graph, its nodes get the handles of the edge nodes that were made of them."""
+        """Nodes of the graph `export_graph_id`, if given, get the handles of the edge nodes made from them."""
         self._path = path
         self._origins = None if export_graph_id is None else Origins(export_graph_id)
-        # By program: its graph_id, how many nodes and how many values it has.
+        # One entry per program: its graph_id, the number of its nodes and the number of its values.
         self._counts: list[int] = []
-        # By node.
+        # One entry per node.
         self._names: list[str | None] = []
         self._subgraphs, self._targets, self._traces, self._stacks = (StringInterner() for _ in range(4))
-        # By value: the node (NO_NODE for inputs) and position; number of the tensor; name.
+        # One entry per value: its node (NO_NODE for inputs) and its position there; the number of its tensor; its name.
         self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
-        # By input: the kind. The first is for values that are not inputs.
+        # One entry per input: its kind. The first kind is for values that are not inputs.
         self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()
-        # By use of a value: the value, the node that takes it, number and name of the argument, and which of all values
-        # that the node takes it is. By literal: the node, number and name of the argument, the literal.
+        # One entry per use of a value: the value, the node that uses it, number and name of the argument, and the
+        # position among all values that the node uses. One entry per literal: the node, number and name of the
+        # argument, the literal.
         self._uses, self._literals = array("i"), array("i")
         self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
-        # By node: the handle, 0 for none.
+        # One entry per node: its debug handle, 0 if it has none.
         self._handles = array("i")
         self._exported: range | None = None
 
     def add(self, stored: StoredGraph, module: GraphModule) -> None:
         """Add a program's graph and the graphs nested in it.
 
-        Raises msgspec's errors for nodes and tensors that are none, `FormatError` for such origins of nodes.
+        Raises msgspec's errors for malformed nodes and tensors, `FormatError` for malformed origins of nodes.
         """
         first_node, first_value = len(self._names), len(self._value_names)
         graph, place = module.graph, "$.graph_module.graph"
@@ -112,7 +113,7 @@ class GraphRows:
         kinds: dict[str, str],
         place: str,
     ) -> None:
-        """Add a graph of these nodes; `place` is for errors, see `placed`."""
+        """Add a graph with these nodes; `place` is for errors, see `placed`."""
         tensors = self._tensors.of_values(graph, place)
         inputs = [name for argument in graph.inputs for name in argument.names()]
         self._kinds.extend(kinds.get(name, "input") for name in inputs)
@@ -134,12 +135,13 @@ class GraphRows:
     def _add_wires(
         self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
     ) -> tuple[int, list[tuple[int, NestedGraph]]]:
-        """Add the arguments and values of nodes, up to the first that has graphs among its arguments.
+        """Add the arguments and values of nodes, up to and including the first node that has graphs among its
+        arguments.
 
-        `values` has the last value so far of each name. Returns how many nodes that are, and these graphs, each with
-        the argument's number.
+        `values` has the latest value of each name. Returns the number of nodes added, and the last node's graphs, each
+        with its argument's number.
         """
-        # Nothing else is done as often: the most frequent kinds are not worth a call.
+        # This is the most frequent operation, so the most frequent kinds are handled here without a call.
         find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
         uses, literals = list[int](), list[int]()
         names, places = list[str](), list[int]()
@@ -179,7 +181,7 @@ class GraphRows:
         return added, nested
 
     def _add_values(self, names: list[str], places: list[int], tensors: TensorsOfValues) -> None:
-        """Add values; `places` has the node and the position of each."""
+        """Add values; `places` has the node of each value and its position there."""
         self._value_names += names
         self._value_places.frombytes(packed(places))
         self._value_tensors.frombytes(packed([*map(tensors.__getitem__, names)]))
@@ -187,7 +189,7 @@ class GraphRows:
     def _add_nodes(
         self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
     ) -> None:
-        """Add nodes, the first at this row; for errors, it has this number in the graph, which is at `place`."""
+        """Add nodes from row `first` on. For errors: the first one has this number in the graph at `place`."""
         self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
@@ -218,12 +220,12 @@ class GraphRows:
                 each.append(handle)
 
     def handles_of(self, graph_ids: set[int]) -> set[int]:
-        """The debug handles that nodes of these graphs have themselves."""
+        """Return the debug handles that the nodes of these graphs have themselves."""
         graph_of, _ = self._keys()
         return set(np.array(self._handles)[np.isin(graph_of, list(graph_ids))].tolist()) - {0}
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each table that has any."""
+        """Yield each table that has rows, with its rows."""
         graph_of, index_of = self._keys()
         if self._names:
             yield "op_nodes", self._node_rows(graph_of, index_of)
@@ -246,12 +248,12 @@ class GraphRows:
             yield "node_debug_handles", _numbers(columns)
 
     def _keys(self) -> tuple[Whole, Whole]:
-        """Each node's graph_id and node_index."""
+        """The graph_id and node_index of each node."""
         graph_ids, nodes, _ = as_columns(self._counts, 3)
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
-        """Nodes and the handle of each: their own, followed by the exported program's."""
+        """Return nodes and handles, one pair per handle: first nodes' own handles, then those of exported nodes."""
         own = np.array(self._handles, np.int32)
         has_own = np.flatnonzero(own)
         made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
@@ -259,7 +261,7 @@ class GraphRows:
         return np.append(has_own, rows), np.append(own[has_own], handles)
 
     def _handles_of_exported(self) -> Iterator[tuple[int, list[int]]]:
-        """The nodes of the exported program, but those in nested graphs, with the handles of what was made of them."""
+        """Yield each node of the exported program's top graph, with the handles of the nodes made from it."""
         if self._origins is None:
             return
         is_top = self._subgraphs.codes == self._subgraphs[""]
@@ -299,7 +301,7 @@ class GraphRows:
         return batch(
             {
                 "graph_id": numbers(np.repeat(graph_ids, counts)),
-                # There may be inputs and no nodes.
+                # A graph may have inputs but no nodes.
                 "node_index": numbers(np.append(index_of, np.int32(0))[rows], is_input if is_input.any() else None),
                 "output_index": numbers(positions),
                 "value_name": texts(self._value_names),
@@ -312,7 +314,7 @@ class GraphRows:
         )
 
     def _argument_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
-        """Values that nodes take and literals, in the order of the nodes and of their arguments."""
+        """The table `node_arguments`: the values that nodes use, and the literals, ordered by node and argument."""
         values, users, numbers_used, names_used, _ = as_columns(self._uses, 5)
         takers, literal_numbers, literal_names, literal_codes = as_columns(self._literals, 4)
         rows, number = np.append(users, takers), np.append(numbers_used, literal_numbers)
@@ -351,12 +353,12 @@ class GraphRows:
 
 
 def _nested(node: Node) -> list[tuple[int, NestedGraph]]:
-    """The graphs among a node's arguments, each with the argument's number."""
+    """Return the graphs among a node's arguments, each with the argument's number."""
     return [(at, each.arg.as_graph) for at, each in enumerate(node.inputs) if each.arg.as_graph is not None]
 
 
 def _input_kinds(signature: Signature | None) -> dict[str, str]:
-    """The meanings of a program's inputs, by name, without the user's inputs."""
+    """Return the meaning of each input of a program by name, except for the user's inputs."""
     kinds: dict[str, str] = {}
     for spec in signature.input_specs if signature else []:
         for kind, named in (("parameter", spec.parameter), ("buffer", spec.buffer), ("constant", spec.tensor_constant)):
@@ -386,7 +388,7 @@ def _handle(written: str | int | None) -> int:
 
 
 def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
-    """Lists of sizes or strides, null for None, for each code the list at that place."""
+    """Return for each code the list of sizes or strides at that index, null for None."""
     lengths, _, at = spread_lists([len(each or ()) for each in sizes], codes)
     is_null = np.array([each is None for each in sizes], np.bool_)[codes]
     flat = [size.as_int for each in sizes for size in each or ()]

@@ -12,21 +12,22 @@ Whole = npt.NDArray[np.integer[Any]]
 
 
 def as_columns(rows: array[int] | list[int], width: int) -> Whole:
-    """Concatenated rows of `width` numbers, column by column."""
+    """Return concatenated rows of `width` numbers as columns, of shape [width, rows]."""
     columns: Whole = np.array(rows, np.int32).reshape(-1, width).T
     return columns
 
 
 def places_in_lists(lengths: Whole) -> Whole:
-    """For concatenated lists of these lengths, the position of each value in its list."""
+    """Return the position of each value within its list, for concatenated lists of these lengths."""
     starts = np.cumsum(lengths) - lengths
     return (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
 
 
 def spread_lists(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
-    """Lists by number, spread over codes: their lengths, the position of each value in its list, and its place.
+    """Select lists by their numbers: return each one's length, and each value's position in its list and in the input.
 
-    `lengths` is of the lists by number, whose values are concatenated.
+    `lengths` has the lengths of the input's lists, whose values are concatenated; `codes` the numbers of the lists to
+    select, which may repeat.
     """
     of_lists = np.array(lengths, np.int64)
     starts = np.cumsum(of_lists) - of_lists

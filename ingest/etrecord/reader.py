@@ -31,17 +31,17 @@ IDENTIFIER: Final = "ETRECORD_V0"
 MAPS: Final = ("debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map", "export_graph_id")
 PICKLES: Final = ("reference_outputs", "representative_inputs")
 WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
-# ETRecords store their members as they are. One that is packed more tightly than JSON ever is, is a bomb.
+# ETRecords store their members uncompressed. A member that is compressed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
-# Fewer bytes are not worth a thread.
+# A checksum of fewer bytes than this is not worth a thread.
 LITTLE: Final = 2**20
 # Exceptions of zipfile for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
 DAMAGES: Final = (
     *(zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError, ValueError),
     *(struct.error, zlib.error, lzma.LZMAError),
 )
-# Python's json writes what JSON lacks: an attention mask's -Infinity. The first group is a text.
+# Python's json writes numbers that JSON lacks, such as -Infinity in an attention mask. The first group is a text.
 NO_JSON: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(-?Infinity|NaN)', re.DOTALL)
 
 Batch = tuple[str, pa.RecordBatch]
@@ -74,12 +74,12 @@ class _Bytes(io.RawIOBase):
         return len(part)
 
     def rest(self, size: int) -> memoryview:
-        """At most that many bytes from the current position, without a copy."""
+        """Return at most `size` bytes from the current position, without a copy."""
         return self._data[self._at : self._at + size]
 
 
 class _Sum:
-    """The CRC-32 of bytes; of many, computed on another thread: zlib releases the interpreter's lock."""
+    """The CRC-32 of bytes. That of many bytes is computed on another thread: zlib releases the interpreter's lock."""
 
     def __init__(self, content: bytes | memoryview) -> None:
         self._content = content
@@ -91,7 +91,7 @@ class _Sum:
             self._thread.start()
 
     def value(self) -> int:
-        """The sum, once it is found."""
+        """The sum; waits until it is computed."""
         if self._value is None:
             self._thread.join()
         assert self._value is not None
@@ -102,15 +102,16 @@ class _Sum:
 
 
 def is_zip(data: Any) -> bool:
-    """Whether a file begins as a zip does."""
+    """Whether a file begins with a zip's signature."""
     return bytes(data[:4]) == b"PK\x03\x04"
 
 
 def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
-    """Read an ETRecord: (base table, rows) one after the other, without the key `record_id`, which is the warehouse's.
+    """Read an ETRecord and yield pairs of base table and rows, without the key `record_id`, which the warehouse
+    assigns.
 
-    `data` is the file's bytes (or a memory map of it), `path` its name for messages. A half-written record gives what
-    it holds, and rows of `record_findings` name what is missing. The table `records` has one row and comes last.
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. An incomplete record yields what
+    it contains, and rows of `record_findings` name what is missing. The table `records` has one row and comes last.
 
     Raises `FormatError`, naming member and place, for files that aren't ETRecords, for damaged members, and for zips
     that would unpack to absurd sizes.
@@ -122,8 +123,8 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
         archive = zipfile.ZipFile(file)
     except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
-    # No objects of a record refer to each other in a cycle: looking for cycles among many of them again and again
-    # takes a tenth of the time.
+    # A record's objects don't refer to each other in cycles; not searching for cycles saves a tenth of the reading
+    # time.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -191,14 +192,14 @@ class _Record:
 
     @contextmanager
     def _json(self, name: str) -> Iterator[bytes | memoryview]:
-        """The bytes of a member that is JSON, for a decoder, whose errors become errors of the member.
+        """Provide the bytes of a JSON member to a decoder; the decoder's errors become errors that name the member.
 
-        Sizes are checked before anything is unpacked. The sum of a large member's bytes is computed while it is
+        Sizes are checked before anything is unpacked. The checksum of a large member is computed while the member is
         decoded; damage is reported before any error of the decoder.
         """
         member = self.members[name]
         content = self._content(member)
-        # Others are checked by zipfile.
+        # The checksum of other members is checked by zipfile.
         is_unchecked = member.compress_type == zipfile.ZIP_STORED and len(content) > 0
         sum = _Sum(content) if is_unchecked else None
         try:
@@ -210,7 +211,7 @@ class _Record:
                 raise self._damaged(member, f"Bad CRC-32 for file {name!r}")
 
     def _content(self, member: zipfile.ZipInfo) -> bytes | memoryview:
-        """The bytes of a member, without a copy if it is not compressed: zipfile would copy them in pieces."""
+        """Return the bytes of a member, without a copy if it is not compressed (zipfile would copy them in pieces)."""
         name = member.filename
         if member.file_size > LARGEST_JSON or member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
             raise FormatError(
@@ -227,9 +228,9 @@ class _Record:
         try:
             with self.archive.open(member) as file:
                 if member.compress_type == zipfile.ZIP_DEFLATED:
-                    # By its size, so that no more is unpacked than that.
+                    # Limited by the stated size: no more than that is unpacked.
                     return file.read(member.file_size)
-                # Opening it has checked its header, and set the file's position to the end of that.
+                # Opening the member has checked its header and moved the file's position to the end of the header.
                 size = min(member.file_size, member.compress_size)
                 content = self.file.rest(size)
                 if len(content) < size:
@@ -248,7 +249,7 @@ class _Record:
             return _decode(content, type)
 
     def _graphs(self, methods: list[str], export_graph_id: str | None) -> tuple[list[StoredGraph], GraphRows]:
-        """The programs, in the order of the zip, and their rows."""
+        """Return the programs, in the order of the zip, and their rows."""
         placed: list[tuple[str, str, str]] = []
         for name in self.members:
             if _kind(name) == "graph":
@@ -259,13 +260,13 @@ class _Record:
         rows = GraphRows(self.path, export_graph_id if has_exported else None)
         graphs = []
         for number, (stage, written, name) in enumerate(placed):
-            # A record of one method calls it `forward`, whatever its name; the maps have the true one.
+            # A record with one method calls it `forward`, whatever its name; the delegate maps have the actual name.
             method = methods[0] if len(edge_methods) <= 1 and len(methods) == 1 else written
             graphs.append(self._graph(rows, number, stage, method, name))
         return graphs, rows
 
     def _graph(self, rows: GraphRows, number: int, stage: str, method: str, name: str) -> StoredGraph:
-        """Add a program to the rows, and release it: a program is much larger than its rows."""
+        """Add a program to the rows and release it: a program needs much more memory than its rows."""
         with self._json(name) as content:
             program: ExportedProgram = _decode(content, ExportedProgram)
             graph = StoredGraph(number, stage, method, name, program.dialect)
@@ -331,7 +332,7 @@ class _Record:
 
 
 def _decode(content: bytes | memoryview, type: Any) -> Any:
-    """JSON by its type. NaN and infinities, which Python writes though JSON has none, are read as texts."""
+    """Decode JSON into `type`. NaN and infinities, which Python writes although JSON lacks them, are read as texts."""
     try:
         return msgspec.json.decode(content, type=type)
     except msgspec.DecodeError:

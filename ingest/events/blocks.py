@@ -1,8 +1,8 @@
 """Event blocks: which runs logged the same events, and the slot of each event in its run.
 
-Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the
-Inspector groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's
-are checked against every run with two comparisons an event, and computed anew for a run where they don't hold.
+Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the Inspector
+groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's parents are
+checked against every run with two comparisons per event, and computed again for runs in which they don't hold.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from etq.ingest.events.event import ALLOCATION, DEBUG, PROFILE, EventKey, Ticks
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.nesting import Order, find_execute, find_parents
 
-# Patterns that are remembered: in a file where every run is another one, remembering all would take all memory.
+# How many patterns are remembered: in a file in which all runs differ, remembering every pattern would fill memory.
 PATTERNS = 2048
-# Runs of at most so many events share what follows from their shape (see `Keys.shape`) with runs of other events.
+# Runs of up to this many events share the properties that follow from their shape (see `Keys.shape`), even if their
+# events have other names.
 SHORT = 256
 
 
@@ -33,13 +34,13 @@ class SignatureRow:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A sequence of events that runs of one block logged; arrays have one entry per event of the run.
+    """The sequence of events of some runs of one block; arrays have one entry per event of the run.
 
-    signature   index of the event's row in the table `signatures`; NOWHERE for other than profile events
+    signature   index of the event's row in the table `signatures`; NOWHERE if it is not a profile event
     occurrence  how many events of the same slot came before it in the run
     parent      index in the run of the event that contains it; NOWHERE if none does
     execute     index of the Method::execute (or Method::step) that it belongs to, itself included; NOWHERE if none
-    order       the order of a run's times that these parents imply
+    order       condition on a run's times under which these parents hold
     """
 
     block_index: int
@@ -52,7 +53,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What sequences of other events have in common whose groups, identities and instructions are at the same places.
+    """The properties that all sequences with the same `Keys.shape` have in common, whatever their events' names.
 
     slots     slot of each event; NOWHERE if it has none
     of_slots  the events that make the signature of each slot: a profile event or NOWHERE, a value or NOWHERE
@@ -70,7 +71,7 @@ class _Shape:
 
 @dataclass(frozen=True)
 class Structure:
-    """The arrays of `Pattern`, for all events of consecutive runs; indexes count within a run."""
+    """The arrays of `Pattern` for all events of consecutive runs; indexes count within a run."""
 
     signature: npt.NDArray[np.int32]
     occurrence: npt.NDArray[np.int32]
@@ -78,12 +79,12 @@ class Structure:
     execute: npt.NDArray[np.int32]
 
     def arrays(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """All of them, in this order."""
+        """All arrays, in the order of the fields."""
         return self.signature, self.occurrence, self.parent, self.execute
 
 
 class Blocks:
-    """The blocks of a file, found run by run."""
+    """The event blocks of a file, which are found run by run."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -103,11 +104,11 @@ class Blocks:
         wrapped: npt.NDArray[np.bool_],
         ended: Indexes | None = None,
     ) -> tuple[list[Pattern], Structure]:
-        """The pattern of each of some consecutive runs, and the structure of all their events.
+        """Return the pattern of each of some consecutive runs, and the structure of all their events.
 
-        `codes` and `start` hold the events of all of the runs, of which run i's end at `ends[i]`; `wrapped` marks the
-        runs' clock is a 32-bit counter that passed zero. Where events were not logged when they ended, `ended` has, run
-        by run, the places in the run of its events in the order of their ends.
+        `codes` and `start` hold the events of all of the runs; those of run i end at index `ends[i]`. `wrapped` marks
+        the runs in which a 32-bit clock passed zero. If events were not logged when they ended, `ended` has for each
+        run the indexes of its events in the order of their ends.
         """
         patterns: list[Pattern] = []
         begin, before = 0, None
@@ -168,7 +169,9 @@ class Blocks:
         )
 
     def _short_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
-        """The pattern of a short run: in a file of many different ones, arrays take longer to make than to fill."""
+        """Return the pattern of a short run. Lists are used: for few events,
+        arrays take longer to make than to fill.
+        """
         listed = codes.tolist()
         known = self.keys.shape(listed), b"" if ended is None else ended.tobytes()
         shape = self._shapes.get(known)
@@ -177,7 +180,7 @@ class Blocks:
                 self._shapes.clear()
             shape = self._shapes[known] = self._shape(codes, start, ended)
         block = self._block(name, bundled, listed, shape.of_slots)
-        # In the order of slots and keys, in which signatures are numbered.
+        # In the order of slots and keys, by which signatures are numbered.
         pairs = sorted({(slot, code) for slot, code in zip(shape.slots, listed, strict=True) if slot != NOWHERE})
         rows = {(slot, code): self._signature(block, slot, code) for slot, code in pairs}
         signature = [
@@ -201,7 +204,7 @@ class Blocks:
         )
 
     def _block(self, name: str, bundled: int, codes: list[int], of_slots: list[tuple[int, int]]) -> int:
-        """The block of runs with these names and signatures."""
+        """Return the index of the block of runs with this name and these signatures."""
         identity = self.keys.identity
         signatures = [
             (0 if profile == NOWHERE else identity(codes[profile]) + 1) << 32
@@ -211,7 +214,7 @@ class Blocks:
         return self._blocks.setdefault((name, bundled, np.array(signatures, np.int64).tobytes()), len(self._blocks))
 
     def _signature(self, block: int, slot: int, code: int) -> int:
-        """The row of a signature, which is added if it is new."""
+        """Return the row of a signature; adds it if it is new."""
         row = self._signature_of.get((block, slot, code))
         if row is None:
             row = self._signature_of[block, slot, code] = len(self.signatures)
@@ -230,7 +233,9 @@ class Blocks:
 
 
 def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
-    """For each run whether its codes are those of the run before it: known where all runs are of one length."""
+    """Return for each run whether its codes equal those of the run before it;
+    False unless all runs have equal length.
+    """
     runs = len(ends)
     if runs < 2 or not len(codes) or (np.diff(ends) != ends[0]).any():
         return [False] * runs
@@ -239,9 +244,9 @@ def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
 
 
 def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:
-    """Write a pattern for each of its runs, which begin at `begins`; returns for which its parents don't hold.
+    """Write a pattern into each of its runs, which begin at `begins`; return for which runs its parents don't hold.
 
-    `is_all` is true if these runs are all there are, one after the other.
+    `is_all` is true if these runs are all runs, one after the other.
     """
     length = len(pattern.signature)
     if not length:
@@ -264,12 +269,14 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
 
 
 def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, list[tuple[int, int]]]:
-    """The slot of each event, NOWHERE for allocations, outputs, and values logged without a profile event; and, in the
-    order of slots, the events that make their signatures: a profile event and a value, or NOWHERE for either.
+    """Return the slot of each event (NOWHERE for allocations, outputs, and values logged without a profile event); and,
+    in the order of slots, the two events that make a slot's signature: a profile event and a value, NOWHERE if one is
+    missing.
 
-    The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are gathered into groups in the order of
-    the groups' first events, whatever these are; each profile event of a group, with the first value logged in the
-    group, is a signature; a group that logged values only is one, too; a signature's slot is where it comes first.
+    The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are collected in groups, ordered by the
+    groups' first events of any type. Each profile event of a group, with the first value logged in the group, is a
+    signature; a group that logged only values is also a signature. Signatures are numbered in the order in which they
+    first appear; this number is the slot.
     """
     type, group, identity = (keys.column(which)[codes] for which in (Keys.TYPE, Keys.GROUP, Keys.IDENTITY))
     slots = np.full(len(codes), NOWHERE, np.int64)
@@ -307,7 +314,7 @@ def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, list[tuple[int, int]]]:
 
 
 def occurrences(values: Indexes) -> npt.NDArray[np.int32]:
-    """How many times each value came before, in order."""
+    """Return for each value how many equal values come before it."""
     by_value = np.argsort(values, kind="stable")
     ordered = values[by_value]
     before = np.empty(len(values), np.int32)

@@ -1,7 +1,7 @@
 """The class of an event, by its name and ids: kind, label, family, unit of its value.
 
-Facts of names come from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`, `program.cpp`), from what its
-backends write, and from the parser of the profiler that was before ETDump; they are kept here, in one place.
+All knowledge about names is in this module. It comes from ExecuTorch 1.4.1's runtime (`runtime/executor/method.cpp`,
+`program.cpp`), from what its backends write, and from the parser of the profiler that preceded ETDump.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ OPERATOR_CALL: Final = "OPERATOR_CALL"
 DELEGATE_CALL: Final = "DELEGATE_CALL"
 EXECUTE: Final = "Method::execute"
 STEP: Final = "Method::step"
-# Within a DELEGATE_CALL, the delegate alone: only the profiler before ETDump has it.
+# The delegate's part of a DELEGATE_CALL; only the profiler before ETDump writes it.
 DELEGATE_EXECUTE: Final = "delegate_execute"
-# The scopes of the runtime's own classes: Program::load_method, Method::init, Method::execute, …
+# Events of the runtime's own classes: Program::load_method, Method::init, Method::execute, …
 FRAMEWORK_PREFIXES: Final = ("Program::", "Method::")
 CONTROL_NAMES: Final = frozenset({"JF_CALL", "MOVE_CALL", "FREE_CALL"})
 KERNEL_PREFIX: Final = "native_call_"
@@ -27,13 +27,13 @@ KERNEL_PREFIX: Final = "native_call_"
 _UNIT_SUFFIX: Final = re.compile(r"\((us|cycles|bytes|count)\)$", re.IGNORECASE)
 # XNNPACK numbers the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
 _SERIAL_NUMBER: Final = re.compile(r" #\d+$")
-# Vulkan names a dispatch by kernel, sizes and id, between braces: `{"kernel_name": "conv2d", …, "dispatch_id": 7}`.
+# Vulkan names a dispatch by JSON with kernel, sizes and id: `{"kernel_name": "conv2d", …, "dispatch_id": 7}`.
 _VULKAN_KERNEL: Final = re.compile(r'"?kernel_name"?\s*:\s*"?([^",}]+)')
 _OUT_OVERLOAD: Final = re.compile(r"(?:\.out|_out)$")
 
 
 def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
-    """The kind of an event, one of those that the table `signatures` documents."""
+    """Return the kind of an event, one of those that the table `signatures` documents."""
     if key.type == DEBUG:
         return "debug"
     if key.delegate_debug_id != -1 or key.delegate_debug_str:
@@ -52,7 +52,7 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
 
 
 def profiling_level(keys: Iterable[EventKey]) -> str | None:
-    """The profiling level, by the events that exist: all, method_only, or None if nothing ran."""
+    """Return the profiling level, by the events that exist: all, method_only, or None if nothing ran."""
     profiled = [key for key in keys if key.type == PROFILE]
     if any(event_kind(key) not in ("framework", "user") for key in profiled):
         return "all"
@@ -62,14 +62,16 @@ def profiling_level(keys: Iterable[EventKey]) -> str | None:
 
 
 def event_label(key: EventKey) -> str:
-    """The label of an event, as in the Inspector: its delegate id if it has one, else its name, else ''."""
+    """Return the label of an event, as in the Inspector: its delegate id, else its name, else ''."""
     if key.delegate_debug_id != -1:
         return str(key.delegate_debug_id)
     return key.delegate_debug_str or key.name or ""
 
 
 def event_family(key: EventKey) -> str:
-    """The label without serial numbers, dispatch ids, wrappers and overloads, which differ between calls of one op."""
+    """Return the label without the parts that differ between calls of one op: serial numbers, dispatch ids, wrappers,
+    overloads.
+    """
     kind, label = event_kind(key), event_label(key)
     if kind == "kernel":
         return _OUT_OVERLOAD.sub("", label.removeprefix(KERNEL_PREFIX))
@@ -83,9 +85,9 @@ def event_family(key: EventKey) -> str:
 
 
 def event_value_unit(key: EventKey, synthetic: bool) -> str:
-    """The unit of end - start: the capture's `ticks`, or the unit that a backend names.
+    """Return the unit of end - start: the capture's `ticks`, or the unit that a backend names.
 
-    Where a backend writes a bare value (`synthetic`: start 0) and no unit into the name, it is `unknown`.
+    If a backend writes a bare value (`synthetic`: its start is 0) and its name has no unit, the unit is `unknown`.
     """
     if event_kind(key) != "delegate":
         return "ticks"

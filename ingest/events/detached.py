@@ -1,9 +1,9 @@
-"""Which events do not fit into the event that contains them, and so are not counted within it.
+"""Which events do not fit into their parent, and so are not counted within it.
 
-A delegate may run asynchronously, run several things at a time, or read a clock of its own. A call whose events start
-before it, end after it, or together take longer has no breakdown: none of the delegate's events within it count, and
-its time counts as a whole. The same holds of any other event that takes less time than what it contains: the times
-of what is left add up to those of the executes, and no self time is negative.
+A delegate may run asynchronously, run several things at a time, or use a clock of its own. If the events of a delegate
+call start before it, end after it, or together take longer, the call has no breakdown: none of the delegate's events
+in it count, and the call's time counts as a whole. The same holds for any other event that takes less time than its
+children. Therefore the times of the remaining events add up to those of the executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 
 Mask = npt.NDArray[np.bool_]
 
-# Sums of integers in floating point are exact up to here.
+# Up to this value, sums of integers in floating point are exact.
 EXACT: Final = 2.0**53
-# Number of instructions that a finding names.
+# A finding names at most this many instructions.
 NAMED: Final = 5
 
-# Why a call has no breakdown, the first that holds.
+# Reasons why a call has no breakdown; the first that holds is reported.
 FITS, OTHER_CLOCK, LATE, PARALLEL = range(4)
 _CAUSES: Final = {
     OTHER_CLOCK: "{} on another clock than the host's",
@@ -41,14 +41,14 @@ _CAUSES: Final = {
 class Detached:
     """Findings about the events of consecutive runs; indexes count through all of these runs.
 
-    events     which are not counted within what contains them; None if all are
-    delegates  the delegates' events that are within another
-    elsewhere  which of these can't be on the host's clock: they start before what contains them; or after its end, or
-               end after that of the execute, though they were logged before these ended. One that only ends after its
-               call, or was logged after it, may be on the host's clock, of a backend that runs asynchronously
-    calls      what contains delegates' events
-    causes     why each of these has no breakdown, or FITS
-    parents    other events that take less time than their children together
+    events     mask: events that do not count within their parents; None if all events count
+    delegates  indexes of the delegates' events that have a parent
+    elsewhere  mask over `delegates`: events that can't be on the host's clock. They start before their parent, or after
+               its end, or end after the execute's end, though they were logged before these ended. An event that only
+               ends after its call, or was logged after it, may be on the host's clock: a backend may run asynchronously
+    calls      indexes of the events that contain delegates' events
+    causes     for each of `calls` the reason why it has no breakdown, or FITS
+    parents    indexes of other events that take less time than their children together
     """
 
     events: Mask | None
@@ -62,10 +62,10 @@ class Detached:
 def find_detached(
     keys: Keys, clock: HostClock, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
 ) -> Detached:
-    """Which events are detached, in consecutive runs; `before` has for each event the number of those of earlier runs.
+    """Find the detached events of consecutive runs; `before` has for each event the number of events of earlier runs.
 
-    Delegates' events that start at 0, as bare values do, and those that count something else than ticks don't decide
-    about the others of their call.
+    Delegates' events that start at 0 (bare values) and events that count something other than ticks don't affect
+    whether the other events of their call are detached.
     """
     inside = np.flatnonzero(structure.parent != NOWHERE)
     outer = structure.parent[inside] + before[inside]
@@ -104,7 +104,7 @@ def find_detached(
 
 
 class _Delegates:
-    """The delegates' events among some, and how they lie to the calls that contain them."""
+    """The delegates' events among some events, and their position relative to the calls that contain them."""
 
     def __init__(self, events: Indexes, outer: Indexes, number: int) -> None:
         self.events = events
@@ -125,34 +125,36 @@ class _Delegates:
         length: Ticks,
         before: Indexes,
     ) -> None:
-        """Find which start before their call, which end after it, and which can't be on the host's clock."""
+        """Find which events start before their call, which end after it, and which can't be on the host's clock."""
         since = clock.since(start, elapsed, self.events, self.outer)
         self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
         execute = structure.execute[self.events]
         widest = np.where(execute == NOWHERE, self.outer, execute + before[self.events])
         end = clock.since(start, elapsed, self.events, widest) + length[self.events]
-        # Nothing follows from impossible times.
+        # Impossible times prove nothing.
         is_possible = (elapsed >= 0) | (length > 0)
         is_after = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
         is_beyond = is_possible[widest] & (self.events < widest) & (end > length[widest])
         self.elsewhere = self.early | is_after | is_beyond
 
     def judge(self, decides: Mask, is_too_long: Mask) -> None:
-        """Find why calls have no breakdown, from their events that decide about that."""
+        """Find why calls have no breakdown, from those of their events that `decides` marks."""
         for cause, holds in (
             (PARALLEL, np.flatnonzero(is_too_long[self.calls])),
             (LATE, self.call_of[decides & self.late]),
             (OTHER_CLOCK, self.call_of[decides & self.elsewhere]),
         ):
             self.causes[holds] = cause
-        # Events that contain no delegate's event in ticks are unchanged.
+        # Calls without a delegate's event in ticks stay as they are.
         has_any = np.zeros(len(self.calls), np.bool_)
         has_any[self.call_of[decides]] = True
         self.causes[~has_any] = FITS
 
 
 def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:
-    """Which events take less time than those that they contain together: `inner` are within `outer`."""
+    """Return which events take less time than their children together:
+    each of `inner` is within the event of `outer`.
+    """
     taken = np.bincount(outer, weights=length[inner], minlength=len(length))
     is_longer: Mask = taken > length
     if taken.max(initial=0) >= EXACT:
@@ -164,7 +166,7 @@ def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:
 
 
 def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -> None:
-    """Detach what is within detached events, too; but an execute counts, whatever it is within."""
+    """Detach events within detached events, too; executes always count, and so do their children."""
     kept = ~is_execute[inside] & ~is_execute[outer]
     inside, outer = inside[kept], outer[kept]
     number = 0
@@ -174,14 +176,14 @@ def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -
 
 @dataclass
 class Misfits:
-    """Findings about a file's detached events, counted by signature while the file is read."""
+    """Findings about a file's detached events, counted by signature as the file is read."""
 
     calls: Counter[int] = field(default_factory=Counter)
     causes: Counter[tuple[int, int]] = field(default_factory=Counter)
     parents: Counter[int] = field(default_factory=Counter)
 
     def note(self, found: Detached, signature: npt.NDArray[np.int32]) -> None:
-        """Count the findings of some runs; these are the signatures of their events."""
+        """Count the findings of some runs; `signature` has the signature of each event."""
         if len(found.calls):
             self.calls.update(_counted(signature[found.calls]))
             for cause in _CAUSES if found.causes.any() else ():
@@ -191,7 +193,7 @@ class Misfits:
             self.parents.update(_counted(signature[found.parents]))
 
     def findings(self, keys: Sequence[EventKey], run_names: Sequence[str]) -> list[tuple[str, str]]:
-        """The findings (rule, detail) after the whole file, from each signature's key and the name of its runs."""
+        """Return the findings (rule, detail) of the whole file, from each signature's key and the name of its runs."""
         found = []
         if self.causes:
             of_causes, of_events = Counter[int](), Counter[int]()
@@ -228,7 +230,9 @@ def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
 def _places(
     counts: Counter[int], totals: Counter[int] | None, keys: Sequence[EventKey], run_names: Sequence[str]
 ) -> str:
-    """The instructions of the counted signatures, the most frequent first: `instruction 3 of forward (2 of 9)`."""
+    """Return the instructions of the counted signatures, the most frequent first:
+    `instruction 3 of forward (2 of 9)`.
+    """
     of_place, in_all = Counter[str](), Counter[str]()
     for which, number in counts.items():
         key = keys[which]

@@ -19,9 +19,9 @@ Ticks = npt.NDArray[np.int64]
 class EventKey(NamedTuple):
     """The properties that the same event of different runs has in common.
 
-    `type` is PROFILE, DEBUG (a logged value), OUTPUT (a logged program output) or ALLOCATION; the others are the
-    file's fields, -1 and None if they are absent. `chain_index` is an i32 of profile events and a u64 of debug
-    events, so that -1 and 2**64 - 1 stay apart, as they do for the Inspector.
+    `type` is PROFILE, DEBUG (a logged value), OUTPUT (a logged program output) or ALLOCATION. The other attributes are
+    the file's fields; absent numbers are -1, absent texts None. `chain_index` is an i32 of profile events and a u64 of
+    debug events, so -1 and 2**64 - 1 are different values, as in the Inspector.
     """
 
     type: int
@@ -34,7 +34,7 @@ class EventKey(NamedTuple):
 
 @dataclass(frozen=True)
 class DebugValues:
-    """The debug events of a slice, and the values they logged (a tensor list is one row for each of its tensors).
+    """The debug events of a slice (d) and the values they logged (v; a tensor list has one row per tensor).
 
     is_output [d] whether a debug event logged an output of the program
     at        [v] place in the slice of the event that each value belongs to
@@ -48,11 +48,11 @@ class DebugValues:
 
 @dataclass(frozen=True)
 class EventSlice:
-    """Consecutive events of one dump, in file order, whatever run they belong to.
+    """Consecutive events of one dump, in file order; they may belong to several runs.
 
     codes       [n] index into `keys`
     keys        the distinct `EventKey`s of the slice
-    start       [n] start_time of profile events in ticks, by its 64 bits; 0 for other events
+    start       [n] start_time of profile events in ticks, its 64 bits as a signed integer; 0 for other events
     elapsed     [n] end_time - start_time of profile events in ticks, modulo 2**64, signed; 0 for other events
     metadata    [n] delegate_debug_metadata, None where absent or empty; or None if no event has any
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events

@@ -1,4 +1,4 @@
-"""The counter of a file's clock: its width, whether it wrapped, and which times are impossible."""
+"""The clock of a file: its counter's width, whether the counter wrapped, and which times are impossible."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ WRAP: Final = 2**32
 
 
 class HostClock:
-    """The properties of a file's clock, collected run by run. `given_bits` is its width if the user gives it.
+    """The properties of a file's clock, collected run by run. `given_bits` is the counter's width if the user states
+    it.
 
-    Where it is not, 32 bits are taken as evident when a pair of times below 2**32 runs backward.
+    Otherwise the width is taken to be 32 bits as soon as an event whose times are below 2**32 ends before it starts.
     """
 
     def __init__(self, known_bits: int | None) -> None:
@@ -28,9 +29,9 @@ class HostClock:
     def wrapped_runs(
         self, start: Ticks, elapsed: Ticks, ends: npt.NDArray[np.int64], is_host: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Which runs have an event that ends after a 32-bit counter passed zero.
+        """Return which runs have an event that ends after a 32-bit counter passed zero.
 
-        `start` and `elapsed` are those of all events of consecutive runs, of which run i's end at `ends[i]`; `is_host`
+        `start` and `elapsed` hold all events of consecutive runs; those of run i end at index `ends[i]`. `is_host`
         marks the events on the host's clock.
         """
         wrapped = np.zeros(len(ends), np.bool_)
@@ -53,15 +54,15 @@ class HostClock:
         return wrapped
 
     def bits(self) -> int:
-        """The width of the counter, after the whole file."""
+        """The width of the counter in bits, known after the whole file is read."""
         if self.known_bits is not None:
             return self.known_bits
         return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64
 
     def durations(self, start: Ticks, elapsed: Ticks) -> Ticks:
-        """The durations of events, as the view `events` has them; 0 for impossible ones.
+        """Return the durations of events as the view `events` has them, 0 for impossible times.
 
-        Until something shows that the counter has more than 32 bits, it is taken to have 32 here.
+        The counter is taken to have 32 bits until a time proves that it has more.
         """
         if not len(elapsed) or elapsed.min() >= 0:
             return elapsed
@@ -71,7 +72,9 @@ class HostClock:
         return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
-        """How long after the start of `outer` events the `inner` ones start, also where zero falls into the outer."""
+        """Return the ticks from the start of each `outer` event to that of its `inner` one,
+        even if the counter passes zero between them.
+        """
         since: Ticks = start[inner] - start[outer]
         if not self._may_wrap():
             return since
@@ -82,7 +85,7 @@ class HostClock:
         return self.known_bits == 32 or (self.known_bits is None and not self._is_beyond_32_bits)
 
     def findings(self) -> list[tuple[str, str]]:
-        """Findings about the file's times, after all of it is read: (rule, detail)."""
+        """Return findings about the file's times, (rule, detail), after all of the file is read."""
         found = []
         bits = self.bits()
         if self._wraps and bits == 32:

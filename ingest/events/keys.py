@@ -1,4 +1,4 @@
-"""The distinct event keys of a file, numbered, with the properties that grouping and nesting need."""
+"""The distinct event keys of a file, numbered, with the properties that grouping and nesting use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOWHERE: Final = -1
 
 @dataclass
 class Keys:
-    """Every distinct `EventKey` of a file, numbered as they appear, with what grouping needs of each as arrays."""
+    """The distinct `EventKey`s of a file, numbered in order of appearance, with arrays of what grouping needs."""
 
     keys: list[EventKey] = field(default_factory=list)
     _codes: dict[EventKey, int] = field(default_factory=dict)
@@ -28,11 +28,12 @@ class Keys:
     _table: Indexes | None = None
 
     TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS = range(8)
-    # Roles: what may contain it. OTHER and DELEGATE events first look for the call of their own instruction.
+    # Roles: which events may contain an event. OTHER and DELEGATE events first look for the call of their own
+    # instruction.
     OTHER, DELEGATE, CALL, CONTAINER = range(4)
 
     def codes(self, keys: list[EventKey]) -> Indexes:
-        """The file-wide code of each key; new ones are added."""
+        """Return the file-wide code of each key; adds new keys."""
         for key in keys:
             if key not in self._codes:
                 self._codes[key] = len(self.keys)
@@ -42,14 +43,17 @@ class Keys:
         return np.array([self._codes[key] for key in keys], np.int64)
 
     def column(self, which: int) -> Indexes:
-        """One attribute of every key: TYPE, GROUP, … as numbered above."""
+        """Return one attribute of every key, by its number: TYPE, GROUP, … as above."""
         if self._table is None:
             self._table = np.array(self._columns, np.int64).reshape(-1, 8)
         return self._table[:, which]
 
     def shape(self, codes: list[int]) -> tuple[tuple[int, ...], ...]:
-        """What grouping and nesting go by in a sequence of events: equal for sequences of other names of events, too,
-        whose groups, identities and instructions are equal at the same places."""
+        """Return what determines grouping and nesting in a sequence of events.
+
+        Two sequences have an equal shape if their groups, identities and instructions are equal at the same places,
+        even if the events' names differ.
+        """
         groups: dict[int, int] = {}
         identities: dict[int, int] = {}
         instructions: dict[int, int] = {}
@@ -63,14 +67,14 @@ class Keys:
         return tuple(found)
 
     def identity(self, code: int) -> int:
-        """The attribute IDENTITY of one key."""
+        """Return the attribute IDENTITY of one key."""
         return self._columns[code][self.IDENTITY]
 
     def _describe(self, key: EventKey) -> tuple[int, ...]:
-        # The Inspector gathers events by these four (FORMATS: InstructionEventSignature); a debug event's chain is a
-        # u64 and a profile event's an i32, which as numbers are equal just where they are not "none".
+        # The Inspector groups events by these four attributes (FORMATS: InstructionEventSignature). A debug event's
+        # chain is a u64 and a profile event's an i32; as numbers they are equal only where they are not "none".
         group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
-        # … and distinguishes them by these (ProfileEventSignature, DebugEventSignature).
+        # The Inspector distinguishes a group's events by these attributes (ProfileEventSignature, DebugEventSignature).
         identity = (
             key.type == PROFILE,
             key.name or "",

@@ -1,4 +1,4 @@
-"""Which event of a run contains which, and which Method::execute they belong to."""
+"""The parent of each event of a run, and the Method::execute that the event belongs to."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 
 @dataclass(frozen=True)
 class Order:
-    """Pairs of a run's events, by index: start[early] + gap <= start[late]."""
+    """A condition on a run's times, as pairs of event indexes: start[early] + gap <= start[late]."""
 
     early: Indexes
     late: Indexes
     gap: Indexes
 
     def is_kept(self, times: Ticks) -> npt.NDArray[np.bool_]:
-        """Which runs fulfil the conditions; `times` [runs, events] has their starts."""
+        """Return which runs meet the condition; `times` [runs, events] has the start of each event."""
         is_early: npt.NDArray[np.bool_] = times.take(self.early, axis=1) + self.gap <= times.take(self.late, axis=1)
         return np.asarray(is_early.all(axis=1))
 
@@ -28,15 +28,16 @@ class Order:
 def find_parents(
     keys: Keys, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None = None
 ) -> tuple[Indexes, Order]:
-    """Which event of a run contains each: events are logged when they end, so a parent is a later event. Where they
-    are not, `ended` has the places of the run's events in the order of their ends.
+    """Return the parent of each event of a run, and the conditions on times under which these are the parents.
 
-    A delegate's event belongs to the next DELEGATE_CALL of its instruction, whatever its clock (if none
-    follows, to the one before, if that starts no later); a kernel to the next OPERATOR_CALL or DELEGATE_CALL of its
-    instruction that starts no later; all else to the next framework or user event that starts no later, and these to
-    the operator's event that they are nested in. Also returns the conditions on times that decided: another run of the
-    same events that meets them has the same parents. `wrapped` is true if the run's clock is a 32-bit counter that
-    passed zero.
+    A parent is a later event, as events are logged when they end; if they were not, `ended` has the indexes of the
+    run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit counter that passed zero.
+
+    The parent of a delegate's event is the next DELEGATE_CALL of its instruction, whatever its clock; if none follows,
+    the previous one, if that starts no later. The parent of a kernel is the next OPERATOR_CALL or DELEGATE_CALL of its
+    instruction that starts no later. The parent of any other event is the next framework or user event that starts no
+    later; that of a framework or user event within an operator is the operator's event. Another run of the same events
+    that meets the conditions has the same parents.
     """
     if ended is not None:
         parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
@@ -47,7 +48,8 @@ def find_parents(
     role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
     times = start
     if wrapped and count:
-        # Times counted from the last event's start, as signed 32 bits: order is right over half the counter's range.
+        # Times since the last event's start, as signed 32-bit numbers: their order is right over half the counter's
+        # range.
         times = ((start - start[-1] + 2**31) & 0xFFFFFFFF) - 2**31
     containers = np.flatnonzero(role == Keys.CONTAINER)
     chain = np.full(count, NOWHERE, np.int64)
@@ -72,7 +74,7 @@ def find_parents(
     skipped = above.last_below(_next_of(containers, placed), above_placed)
     apart = skipped != NOWHERE
 
-    # A framework or user event may stand within an operator: then that is the next event which is neither.
+    # A framework or user event may be nested in an operator; the operator is then the next event of another kind.
     operators = np.flatnonzero((role == Keys.OTHER) | (role == Keys.CALL))
     operator = _next_of(operators, containers)
     nearer = (operator != NOWHERE) & ((chain[containers] == NOWHERE) | (operator < chain[containers]))
@@ -81,7 +83,7 @@ def find_parents(
     outside = nearer & ~within
 
     timed = np.flatnonzero((parent != NOWHERE) & ~delegates)
-    # What was climbed, also where an operator's event is nearer.
+    # The condition covers all events passed on the way up, even if an operator's event is nearer.
     climbed = containers[chain[containers] != NOWHERE]
     early = [parent[timed], chain[climbed], placed[apart], refused, containers[outside], early_ones]
     later = [timed, climbed, skipped[apart], own[refused], operator[outside], before[early_ones]]
@@ -90,7 +92,9 @@ def find_parents(
 
 
 class _Above:
-    """The framework and user events that contain each other: a chain upward from each, climbed by doubling steps."""
+    """The framework and user events that contain each other. Each has a chain of ancestors,
+    which is climbed in steps that double in length.
+    """
 
     def __init__(self, chain: Indexes, times: Ticks) -> None:
         self.none = len(chain)
@@ -100,7 +104,11 @@ class _Above:
             self.steps.append(self.steps[-1][self.steps[-1]])
 
     def first_that_starts_by(self, begin: Indexes, times: Ticks) -> Indexes:
-        """The first of each event and its ancestors that doesn't start after it; starts only decrease upward."""
+        """Return the first event, among each of `begin` and its ancestors, that starts no later than the time in
+        `times`.
+
+        Starts only decrease from child to parent.
+        """
         at = np.where(begin == NOWHERE, self.none, begin)
         for step in reversed(self.steps):
             further = step[at]
@@ -109,7 +117,9 @@ class _Above:
         return np.where(at == self.none, NOWHERE, at)
 
     def last_below(self, begin: Indexes, limit: Indexes) -> Indexes:
-        """From each event upward, itself included, the last that comes before `limit` (NOWHERE: the top)."""
+        """Return the last event, among each of `begin` and its ancestors, whose index is below `limit` (NOWHERE:
+        no limit).
+        """
         at = np.where(begin == NOWHERE, self.none, begin)
         bound = np.where(limit == NOWHERE, self.none, limit)
         at = np.where(at < bound, at, self.none)
@@ -120,7 +130,7 @@ class _Above:
 
 
 def _next_of(chosen: Indexes, places: Indexes) -> Indexes:
-    """The next of the chosen places after each place; NOWHERE if none is left."""
+    """Return the next of the chosen places after each place, NOWHERE if there is none."""
     return np.append(chosen, NOWHERE)[np.searchsorted(chosen, places, side="right")]
 
 
@@ -134,8 +144,9 @@ def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes
 
 
 def _calls_of_instruction(keys: Keys, codes: Indexes, role: Indexes) -> tuple[Indexes, Indexes]:
-    """The next call of an event's own instruction, and the one before: a DELEGATE_CALL for delegate events, either
-    call for others."""
+    """Return the next call of each event's instruction, and the previous one: only DELEGATE_CALLs for delegate events,
+    either kind of call for others.
+    """
     instruction = keys.column(Keys.INSTRUCTION)[codes]
     wrapper = np.where(role == Keys.CALL, keys.column(Keys.WRAPPER)[codes], 0)
     following, preceding = np.full(len(codes), NOWHERE, np.int64), np.full(len(codes), NOWHERE, np.int64)
@@ -153,14 +164,17 @@ def _calls_of_instruction(keys: Keys, codes: Indexes, role: Indexes) -> tuple[In
 
 
 def find_execute(keys: Keys, codes: Indexes, parent: Indexes) -> Indexes:
-    """The outermost Method::execute that each event belongs to, itself included; in a run without one, Method::step."""
+    """Return the outermost Method::execute to which each event belongs, which may be the event itself.
+
+    In a run without a Method::execute, Method::step takes its place.
+    """
     none = len(codes)
     profile = keys.column(Keys.TYPE)[codes] == PROFILE
     root = np.where(profile, keys.column(Keys.ROOT)[codes], 0)
     wanted = 2 if (root == 2).any() else 1
     found = np.append(np.where(root == wanted, np.arange(none), NOWHERE), NOWHERE)
     above = np.append(np.where(parent == NOWHERE, none, parent), none)
-    # Doubling: after k rounds, what is found within 2**k levels; the outer one counts.
+    # After k rounds, `found` is the outermost execute within 2**k levels.
     while (above != none).any():
         found = np.where(found[above] != NOWHERE, found[above], found)
         above = above[above]

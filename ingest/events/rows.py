@@ -18,7 +18,7 @@ from etq.ingest.events.keys import NOWHERE, Indexes
 
 Mask = npt.NDArray[np.bool_]
 
-# The table `event_ticks`, but for its capture_id.
+# The table `event_ticks` without capture_id.
 EVENT_TICKS: Final = pa.schema(
     [
         ("run_index", pa.int32()),
@@ -38,7 +38,7 @@ EVENT_TICKS: Final = pa.schema(
 
 @dataclass
 class Runs:
-    """The RunDatas of a file, in order: one entry each in every list."""
+    """The RunDatas of a file, in order: every list has one entry per run."""
 
     dump_index: list[int] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Place:
-    """The position of each event of a group: its run in the file, and its index in the run."""
+    """The position of each event of a group: its run's index in the file, and its own index in the run."""
 
     run_index: Indexes
     event_index: Indexes
@@ -83,9 +83,9 @@ def event_ticks(
     chosen: Mask | None,
     detached: Mask | None,
 ) -> pa.RecordBatch:
-    """The table `event_ticks`, of the chosen events (None: all); without slices, of events without metadata.
+    """Return the table `event_ticks` of the chosen events (None: all); without slices, events have no metadata.
 
-    `detached` marks those of all events that don't count within their parents (None: none).
+    `detached` is a mask over all events: true for events that don't count within their parents (None: all count).
     """
 
     def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
@@ -138,7 +138,7 @@ def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | 
 
 
 def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
-    """The table `allocations`, of a slice's allocation events, which stand at places `at` of the group."""
+    """The table `allocations` of a slice's allocation events, which are at places `at` of the group."""
     _, allocator, size = part.allocations
     return batch(
         {
@@ -151,7 +151,9 @@ def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
 
 
 def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: DebugValues) -> pa.RecordBatch:
-    """The table `debug_values`, of a slice's values; their events stand at places `at` and are `keys`."""
+    """The table `debug_values` of a slice's values; their events are at places `at` of the group and have these
+    `keys`.
+    """
     columns = {
         "run_index": numbers(place.run_index[at].astype(np.int32)),
         "event_index": numbers(place.event_index[at].astype(np.int32)),
@@ -168,7 +170,9 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: De
 
 
 def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The table `signatures`. `clocks` has of each one's events: how many, at start 0, on another clock."""
+    """The table `signatures`. `clocks` has three counts per signature: its events, those that start at 0, and those on
+    a clock other than the host's.
+    """
     keys = [row.key for row in rows]
     synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
     clock = np.where(synthetic, "synthetic", np.where(2 * clocks[:, 2] > clocks[:, 0], "delegate", "host")).tolist()
@@ -202,7 +206,7 @@ def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
 
 
 def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
-    """The one row of the table `captures`, with the columns that the file states."""
+    """The table `captures`, one row, with the columns that the file states."""
     return batch(
         {
             "format": texts([format]),
@@ -213,10 +217,10 @@ def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.Rec
 
 
 def _known(values: Sequence[int]) -> pa.Array:
-    """Integers, NULL for -1, which files write for a missing number."""
+    """Return integers, NULL for -1, which files write for a missing number."""
     return integers(None if value == -1 else value for value in values)
 
 
 def _chain(keys: Sequence[EventKey]) -> pa.Array:
-    """The chains of debug events, u64: 2**64 - 1 means none, as -1 does for other events."""
+    """Return the chains of debug events as u64: 2**64 - 1 means none, as -1 does for other events."""
     return numbers(np.array([key.chain_index % 2**64 for key in keys], np.uint64).view(np.int64))

@@ -4,11 +4,11 @@ A format is described as data (`TableType`), and a field of n tables is read as 
 of the tables give the positions of their vtables, these give the field's slot, the slot gives the field's position,
 and one gather gives the values. Every position is checked against the buffer's bounds as an array, before the gather.
 
-The layout is that of https://flatbuffers.dev/internals/: a table starts with a signed offset to its vtable
-(`vtable = table - offset`, so that it may stand before or after); the vtable holds u16s: its own size, the table's
-size, and for each slot the field's offset from the table's start, 0 where the field is absent and has its default.
-References are u32 offsets forward from where they stand; strings and vectors start with a u32 count.
-All positions here are bytes from the start of the file, even if it has several buffers.
+The layout is that of https://flatbuffers.dev/internals/: a table starts with a signed offset to its vtable (`vtable =
+table - offset`; the vtable may be before or after the table); the vtable holds u16s: its own size, the table's size,
+and for each slot the field's offset from the table's start, 0 if the field is absent and has its default. References
+are u32 offsets, counted forward from their own position; strings and vectors start with a u32 count. All positions here
+are bytes from the start of the file, even if it has several buffers.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ SCALARS: Final[dict[str, np.dtype[Any]]] = {
     }.items()
 }
 REFERENCE: Final = np.dtype("<u4")
-# A file of more distinct vtables than this is looked up by sorting; up to it, by comparing with each in turn.
+# The distinct vtables of a file are found by comparisons if there are at most this many, by sorting if there are more.
 FEW_VTABLES: Final = 16
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a table: its slot, what it holds (a key of `SCALARS`, or a reference), its default."""
+    """One field of a table: its slot, its type (a key of `SCALARS`, or a kind of reference), its default."""
 
     slot: int
     type: str
@@ -72,8 +72,8 @@ def table_type(name: str, *fields: tuple[str, str] | tuple[str, str, int | float
 class Buffer:
     """The bytes of a file, read by arrays of positions. Reads outside of [start, end) raise `FormatError`.
 
-    `path` names the file in messages. `start` and `end` bound the FlatBuffers buffer within the file, so that one
-    damaged buffer can't reach into the next.
+    `path` names the file in messages. `start` and `end` bound the FlatBuffers buffer within the file, so a damaged
+    buffer can't refer to the next one.
     """
 
     def __init__(self, data: Any, path: str, start: int = 0, end: int | None = None) -> None:
@@ -81,16 +81,17 @@ class Buffer:
         self.path = path
         self.start = start
         self.end = len(self.bytes) if end is None else end
-        # numpy copies the whole of an unaligned array at each gather: align once (memory maps and bytes are).
+        # numpy copies the whole of an unaligned array at each gather, so it is aligned once (memory maps and bytes are
+        # aligned).
         if self.bytes.ctypes.data % 8:
             self.bytes = self.bytes.copy()
         self._views: dict[np.dtype[Any], npt.NDArray[Any]] = {}
         self._claimed = 0
 
     def claim(self, size: int, what: str) -> None:
-        """Count the bytes of vectors that must not overlap; raise `FormatError` for more than the buffer has.
+        """Count the bytes of vectors that must not overlap; raise `FormatError` if their sum exceeds the buffer's size.
 
-        Vectors that share their bytes would make a small file very large.
+        A small file whose vectors share bytes could claim very large tables.
         """
         self._claimed += size
         if self._claimed > self.end - self.start:
@@ -101,7 +102,7 @@ class Buffer:
             )
 
     def part(self, start: int, end: int) -> Buffer:
-        """The same file, with other bounds."""
+        """Return a buffer of the same file with other bounds."""
         part = Buffer(self.bytes, self.path, start, end)
         part._views = self._views
         return part
@@ -141,9 +142,9 @@ class Buffer:
         is_inside: bool = False,
         is_aligned: bool = False,
     ) -> npt.NDArray[Any]:
-        """The values of `dtype` at each position, in any alignment. `what` names the field in messages.
+        """Return the values of `dtype` at the positions, which need not be aligned. `what` names the field in messages.
 
-        Positions that are known to lie within the buffer, or to be multiples of the size, are not looked at for that.
+        `is_inside` (within the buffer) and `is_aligned` (multiples of the size) are set by callers that know it.
         """
         size = dtype.itemsize
         if not is_inside:
@@ -154,7 +155,7 @@ class Buffer:
         return each_byte.view(dtype).ravel()
 
     def text(self, start: int, length: int, what: str) -> str:
-        """The UTF-8 text of `length` bytes at `start`."""
+        """Return the UTF-8 text of `length` bytes at `start`."""
         raw = self.bytes[start : start + length].tobytes()
         try:
             return raw.decode()
@@ -164,9 +165,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Spans:
-    """n strings or vectors: position of the first element, number of elements, and whether the field is there.
+    """n strings or vectors: position of the first element, number of elements, and whether the field is present.
 
-    Absent ones have a start of 0 and a count of 0.
+    An absent field has a start of 0 and a count of 0.
     """
 
     start: Positions
@@ -174,7 +175,7 @@ class Spans:
     present: Mask
 
     def total(self) -> int:
-        """The number of elements of all together."""
+        """The number of elements of all strings or vectors together."""
         return int(self.count.sum())
 
 
@@ -191,14 +192,13 @@ class Tables:
 
     @cached_property
     def _vtables(self) -> tuple[npt.NDArray[Any], Positions, Positions]:
-        """The distinct vtables' slots, as offsets [vtable, slot] and 0 where absent; each table's vtable; and the size
-        of each vtable's tables."""
+        """The distinct vtables' slots [vtable, slot], 0 where absent; each table's vtable; the size of its tables."""
         name = self.type.name
         back = self.buffer.gather(self.positions, SCALARS["i32"], f"{name}'s reference to its vtable")
         distinct, which = _few_distinct(self.positions - back)
         size = self.buffer.gather(distinct, SCALARS["u16"], f"the vtable of {name}").astype(np.int64)
         table_size = self.buffer.gather(distinct + 2, SCALARS["u16"], f"the vtable of {name}").astype(np.int64)
-        # The smallest vtable holds the two sizes, the smallest table its reference to the vtable.
+        # The smallest vtable holds only the two sizes, the smallest table only its reference to the vtable.
         wrong = (size < 4) | (size & 1 != 0) | (table_size < 4)
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
@@ -230,7 +230,7 @@ class Tables:
 
     @cached_property
     def _is_inside(self) -> bool:
-        """Whether all of each table lies within the buffer, and so all of its fields."""
+        """Whether all tables, and so all of their fields, lie within the buffer."""
         if not len(self):
             return True
         first, last = int(self.positions.min()), int(self.positions.max())
@@ -238,11 +238,11 @@ class Tables:
 
     @cached_property
     def _is_aligned(self) -> bool:
-        """Whether all tables stand at multiples of 4."""
+        """Whether the positions of all tables are multiples of 4."""
         return not int(np.bitwise_or.reduce(self.positions, initial=0)) & 3
 
     def _places(self, name: str) -> tuple[Positions, Mask | None]:
-        """The position of field `name` in each table that has it, and which have it (None: all do)."""
+        """Return the position of field `name` in each table that has it, and a mask of these tables (None: all)."""
         slots, which, _ = self._vtables
         offsets = slots[:, self.type.fields[name].slot]
         has = offsets != 0
@@ -256,14 +256,14 @@ class Tables:
         return self.positions + offsets.take(which), None
 
     def _values(self, name: str, dtype: np.dtype[Any], places: Positions) -> npt.NDArray[Any]:
-        """What stands at these places of field `name`."""
+        """Return the values of `dtype` at these places of field `name`."""
         offsets = self._vtables[0][:, self.type.fields[name].slot]
         is_aligned = dtype.itemsize <= 4 and self._is_aligned and not int(np.bitwise_or.reduce(offsets, initial=0)) & 3
         what = f"{self.type.name}.{name}"
         return self.buffer.gather(places, dtype, what, is_inside=self._is_inside, is_aligned=is_aligned)
 
     def scalar(self, name: str) -> npt.NDArray[Any]:
-        """Field `name` of each table: its value, or the schema's default where it is absent."""
+        """Return field `name` of each table: its value, or the schema's default if it is absent."""
         field = self.type.fields[name]
         dtype = SCALARS[field.type]
         places, present = self._places(name)
@@ -280,18 +280,18 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """The targets of field `name`, for the tables that have it, and which have it (None: all)."""
+        """Return the targets of field `name` in the tables that have it, and a mask of these tables (None: all)."""
         places, present = self._places(name)
         return places + self._values(name, REFERENCE, places), present
 
     def tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
-        """The tables that field `name` refers to, and the index here of the table that each belongs to."""
+        """Return the tables that field `name` refers to, and for each the index of the table that refers to it."""
         positions, present = self.references(name)
         owners = np.arange(len(self)) if present is None else np.flatnonzero(present)
         return Tables(self.buffer, type, positions), owners
 
     def spans(self, name: str, width: int) -> Spans:
-        """The strings or vectors of field `name`, whose elements are `width` bytes wide."""
+        """Return the strings or vectors of field `name`, whose elements are `width` bytes wide."""
         targets, present = self.references(name)
         what = f"{self.type.name}.{name}"
         there = self.buffer.gather(targets, REFERENCE, what).astype(np.int64)
@@ -303,17 +303,17 @@ class Tables:
         return Spans(start, count, present)
 
     def elements(self, spans: Spans, type: TableType, first: int, last: int) -> Tables:
-        """Elements [first, last) of vectors of tables, counted through all of `spans` in order."""
+        """Return elements [first, last) of vectors of tables; elements are numbered through all of `spans` in order."""
         places = element_positions(spans, REFERENCE.itemsize, first, last)
         offsets = self.buffer.gather(places, REFERENCE, f"a vector of {type.name}")
         return Tables(self.buffer, type, places + offsets)
 
     def take(self, chosen: Positions | Mask) -> Tables:
-        """The chosen ones of these tables, by index or by mask."""
+        """Return a selection of these tables, by index or by mask."""
         return Tables(self.buffer, self.type, self.positions[chosen])
 
     def vector(self, name: str, type: str) -> tuple[npt.NDArray[Any], Positions]:
-        """The scalars of vector field `name`, concatenated table by table, and the number of scalars of each table."""
+        """Return the scalars of vector field `name`, table by table, and how many scalars each table has."""
         dtype = SCALARS[type]
         spans = self.spans(name, dtype.itemsize)
         self._check_not_shared(spans, dtype.itemsize, name)
@@ -321,13 +321,13 @@ class Tables:
         return self.buffer.gather(places, dtype, f"{self.type.name}.{name}"), spans.count
 
     def vector_of_tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
-        """All tables of vector field `name`, and how many each of the tables here has."""
+        """Return all tables of vector field `name`, and the number that each of the tables here has."""
         spans = self.spans(name, REFERENCE.itemsize)
         self._check_not_shared(spans, REFERENCE.itemsize, name)
         return self.elements(spans, type, 0, spans.total()), spans.count
 
     def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
-        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim very many elements."""
+        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim many elements."""
         room = self.buffer.end - self.buffer.start
         if spans.total() * width > room:
             raise FormatError(
@@ -339,24 +339,25 @@ class Tables:
 
 
 def element_positions(spans: Spans, width: int, first: int, last: int) -> Positions:
-    """Where elements [first, last) of vectors stand, counted through all of `spans` in order."""
+    """Return the positions of elements [first, last) of vectors; elements are numbered through all `spans`."""
     ends = np.cumsum(spans.count)
     low = int(np.searchsorted(ends, first, side="right"))
     high = int(np.searchsorted(ends, last, side="left")) + 1
     begins = ends[low:high] - spans.count[low:high]
     counts = np.minimum(ends[low:high], last) - np.maximum(begins, first)
-    # The n-th element of all stands at n * width plus its vector's start less what the vectors before it took.
+    # The position of element n is its vector's start, plus `width` times its index within the vector.
     base = np.repeat(spans.start[low:high] - width * begins, counts)
     return base + width * np.arange(first, last)
 
 
 def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
-    """The strings as an Arrow string_view array over the file's own bytes: nothing is copied but what fits in a view.
+    """Return the strings as an Arrow string_view array over the file's bytes; only short strings are copied, into
+    views.
 
-    Absent strings are null. The bytes are not checked here to be UTF-8: callers do it on distinct values.
+    Absent strings are null. Callers must check that distinct values are UTF-8; it is not checked here.
     The layout of a view: https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
     """
-    # A view's offset has 32 bits: count from the first string, not from the start of a file that may be larger.
+    # A view's offset has 32 bits, so it is counted from the first string: the file may be larger.
     base = int(spans.start.min(initial=np.iinfo(np.int64).max, where=spans.present)) if spans.present.any() else 0
     views = np.zeros((len(spans.start), 4), "<u4")
     views[:, 0] = spans.count
@@ -370,7 +371,7 @@ def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
 
 
 def _copy_bytes(buffer: Buffer, spans: Spans, into: npt.NDArray[np.uint32], rows: Positions, most: int) -> None:
-    """Copy the first `most` bytes of the spans of `rows` into the words of those rows, followed by zeros if shorter."""
+    """Copy the first `most` bytes of the spans of `rows` into these rows of `into`, padded with zeros."""
     if not len(rows):
         return
     start, count = spans.start.take(rows), spans.count.take(rows)
@@ -385,7 +386,7 @@ def _copy_bytes(buffer: Buffer, spans: Spans, into: npt.NDArray[np.uint32], rows
 
 
 def _few_distinct(values: Positions) -> tuple[Positions, Positions]:
-    """The distinct values and each value's index among them; fast where they are few, as vtables are."""
+    """Return the distinct values and each value's index among them; fast if there are few, as for vtables."""
     distinct: list[int] = []
     which = np.zeros(len(values), np.int64)
     left = np.arange(len(values))

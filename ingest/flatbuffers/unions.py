@@ -1,4 +1,6 @@
-"""FlatBuffers unions: a field of two slots, the number of a member and the reference to it."""
+"""FlatBuffers unions: a field of two slots, the first with the number of a member, the second with a reference to
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from etq.ingest.flatbuffers.reader import Mask, Positions, Tables, TableType
 
 
 def union_kinds(tables: Tables, name: str, kinds: Sequence[str | None]) -> npt.NDArray[Any]:
-    """The member's kind of each table, by the number in field `name`.
+    """Return the kind of each table's union member, by the number in field `name`.
 
-    Raises `FormatError` for a number that `kinds` lacks, or has None for.
+    Raises `FormatError` for a number that `kinds` doesn't contain, or for which it has None.
     """
     numbers = tables.scalar(name)
     known = np.array([kind is not None for kind in kinds])
@@ -32,7 +34,7 @@ def union_kinds(tables: Tables, name: str, kinds: Sequence[str | None]) -> npt.N
 
 
 def members(tables: Tables, name: str, chosen: Mask, type: TableType) -> tuple[Tables, Positions]:
-    """The members that field `name` of the chosen tables refers to, and where among all the tables they stand.
+    """Return the members that field `name` of the chosen tables refers to, and the indexes of the chosen tables.
 
     Raises `FormatError` if there is none.
     """

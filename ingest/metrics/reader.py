@@ -1,6 +1,6 @@
 """Metrics of other tools' files, identified by their content.
 
-- lines `PyTorchObserver {...}` of ExecuTorch's runner of language models, in any log, or what is in the braces alone:
+- lines `PyTorchObserver {...}` of ExecuTorch's runner of language models, in any log, or only the object in braces:
   `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4
 - `benchmark_results.json` of ExecuTorch's benchmark apps: `BenchmarkMetric` in extension/benchmark/android, and what
   .github/scripts/extract_benchmark_results.py writes for iOS
@@ -29,10 +29,11 @@ _UNITS: Final = {"mb": "MB", "kb": "kB", "gb": "GB", "b": "B"}
 
 
 def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read the metrics of a file: rows of `metrics`, without keys, and of `runner_stats`, which metrics derive from.
+    """Read the metrics of a file: rows of `metrics`, without keys, and of `runner_stats`, from which views compute
+    metrics.
 
-    `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of no known
-    format, and for files about several models or devices, as a capture is of one.
+    `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of unknown
+    format, and for files about several models or devices, as a capture has one of each.
     """
     if observed := list(_OBSERVED.finditer(data)):
         yield "runner_stats", stats_batch([_observed(data, each.end(), path) for each in observed], path)
@@ -58,11 +59,11 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
 
 
 def _observed(data: bytes, start: int, path: str) -> Any:
-    """The object after PyTorchObserver, up to the end of its line."""
+    """Return the object after PyTorchObserver, up to the end of its line."""
     line = data[start : start + 65536].split(b"\n", 1)[0].decode(errors="backslashreplace")
     try:
         return json.JSONDecoder().raw_decode(line)[0]
-    except (ValueError, RecursionError):  # of numbers of thousands of digits, too
+    except (ValueError, RecursionError):  # ValueError: also for numbers with thousands of digits
         raise FormatError(path, f"expected JSON after PyTorchObserver, found {line[:40]!r}", start) from None
 
 
@@ -77,7 +78,7 @@ def _is_app_result(item: Any) -> bool:
 
 
 def _listed(items: list[Any], path: str) -> list[Metric]:
-    """The metrics of a list of records, or of results of a benchmark app."""
+    """Return the metrics of a list of records, or of a benchmark app's results."""
     metrics: list[Metric] = []
     subjects: dict[str, str] = {}
     for position, item in enumerate(items):
@@ -107,21 +108,21 @@ def _listed(items: list[Any], path: str) -> list[Metric]:
 
 
 def _runners(content: Any, path: str, place: str) -> Any:
-    """The properties that identify a runner; the memory that was free is not one of them."""
+    """Return the properties that identify a runner; its free memory is not one of them."""
     if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
         raise FormatError(path, f"at {place}: expected a list of objects, found {shown(content)}")
     return [[each.get("name"), each.get("type")] for each in content]
 
 
 def _device(content: Any, path: str, place: str) -> Any:
-    """The properties that identify a device; the memory that was free is not one of them."""
+    """Return the properties that identify a device; its free memory is not one of them."""
     if not isinstance(content, dict):
         raise FormatError(path, f"at {place}: expected an object, found {shown(content)}")
     return [content.get("device"), content.get("arch"), content.get("os")]
 
 
 def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:
-    """The values of one record: samples of one metric."""
+    """Return the values of one record, which are samples of one metric."""
     name = text(metric.get("name"), path, f"{place}.name")
     values = metric.get("benchmark_values")
     place += ".benchmark_values"
@@ -131,7 +132,7 @@ def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:
 
 
 def _named(name: str, value: float) -> Metric:
-    """A metric whose unit may be part of its name: avg_inference_latency(ms)."""
+    """Return a metric; its name may contain the unit, as in avg_inference_latency(ms)."""
     before, bracket, unit = name.removesuffix(")").rpartition("(")
     if not name.endswith(")") or not bracket or not unit or ")" in unit or not before.strip():
         return Metric(name, value)

@@ -13,16 +13,16 @@ import pyarrow as pa
 from etq.ingest.arrow import batch, flags, integers, lists, numbers, texts
 from etq.ingest.etdump.debug_buffer import bytes_hash, doubles
 
-# The outputs of a node: arrays, and numbers as they are; None for what is neither.
+# The outputs of a node: arrays and numbers; None for outputs that are neither.
 Outputs = Sequence["npt.NDArray[Any] | np.generic | float | None"]
 
 
 def read_reference(values: Mapping[str, Outputs], graph: str, method: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """One run of a graph as rows, without the key `capture_id`; those of `debug_values` have a column `elements` more.
+    """Return one run of a graph as rows without `capture_id`; those of `debug_values` also have a column `elements`.
 
-    values  the outputs of each node by its name, in the order of running
-    graph   the graph's stage, as in `graphs`, which names the run
-    method  its method
+    values  the outputs of each node by its name, in the order of execution
+    graph   the graph's stage, as in `graphs`; also the name of the run
+    method  the graph's method
     """
     yield (
         "runs",
@@ -48,7 +48,7 @@ def read_reference(values: Mapping[str, Outputs], graph: str, method: str) -> It
 
 
 def hash_of(values: Mapping[str, Outputs], graph: str, record_sha256: str) -> str:
-    """A hash of a reference's content: names, types, sizes and bytes."""
+    """Return a hash of a reference's content: names, types, sizes and bytes."""
     digest = sha256(f"{record_sha256} {graph}".encode())
     for name, outputs in values.items():
         for value in outputs:

@@ -1,4 +1,4 @@
-"""Shared by readers of metrics: JSON with positions in messages, and rows of the table `metrics`."""
+"""Helpers for readers of metrics: JSON errors with positions, and rows of the table `metrics`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRECTIONS: Final = ("lower", "higher")
 
 @dataclass(frozen=True)
 class Metric:
-    """One number with its name; unit and direction if they are known."""
+    """One number with its name, and its unit and direction if they are known."""
 
     name: str
     value: float
@@ -29,7 +29,7 @@ class Metric:
 
 
 def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
-    """Rows of `metrics` without its keys: values of one name are samples, in their order."""
+    """Return rows of `metrics` without keys; several values of one name are samples, in their order."""
     seen: Counter[str] = Counter()
     samples = []
     for metric in metrics:
@@ -48,7 +48,7 @@ def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
 
 
 def json_of(data: bytes, path: str) -> Any:
-    """The content of a JSON file. Raises `FormatError`, naming the byte, for other files."""
+    """Return the content of a JSON file. Raises `FormatError`, naming the byte, for other files."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,7 +57,7 @@ def json_of(data: bytes, path: str) -> Any:
         ) from None
     try:
         value = json.loads(text)
-        # JSON can contain half a character; a text can't.
+        # JSON can contain half of a surrogate pair, which can't be stored as text.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def json_of(data: bytes, path: str) -> Any:
 
 
 def stated_metrics(content: Any, path: str, place: str) -> list[Metric]:
-    """The metrics of an object by name: numbers, or objects of value, unit and better."""
+    """Return the metrics of an object by name: numbers, or objects of value, unit and better."""
     if not isinstance(content, dict):
         raise FormatError(path, f"at {place}: expected an object of metrics by name, found {shown(content)}")
     found = []
@@ -93,7 +93,7 @@ def stated_metrics(content: Any, path: str, place: str) -> list[Metric]:
 
 
 def number(value: Any, path: str, place: str) -> float:
-    """A finite number. Raises `FormatError` for anything else."""
+    """Return a finite number. Raises `FormatError` for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             if math.isfinite(float(value)):
@@ -104,19 +104,19 @@ def number(value: Any, path: str, place: str) -> float:
 
 
 def text(value: Any, path: str, place: str) -> str:
-    """A text that is not empty. Raises `FormatError` for anything else."""
+    """Return a text that is not empty. Raises `FormatError` for anything else."""
     if not isinstance(value, str) or not value:
         raise FormatError(path, f"at {place}: expected a text, found {shown(value)}")
     return value
 
 
 def text_or_none(value: Any, path: str, place: str) -> str | None:
-    """A text, or None for null. Raises `FormatError` for anything else."""
+    """Return a text, or None for null. Raises `FormatError` for anything else."""
     return None if value is None else text(value, path, place)
 
 
 def shown(value: Any) -> str:
-    """A value in a message: nothing, or at most 40 characters of JSON."""
+    """Return a value as shown in a message: at most 40 characters of JSON, or `nothing`."""
     if value is None:
         return "nothing"
     written = json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""Statistics that ExecuTorch's runner of language models writes after a generation: times on a clock, and counts."""
+"""Statistics that ExecuTorch's runner of language models writes after a generation: times and counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, integers, numbers
 from etq.ingest.metrics.rows import number, shown
 
-# The names of `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4, by column.
+# Columns by the names that `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4 writes.
 _FIELDS: Final = {
     "prompt_tokens": "prompt_tokens",
     "generated_tokens": "generated_tokens",
@@ -28,12 +28,12 @@ _FIELDS: Final = {
 
 
 def is_runner_stats(content: Any) -> bool:
-    """Whether an object is the runner's and nothing else."""
+    """Whether an object has the runner's statistics and nothing else."""
     return isinstance(content, dict) and {"prompt_tokens", "inference_start_ms"} <= set(content)
 
 
 def stats_batch(objects: Sequence[Any], path: str) -> pa.RecordBatch:
-    """A row for each generation: counts and times as written. Raises `FormatError` if one of them is missing."""
+    """Return a row for each generation, with counts and times as written. Raises `FormatError` if one is missing."""
     for position, content in enumerate(objects):
         if not isinstance(content, dict):
             raise FormatError(path, f"expected an object after PyTorchObserver, found {shown(content)}")

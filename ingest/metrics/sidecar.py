@@ -3,7 +3,7 @@
 {"model": "mlp", "labels": {"device": "pixel8"}, "captured_at": "2026-05-01T12:00:00Z",
  "metrics": {"temperature": 41, "peak_memory": {"value": 12.5, "unit": "MB", "better": "lower"}}}
 
-What stands outside of `labels` and `metrics` is a label, too.
+Keys other than `labels` and `metrics` are labels, too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from etq.ingest.metrics.rows import Metric, json_of, metric_batch, shown, stated
 
 
 def read_sidecar(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read a sidecar: `labels`, and `metrics` where it has some, both without the key `capture_id`.
+    """Read a sidecar: rows of `labels`, and of `metrics` if it has any, both without the key `capture_id`.
 
-    `path` is its name for messages; if it ends in .toml, the file is TOML. Raises `FormatError` for what can't be
+    `path` is its name for messages; if it ends in .toml, the file is TOML. Raises `FormatError` for files that can't be
     read and for values that are neither labels nor metrics.
     """
     content = _toml(data, path) if path.endswith(".toml") else json_of(data, path)
@@ -65,7 +65,7 @@ def _labels(content: Any, path: str) -> dict[str, str]:
 def _label(value: Any, path: str, place: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, datetime | date):  # TOML has them.
+    if isinstance(value, datetime | date):  # TOML has dates
         return value.isoformat()
     if isinstance(value, str | int | float):
         return str(value)

@@ -1,7 +1,7 @@
-"""Measurements of ExecuTorch's benchmark app for Apple devices, in the log of xcodebuild.
+"""Measurements of ExecuTorch's benchmark app for Apple devices, from the log of xcodebuild.
 
-The app writes no results of its own. Tests are named as DynamicTestCase names them, and measurements are named as
-.github/scripts/extract_benchmark_results.py of executorch calls it, both for Android and Apple devices.
+The app writes no result file. Tests are named as in its DynamicTestCase; measurements are named as
+.github/scripts/extract_benchmark_results.py of executorch names them for Android and Apple devices.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from etq.errors import FormatError
 from etq.ingest.metrics.rows import Metric
 
-# No part of a line may be a match of two parts of these: on a hostile line, trying all ways takes minutes.
+# No text may match two adjacent parts of these patterns: on a hostile line, trying all ways takes minutes.
 _MEASURED: Final = re.compile(
     rb"Test Case\s+'-\[\S+\s+test_(load|forward|generate)_([\w+]+)\]'"
     rb"\s+measured\s+\[([^\]\r\n]+), ([^\],\r\n]+)\]([^\r\n]*)"
@@ -32,7 +32,7 @@ _UNITS: Final = {b"s": "s", b"kB": "kB", b"t/s": "tokens/s"}
 
 
 def xctest_metrics(data: bytes, path: str) -> list[Metric]:
-    """The metrics of a log: each value of an iteration is a sample; none if the log has no such tests.
+    """Return the metrics of a log; each iteration's value is a sample. The list is empty if the log has no such tests.
 
     Raises `FormatError`, naming the byte, for values that are not numbers and tests of several models.
     """

@@ -1,8 +1,8 @@
 """The blocks of a `prof_result.bin` and their headers.
 
-The file is a sequence of blocks, each one iteration of the code that its name names: a header, then as many slots for
-entries, allocators and allocations as the header gives, of which the first ones are used. All is little-endian and
-aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
+The file is a sequence of blocks. A block is one iteration of the code that its name identifies: a header, then slots
+for entries, allocators and allocations. The header has the number of slots of each kind, and how many of them, the
+first ones, are used. All is little-endian and aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy.typing as npt
 from etq.errors import FormatError
 
 VERSION: Final = 1
-# name, version, then slots and used ones of entries, allocators and allocations; padded to 8 bytes.
+# name, version, then the numbers of slots and of used slots for entries, allocators and allocations; padded to 8 bytes.
 HEADER: Final = struct.Struct("<32s7I4x")
-# name, chain (-1: none), instruction (2**32 - 1: none) …
+# The properties that iterations have in common: name, chain (-1: none), instruction (2**32 - 1: none) …
 KEY: Final = struct.Struct("<32sii")
-# … which are the properties that iterations have in common, and the times, which differ.
+# … and the times, which differ between iterations.
 ENTRY: Final = np.dtype([("key", f"V{KEY.size}"), ("start", "<u8"), ("end", "<u8")])
 ALLOCATOR: Final = np.dtype([("name", "V32"), ("id", "<u8")])
 ALLOCATION: Final = np.dtype([("allocator_id", "<u4"), ("size_bytes", "<u4")])
@@ -33,20 +33,20 @@ _PARTS: Final = (("profile entries", ENTRY), ("allocators", ALLOCATOR), ("alloca
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The used slots of one kind in a block: `count` of them from byte `start` of the file."""
+    """The used slots of one kind in a block: `count` slots from byte `start` of the file."""
 
     start: int
     count: int
     dtype: np.dtype[Any]
 
     def read(self, data: Any) -> npt.NDArray[Any]:
-        """The slots as a structured array, a view of the file's bytes."""
+        """Return the slots as a structured array, a view of the file's bytes."""
         return np.frombuffer(data, self.dtype, self.count, self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block. `iteration` counts the blocks of its name."""
+    """One block. `iteration` counts the blocks of the same name."""
 
     name: str
     iteration: int
@@ -62,11 +62,11 @@ class Block:
 def is_prof_result(data: Any) -> bool:
     """Whether a file begins as a `prof_result.bin` does: with a header.
 
-    The format has no identifier; the header is recognized by its content: version 1, and a text as name or no more
-    slots used than there are; of another version, to be refused by that, both.
+    The format has no identifier, so the header is recognized by its content. With version 1, either the name is text or
+    no more slots are used than exist; with another version, both must hold, and the reader then rejects the version.
     """
     head = bytes(data[: HEADER.size])
-    # Logs and JSON hold no zeros; programs have an identifier.
+    # Logs and JSON contain no zeros; programs have an identifier.
     if len(head) < _VERSION_AT + 4 or b"\0" not in head or head[4:8] == b"ET12" or head.startswith(b"PK\x03\x04"):
         return False
     name, version, *counts = HEADER.unpack(head.ljust(HEADER.size, b"\xff"))
@@ -77,10 +77,10 @@ def is_prof_result(data: Any) -> bool:
 
 
 def find_blocks(data: Any, path: str) -> list[Block]:
-    """The blocks of a file, in order, all of whose slots lie within the file.
+    """Return the blocks of a file, in order; all their slots lie within the file.
 
-    Raises `FormatError`, naming the byte, for a block of another version, one that uses more slots than it has, and one
-    that breaks off, also where only unused slots are missing.
+    Raises `FormatError`, naming the byte, for a block of another version, a block that uses more slots than it has, and
+    a truncated block, even if only unused slots are missing.
     """
     blocks: list[Block] = []
     iterations: dict[str, int] = {}
@@ -114,7 +114,7 @@ def find_blocks(data: Any, path: str) -> list[Block]:
 
 
 def decoded_name(raw: bytes, path: str, what: str, at: int) -> str:
-    """A name of 32 bytes, without the zeros in it. Raises `FormatError` if it is not UTF-8 text."""
+    """Return a name of 32 bytes without its zeros. Raises `FormatError` if it is not UTF-8 text."""
     try:
         return raw.decode().replace("\0", "")
     except UnicodeDecodeError as error:
@@ -122,7 +122,7 @@ def decoded_name(raw: bytes, path: str, what: str, at: int) -> str:
 
 
 def _header(data: Any, path: str, at: int) -> tuple[str, tuple[int, ...]]:
-    """The block's name; slots and used ones of entries, allocators and allocations."""
+    """Return the block's name, and the numbers of slots and of used slots for entries, allocators and allocations."""
     if len(data) - at < HEADER.size:
         raise FormatError(
             path,

@@ -1,7 +1,7 @@
 """Checks that the iterations of a block are the same; differences become findings, not errors.
 
-Each iteration is compared with the previous one of the same name: as many entries of the same names in the same order,
-and as many allocations of the same sizes from the same allocators.
+Each iteration is compared with the previous one of the same name: it should have entries of the same names in the same
+order, and allocations of the same sizes from the same allocators.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Allocations = npt.NDArray[Any]
 
 
 class Checks:
-    """Findings about a file's blocks, which are passed one by one in order.
+    """Findings about a file's blocks, which are checked one by one in order.
 
-    For each rule, the finding has a block's first case, and the number of its cases.
+    A rule's finding describes the first case in a block, and gives the number of cases.
     """
 
     def __init__(self, name_of: Callable[[int], str | None]) -> None:
-        """`name_of` gives the name of an entry's code."""
+        """`name_of` returns the name of an entry by its code."""
         self._name_of = name_of
         self._before: dict[str, tuple[Indexes, Allocations]] = {}
         self._found: dict[tuple[str, str], tuple[str, int]] = {}
 
     def compare(self, block: Block, codes: Indexes, allocations: Allocations) -> None:
-        """Compare a block's entries, by their codes, and allocations with those of the previous iteration."""
+        """Compare a block's entries (by their codes) and allocations with those of the previous iteration."""
         before = self._before.get(block.name)
         self._before[block.name] = codes, allocations
         if before is not None:
@@ -39,12 +39,12 @@ class Checks:
             self._compare_allocations(block, before[1], allocations)
 
     def note(self, rule: str, block: Block, what: str) -> None:
-        """Note one case of a rule."""
+        """Record one case of a rule."""
         first, cases = self._found.get((rule, block.name), (f"{block}: {what}", 0))
         self._found[rule, block.name] = first, cases + 1
 
     def findings(self) -> list[tuple[str, str]]:
-        """The findings: (rule, detail)."""
+        """Return the findings: (rule, detail)."""
         return [
             (rule, first if cases == 1 else f"{first} ({cases} such cases in this block)")
             for (rule, _), (first, cases) in self._found.items()

@@ -1,9 +1,9 @@
 """`prof_result.bin`: entries that ExecuTorch's profiler before ETDump logged, as tables.
 
-The one public function is `read_prof_result`. `blocks` finds where things are, `checks` what is
-odd about them; grouping, nesting and rows are those of ETDumps. Two things differ from these: an entry takes its slot
-when it begins, so that the order of ends is to be found first; and iterations repeat their keys byte for byte, so that
-each distinct sequence of keys is decoded once.
+The one public function is `read_prof_result`. `blocks` finds the blocks' positions, `checks` compares iterations;
+grouping, nesting and rows use the same code as ETDumps. Two things differ from ETDumps: an entry takes its slot when it
+begins, so the order of ends must be found first; and iterations repeat their keys byte for byte, so each distinct
+sequence of keys is decoded once.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from etq.ingest.events.rows import Place, Runs
 from etq.ingest.prof_result.blocks import ENTRY, KEY, Block, decoded_name, find_blocks
 from etq.ingest.prof_result.checks import Checks
 
-# Entries read at a time.
+# How many entries are read at a time.
 GROUP: Final = 65536
-# Sequences of keys that are remembered: in a file where every block is another one, all would take all memory.
+# How many sequences of keys are remembered: in a file in which all blocks differ, remembering all would fill memory.
 SEQUENCES: Final = 2048
 
 Batch = tuple[str, pa.RecordBatch]
 
 
 def read_prof_result(data: Any, path: str, clock_bits: int | None = None) -> Iterator[Batch]:
-    """Read a `prof_result.bin`: (base table, rows) one after the other, as `read_etdump` gives them.
+    """Read a `prof_result.bin` and yield pairs of base table and rows, as `read_etdump` does.
 
-    `data` is the file's bytes (or a memory map of it), `path` its name for messages, `clock_bits` as for ETDumps.
-    Every block is a run of its name; allocations follow its entries, by event_index. An allocator that a block's
-    allocations name and its table lacks is taken from the last block of the file that has it.
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages, `clock_bits` as for ETDumps. Every
+    block is a run of its name; allocations follow its entries, by event_index. If a block's table lacks an allocator
+    that its allocations use, the allocator is taken from the last block of the file that has it.
 
     Findings report iterations of one name that differ, and allocators that no block has. Raises `FormatError`,
     naming the byte, for files of another version, truncated ones, counts that the file can't hold, and names that are
@@ -82,7 +82,7 @@ class _Reader:
         yield from self._closing_tables()
 
     def _entry_codes(self, block: Block) -> Indexes:
-        """The code of each entry's key."""
+        """Return the code of each entry's key."""
         keys = block.entries.read(self.data)["key"].tobytes()
         codes = self._codes.get(keys)
         if codes is None:
@@ -103,7 +103,7 @@ class _Reader:
         return self.keys.codes(distinct)[which.ravel()]
 
     def _event_ticks(self, first: int, members: Sequence[Block], codes: Sequence[Indexes]) -> pa.RecordBatch:
-        """Rows of consecutive blocks, the first of which is that run of the file."""
+        """Return rows of consecutive blocks; the first block is run `first` of the file."""
         entries = np.concatenate([block.entries.read(self.data) for block in members])
         counts = np.array([block.entries.count for block in members], np.int64)
         ends = np.cumsum(counts)
@@ -113,7 +113,8 @@ class _Reader:
         elapsed = (entries["end"] - entries["start"]).view(np.int64)
         wrapped = self.clock.wrapped_runs(start, elapsed, ends, np.ones(len(start), np.bool_))
         times, ended = _unwrapped(start, elapsed, wrapped[run], before)
-        # Of entries that end together, the one that began earlier, or else took its slot earlier, contains the others.
+        # Of entries that end together, the entry that began first contains the others; if they began together, the
+        # entry with the first slot does.
         order = np.lexsort((-np.arange(len(run)), -times, ended, run))
         names = [block.name for block in members]
         patterns, structure = self.blocks.structure(
@@ -135,7 +136,7 @@ class _Reader:
         return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:
-        """The names of a block's allocators by id. Where an id comes twice, the last one counts."""
+        """Return the names of a block's allocators by id. If an id occurs twice, the last name counts."""
         table: dict[int, str] = {}
         rows = block.allocators.read(self.data)
         for row, (raw, id) in enumerate(zip(rows["name"].tolist(), rows["id"].view(np.int64).tolist(), strict=True)):
@@ -149,7 +150,9 @@ class _Reader:
     def _find_allocators(
         self, block: Block, allocations: npt.NDArray[Any], table: dict[int, str], of_file: dict[int, str]
     ) -> None:
-        """Add to a block's allocators those of the file that it takes memory from and doesn't name."""
+        """Add to a block's table the allocators that its allocations use but the table lacks,
+        as other blocks name them.
+        """
         ids, first = np.unique(allocations["allocator_id"], return_index=True)
         for id, allocation in zip(ids.tolist(), first.tolist(), strict=True):
             if id in table:
@@ -174,7 +177,7 @@ class _Reader:
 
 
 def _groups(blocks: Sequence[Block]) -> Iterator[range]:
-    """Ranges of blocks of about `GROUP` entries together, in order."""
+    """Yield ranges of consecutive blocks with about `GROUP` entries together, in order."""
     first = entries = 0
     for at, block in enumerate(blocks):
         if at > first and entries + block.entries.count > GROUP:
@@ -187,10 +190,10 @@ def _groups(blocks: Sequence[Block]) -> Iterator[range]:
 
 
 def _unwrapped(start: Ticks, elapsed: Ticks, wrapped: npt.NDArray[np.bool_], before: Indexes) -> tuple[Ticks, Ticks]:
-    """Starts and ends that can be compared within a run.
+    """Return starts and ends that can be compared within a run.
 
-    Where a 32-bit counter passed zero in the run, they are counted from the run's first entry, as signed: that is right
-    over half of the counter's range. An entry of impossible times ends where it starts.
+    If a 32-bit counter passed zero in the run, times are counted from the run's first entry, as signed numbers, which
+    is right over half of the counter's range. An entry with impossible times ends where it starts.
     """
     times = np.where(wrapped, ((start - start[before] + WRAP // 2) & (WRAP - 1)) - WRAP // 2, start)
     return times, times + np.maximum(np.where(wrapped & (elapsed < 0), elapsed + WRAP, elapsed), 0)

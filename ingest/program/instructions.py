@@ -15,12 +15,12 @@ from etq.ingest.flatbuffers.unions import members, union_kinds
 from etq.ingest.program import schema
 from etq.ingest.program.methods import Methods
 
-# Indexes of values, and the instruction [i] of each.
+# Indexes of values, and the index of the instruction that uses each.
 Arguments = tuple[npt.NDArray[Any], Positions]
 
 
 def instruction_rows(methods: Methods) -> pa.RecordBatch:
-    """The table `instructions`: one row an instruction, chains and methods one after the other."""
+    """Return the table `instructions`, one row per instruction, ordered by method and chain."""
     instructions, counts = methods.chains.vector_of_tables("instructions", schema.INSTRUCTION)
     chain = np.repeat(np.arange(len(counts)), counts)
     owners = methods.owners(methods.chain_counts)[chain]
@@ -58,7 +58,7 @@ def instruction_rows(methods: Methods) -> pa.RecordBatch:
 
 
 class _Instructions:
-    """Columns of n instructions, filled in kind by kind. `at` has the positions of the instructions of a kind."""
+    """Columns of n instructions, filled in kind by kind. `at` has the indexes of the instructions of one kind."""
 
     def __init__(self, methods: Methods, count: int, owners: Positions, positions: Positions) -> None:
         self.methods = methods
@@ -70,7 +70,7 @@ class _Instructions:
         self._arguments: list[Arguments] = []
 
     def kernels(self, op_index: npt.NDArray[Any], at: Positions) -> None:
-        """Note the operators of kernel calls."""
+        """Fill in the operators of kernel calls."""
         operators = self.methods.operators
         where = self._among_all(op_index, at, self.methods.operator_counts, "operator").tolist()
         name_codes, names = encode_strings(operators.buffer, operators.spans("name", 1), "Operator.name")
@@ -80,19 +80,19 @@ class _Instructions:
             self.overload[place] = overloads[codes[operator]] or None
 
     def delegates(self, delegate_index: npt.NDArray[Any], at: Positions) -> None:
-        """Note the delegates of delegate calls."""
+        """Fill in the delegates of delegate calls."""
         self._among_all(delegate_index, at, self.methods.delegate_counts, "delegate")
         for place, delegate in zip(at.tolist(), delegate_index.tolist(), strict=True):
             self.delegate_index[place] = delegate
 
     def argument_lists(self, values: npt.NDArray[Any], counts: Positions, at: Positions) -> None:
-        """Note the values that instructions use, `counts` each."""
+        """Fill in the values that instructions use: `counts` values each."""
         places = np.repeat(at, counts)
         self._among_all(values, places, self.methods.value_counts, "value")
         self._arguments.append((values, places))
 
     def arguments(self) -> pa.Array:
-        """The values that each instruction uses, as lists."""
+        """Return the values that each instruction uses, as lists."""
         values = np.concatenate([each for each, _ in self._arguments]).astype(np.int32)
         places = np.concatenate([each for _, each in self._arguments])
         order = np.argsort(places, kind="stable")

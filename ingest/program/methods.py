@@ -1,4 +1,4 @@
-"""The methods of a program (ExecutionPlans), all at once: their names, and the tables that belong to them."""
+"""The methods of a program (ExecutionPlans), read together: their names, and the tables that belong to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from etq.ingest.program import schema
 
 
 class Methods:
-    """The n methods of a program. Tables of all methods stand one method after the other, `counts` [n] of each."""
+    """The n methods of a program. Tables of all methods are concatenated in order;
+    `counts` [n] has the number per method.
+    """
 
     def __init__(self, root: Tables) -> None:
         self.plans, _ = root.vector_of_tables("execution_plan", schema.EXECUTION_PLAN)
@@ -37,25 +39,26 @@ class Methods:
         return self.plans.buffer.path
 
     def owners(self, counts: Positions) -> Positions:
-        """The method of each of the tables of all methods."""
+        """Return, for tables of all methods, the index of each table's method."""
         return np.repeat(np.arange(len(self.names)), counts)
 
     def names_of(self, counts: Positions) -> pa.Array:
-        """The method's name of each of the tables of all methods."""
+        """Return, for tables of all methods, the name of each table's method."""
         return texts([self.names[owner] for owner in self.owners(counts).tolist()])
 
     @staticmethod
     def index_within(counts: Positions) -> npt.NDArray[np.int32]:
-        """The index of each table among those of its owner."""
+        """Return the index of each table among the tables of its method."""
         before = np.repeat(np.cumsum(counts) - counts, counts)
         return (np.arange(len(before)) - before).astype(np.int32)
 
     def among_all(
         self, indexes: npt.NDArray[Any], owners: Positions, counts: Positions, at: Positions, what: str
     ) -> Positions:
-        """Indexes within methods (`owners` gives the method of each) as indexes among the tables of all methods.
+        """Return indexes within methods (`owners` has the method of each) as indexes among the tables of all methods.
 
-        Raises `FormatError`, naming the place in `at`, for one beyond the `counts` of its method.
+        Raises `FormatError`, naming the position from `at`, for an index that is not below its method's number in
+        `counts`.
         """
         wrong = (indexes < 0) | (indexes >= counts[owners])
         if wrong.any():
@@ -70,7 +73,9 @@ class Methods:
         return among
 
     def are_named(self, indexes: npt.NDArray[Any], counts: Positions, what: str) -> npt.NDArray[np.bool_]:
-        """Whether each value of all methods is among the methods' `indexes` (`counts` of each method)."""
+        """Return a mask over the values of all methods: those that `indexes` refers to (`counts` indexes per
+        method).
+        """
         owners = self.owners(counts)
         named = np.zeros(len(self.values), np.bool_)
         named[self.among_all(indexes, owners, self.value_counts, self.plans.positions[owners], what)] = True

@@ -1,7 +1,7 @@
 """ExecuTorch programs (`.pte`): instructions, planned memory and data of a runtime.
 
-A program is a FlatBuffers buffer, followed, where its header points, by segments: constants and delegates' blobs. The
-tables of all methods are read at once, as columns; of constants and blobs only where they are and how large.
+A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs, whose start the header
+states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from etq.ingest.program.values import value_rows
 
 Batch = tuple[str, pa.RecordBatch]
 
-# The identifier follows the reference to the root table, and perhaps a size prefix before that.
+# The identifier follows the reference to the root table; a size prefix may precede that reference.
 _IDENTIFIER_AT: Final = 4
 _HEADER_AT: Final = 8
 _SIZE_PREFIX: Final = 4
@@ -36,12 +36,13 @@ def is_program(data: Any) -> bool:
 
 
 def read_program(data: Any, path: str) -> Iterator[Batch]:
-    """Read a program: (base table, rows) one after the other.
+    """Read a program and yield pairs of base table and rows.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Rows lack the key `program_id`,
-    which is the warehouse's. The table `programs` has one row and comes first, with what the file states of itself.
+    which the warehouse assigns. The table `programs` has one row and comes first, with what the file states about
+    itself.
 
-    Raises `FormatError`, naming the byte, for files that are damaged, truncated or no program at all.
+    Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a program.
     """
     if not is_program(data):
         raise FormatError(path, _what_it_is(data))
@@ -75,7 +76,7 @@ def _what_it_is(data: Any) -> str:
 class _Parts:
     """The positions of a file's FlatBuffers part, bytes [start, end), and of its segments.
 
-    `segment_bytes` is their size by the header, None if it has none.
+    `segment_bytes` is the total size of the segments by the header, None if the header lacks it.
     """
 
     start: int
@@ -86,7 +87,7 @@ class _Parts:
 
 
 def _parts(data: Any, path: str) -> _Parts:
-    """The parts by header and size prefix, checked against the file's size."""
+    """Return the parts as header and size prefix describe them, checked against the file's size."""
     size = len(data)
     start = 0 if bytes(data[4:8]) == schema.IDENTIFIER else _SIZE_PREFIX
     end = size if start == 0 else start + _unsigned(data, 0, 4)
@@ -139,7 +140,7 @@ class _Segment:
 
 
 def _data_rows(root: Tables, methods: Methods, parts: _Parts) -> Iterator[Batch]:
-    """The tables about constants, delegates and segments, which refer to each other."""
+    """Yield the tables about constants, delegates and segments, which refer to each other."""
     segments = _segments(root, parts)
     contents = ["other"] * len(segments)
     blobs = root.vector_of_tables("backend_delegate_data", schema.INLINE_DATA)[0].spans("data", 1)
@@ -187,7 +188,7 @@ def _segments(root: Tables, parts: _Parts) -> list[_Segment]:
 
 
 def _check_apart(root: Tables, starts: Sequence[int], sizes: Sequence[int]) -> None:
-    """Raise `FormatError` for data that overlaps in part: its sizes would not add up to the file's."""
+    """Raise `FormatError` for data ranges that partly overlap: their sizes would exceed the file's size."""
     end = 0
     for start, size in sorted({(start, size) for start, size in zip(starts, sizes, strict=True) if size}):
         if start < end:
@@ -214,7 +215,7 @@ def _named_data(root: Tables, segments: list[_Segment], contents: list[str]) -> 
 
 
 def _delegate_rows(methods: Methods, blobs: Spans, segments: list[_Segment], contents: list[str]) -> pa.RecordBatch:
-    """The table `program_delegates`. Their blobs are in the FlatBuffers part, at `blobs`, or in segments."""
+    """Return the table `program_delegates`. Blobs are in the FlatBuffers part, at `blobs`, or in segments."""
     delegates = methods.delegates
     references, owners = delegates.tables("processed", schema.DATA_REFERENCE)
     if len(owners) < len(delegates):
@@ -254,7 +255,9 @@ def _delegate_rows(methods: Methods, blobs: Spans, segments: list[_Segment], con
 
 
 def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], contents: list[str]) -> pa.RecordBatch:
-    """The table `constant_buffers`: those of the FlatBuffers part, then those of a segment, if there is one."""
+    """Return the table `constant_buffers`: constants of the FlatBuffers part, then those of a segment,
+    if there is one.
+    """
     inline = len(storage.start)
     starts: list[int | None] = [
         start if there else None for start, there in zip(storage.start.tolist(), storage.present.tolist(), strict=True)
@@ -276,7 +279,9 @@ def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], conte
 def _subsegments(
     root: Tables, name: str, segments: list[_Segment], contents: list[str], content: str
 ) -> list[tuple[_Segment, list[int]]]:
-    """The segments that `name` divides, with the offsets in them; notes their content."""
+    """Return the segments that field `name` divides, with the offsets in each;
+    sets the segments' content in `contents`.
+    """
     if name == "constant_segment":
         found, _ = root.tables(name, schema.SUBSEGMENTS)
     else:

@@ -2,7 +2,7 @@
 
 Source: `schema/program.fbs` of ExecuTorch 1.4.1; one `table_type` here is one table there, its fields in slot order up
 to the last one that is read. A union takes two slots: the number of its member, then the reference to that.
-References are `string`, `vector` or `table`: the reader of each gives the type of its target.
+References are `string`, `vector` or `table`: the code that follows a reference gives the type of its target.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from etq.ingest.flatbuffers.reader import table_type
 
 IDENTIFIER: Final = b"ET12"
 BUNDLED_IDENTIFIER: Final = b"BP08"
-# After the identifier: these letters, the header's length (u32), and u64s: the size of the FlatBuffers part with this
-# header, where segments begin, and, in a header of 32 bytes, their size (`exir/_serialize/_program.py`).
+# The header follows the identifier: these letters, the header's length (u32), and as u64s the size of the FlatBuffers
+# part including the header, the position of the segments, and, in a header of 32 bytes, the segments' size
+# (`exir/_serialize/_program.py`).
 HEADER: Final = b"eh00"
 HEADER_LENGTH: Final = 24
 HEADER_LENGTH_WITH_SEGMENT_SIZE: Final = 32
@@ -55,7 +56,7 @@ DELEGATE_CALL: Final = table_type("DelegateCall", ("delegate_index", "i32"), ("a
 MOVE_CALL: Final = table_type("MoveCall", ("move_from", "i32"), ("move_to", "i32"))
 JUMP_FALSE_CALL: Final = table_type("JumpFalseCall", ("cond_value_index", "i32"), ("destination_instruction", "i32"))
 FREE_CALL: Final = table_type("FreeCall", ("value_index", "i32"))
-# The kinds of instructions, by the number of the union's member; 0 is none.
+# The kinds of instructions, by the number of the union's member; number 0 means no member.
 INSTRUCTION_KINDS: Final = (None, "kernel", "delegate", "move", "jump_false", "free")
 
 VALUE: Final = table_type("EValue", ("val_type", "u8"), ("val", "table"))
@@ -83,7 +84,7 @@ ALLOCATION: Final = table_type(
 EXTRA_TENSOR_INFO: Final = table_type(
     "ExtraTensorInfo", ("mutable_data_segments_idx", "u64"), ("fully_qualified_name", "string"), ("location", "i8")
 )
-# The kinds of values, by the number of the union's member; 0 is none.
+# The kinds of values, by the number of the union's member; number 0 means no member.
 VALUE_KINDS: Final = (
     None,
     "null",
@@ -98,7 +99,7 @@ VALUE_KINDS: Final = (
     "tensor_list",
     "optional_tensor_list",
 )
-# Width of an index in the lists of values' indexes.
+# Width in bytes of an index in lists of value indexes.
 INDEX_LISTS: Final = {"int_list": "i64", "tensor_list": "i32", "optional_tensor_list": "i32"}
 DYNAMISMS: Final = ("static", "dynamic_bound", "dynamic_unbound")
 LOCATIONS: Final = ("inline", "segment")

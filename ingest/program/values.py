@@ -22,7 +22,7 @@ from etq.ingest.program.methods import Methods
 
 
 def value_rows(methods: Methods) -> pa.RecordBatch:
-    """The table `program_values`: one row a value, methods one after the other."""
+    """Return the table `program_values`, one row per value, ordered by method."""
     values = methods.values
     kinds = union_kinds(values, "val_type", schema.VALUE_KINDS)
     return batch(
@@ -42,14 +42,14 @@ def value_rows(methods: Methods) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class _Tensors:
-    """The t tensors among v values, and where among these they stand."""
+    """The t tensors among v values; `at` [t] has their indexes among the values."""
 
     tables: Tables
     at: Positions
     among: int
 
     def placed(self, values: Sequence[Any]) -> list[Any]:
-        """One entry a value: that of the tensor, None for other values."""
+        """Return one entry per value: the tensor's entry of `values`, None for values that are not tensors."""
         placed: list[Any] = [None] * self.among
         for place, value in zip(self.at.tolist(), values, strict=True):
             placed[place] = value
@@ -57,7 +57,7 @@ class _Tensors:
 
 
 def _tensor_columns(values: Tables, kinds: npt.NDArray[Any]) -> dict[str, pa.Array]:
-    """The columns that only tensors have."""
+    """Return the columns that only tensors have."""
     tables, at = members(values, "val", kinds == "tensor", schema.TENSOR)
     tensors = _Tensors(tables, at, len(values))
     types = [_type_name(number) for number in tables.scalar("scalar_type").tolist()]
@@ -101,12 +101,12 @@ def _dynamism(tensors: Tables, index: int, number: int) -> str:
 
 
 def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions) -> list[int | None]:
-    """Bytes of tensors of contiguous elements; None if a type is unknown or the product exceeds any memory."""
+    """Return the tensors' sizes in bytes, None if a type is unknown or the product exceeds any memory."""
     ends = np.cumsum(ranks).tolist()
     found: list[int | None] = []
     for type, rank, end in zip(types, ranks.tolist(), ends, strict=True):
         dimensions = sizes[end - rank : end].tolist()
-        # In floats first: a product of many dimensions may have any number of digits.
+        # Computed as floats first: the exact product of many dimensions may have thousands of digits.
         about = math.prod(map(float, dimensions))
         possible = type in schema.ELEMENT_BYTES and min(dimensions, default=0) >= 0 and about < 2**58
         found.append(math.prod(dimensions) * schema.ELEMENT_BYTES[type] if possible else None)
@@ -114,7 +114,7 @@ def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions)
 
 
 def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
-    """The planned buffer of each tensor and the offset in it, in bytes; None if it isn't planned."""
+    """Return the planned buffer of each tensor and the offset in it in bytes, None for tensors that aren't planned."""
     found, owners = tensors.tables("allocation_info", schema.ALLOCATION)
     ids: list[int | None] = [None] * len(tensors)
     offsets: list[int | None] = [None] * len(tensors)
@@ -129,7 +129,7 @@ def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
 
 
 def _extra(tensors: Tables) -> tuple[list[str | None], list[bool]]:
-    """The name of each tensor, if it has one, and whether its data is in another file."""
+    """Return the name of each tensor, if it has one, and whether its data is in another file."""
     found, owners = tensors.tables("extra_tensor_info", schema.EXTRA_TENSOR_INFO)
     codes, spelled = encode_strings(
         tensors.buffer, found.spans("fully_qualified_name", 1), "ExtraTensorInfo.fully_qualified_name"
@@ -164,7 +164,9 @@ def _strings(values: Tables, kinds: npt.NDArray[Any]) -> pa.Array:
 
 
 def _items(values: Tables, kinds: npt.NDArray[Any]) -> pa.Array:
-    """The indexes of values in lists of these; null for other values. One of an absent tensor is -1."""
+    """Return the indexes of the values in each list value, null for other values.
+    The index of an absent tensor is -1.
+    """
     parts, places = [], []
     counts = np.zeros(len(values), np.int64)
     for kind, type in schema.INDEX_LISTS.items():

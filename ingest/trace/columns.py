@@ -26,18 +26,14 @@ _QUIET_PHASES: Final = frozenset("Misft")
 
 
 class Numbered(defaultdict[Any, int]):
-    """Values that come again and again, by their numbers, which are theirs in the order of coming."""
+    """Numbers of values that repeat often, in the order in which the values first appear."""
 
     def __init__(self) -> None:
         super().__init__(count().__next__)
 
 
 class Keys(dict[tuple[str, str, str, Written, Written], int]):
-    """Numbers of the (phase, category, name, pid, tid) that slices have; -1 for those of other entries.
-
-    kind    [number] number of (category, name) in `kinds`
-    thread  [number] number of (pid, tid) in `threads`
-    """
+    """Numbers of the distinct (phase, category, name, pid, tid) of slices; -1 for entries that are not slices."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,14 +52,14 @@ class Keys(dict[tuple[str, str, str, Written, Written], int]):
 
 
 class TraceColumns:
-    """Columns of a trace's slices, and rows of properties that only some of its events have.
+    """Columns of a trace's slices, and rows of properties that only some events have.
 
     at            [n] position in `traceEvents`
     key           [n] number in `keys`
     start         [n] microseconds, as float
     duration      [n] microseconds, NaN if the file has none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
-    plain         positions of events whose arguments are of another tool's kind
+    plain         positions of events whose arguments have another tool's layout
     stacks        rows of position, number in `written`
     memory        rows of position, thread and microseconds of `[memory]` events
     """
@@ -85,7 +81,7 @@ class TraceColumns:
         self.written[None]
 
     def find(self, rule: str, detail: str) -> None:
-        """Note what the trace's reader should know, once."""
+        """Add a finding of this rule, at most once."""
         if (rule, detail) not in self.findings:
             self.findings.append((rule, detail))
 
@@ -94,7 +90,7 @@ class TraceColumns:
         self._left_out[what] += 1
 
     def add(self, first: int, events: Sequence[TraceEvent | PlainEvent]) -> None:
-        """Add the events at places from `first` on."""
+        """Add events; the first one is at position `first` of `traceEvents`."""
         places = np.arange(first, first + len(events), dtype=np.int32)
         if isnan(sum([event.ts for event in events])):
             is_kept = [event.ph != SLICE or not isnan(event.ts) for event in events]
@@ -150,7 +146,7 @@ class TraceColumns:
             self.thread_names[spelled(event.pid), spelled(event.tid)] = args.name
 
     def _close(self, end: TraceEvent | PlainEvent) -> None:
-        """A slice of a beginning and an end, as other tools write them."""
+        """Make a slice of an end and the beginning that precedes it, as other tools write them."""
         waiting = self._open[self.threads[end.pid, end.tid]]
         if not waiting or isnan(end.ts) or isnan(waiting[-1][1].ts):
             self.leave_out("an end without its beginning")
@@ -161,11 +157,11 @@ class TraceColumns:
 
     @property
     def times(self) -> tuple[array[float], array[float]]:
-        """Starts and durations."""
+        """Starts and durations, in microseconds."""
         return self.start, self.duration
 
     def finish(self) -> None:
-        """Report what was left out."""
+        """Add a finding about the entries that were left out."""
         self._join_threads()
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
@@ -173,7 +169,7 @@ class TraceColumns:
             self.find("events left out", f"only whole slices are read: {', '.join(parts)}")
 
     def _join_threads(self) -> None:
-        """A thread that the file writes as a number here and as a text there is one."""
+        """Give one number to a thread that the file writes both as a number and as a text."""
         first: dict[tuple[str, str], int] = {}
         joined = [first.setdefault((spelled(pid), spelled(tid)), number) for (pid, tid), number in self.threads.items()]
         if len(first) < len(joined):
@@ -182,10 +178,10 @@ class TraceColumns:
 
 
 def spelled(value: Written) -> str:
-    """A process or thread as text: some files write one now as a number, now as a text."""
+    """Return a process or thread as text: some files write it sometimes as a number, sometimes as a text."""
     return "" if value is None else str(value)
 
 
 def texts_of(values: Iterable[bytes | None]) -> list[str | None]:
-    """JSON or texts as they were written."""
+    """Return JSON or texts as they were written, decoded from UTF-8."""
     return [None if value is None else value.decode("utf-8", "replace") for value in values]

@@ -1,4 +1,6 @@
-"""The details of a trace's device and memory events: few events have them, so they are read from these alone."""
+"""The details of a trace's device and memory events. Few events have them, so they are decoded from those entries
+alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from etq.ingest.trace.scanner import UNWRITTEN, DeviceArguments, DeviceEvent, Me
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-# Where a trace begins to be beyond what 64 bits of nanoseconds hold, in microseconds.
+# Times from this one on, in microseconds, are too large for 64-bit integers of nanoseconds.
 BEYOND: Final = 9.2e15
 
 _devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
@@ -26,7 +28,9 @@ _memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
-    """Whole and part apart: together they would lose the last nanosecond."""
+    """Return microseconds as nanoseconds. Whole and fraction are converted apart:
+    together they would lose the last digit.
+    """
     whole = np.floor(microseconds)
     part = np.rint((microseconds - whole) * 1000)
     found: Whole = whole.astype(np.int64) * 1000 + part.astype(np.int64)
@@ -34,7 +38,7 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
 
 
 def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
-    """The table `device_events` of the entries at these positions, which are of these runs."""
+    """Return the table `device_events` of the entries at these positions; `run` has the run of each."""
     order = np.argsort(at, kind="stable")
     details = [DeviceArguments()] * len(at)
     for place, event in zip(order.tolist(), entries.decoded(at[order], _devices, _of_device), strict=True):
@@ -59,7 +63,7 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
 
 
 def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) -> pa.RecordBatch:
-    """The table `trace_memory` of the entries at these positions, of these threads and at these microseconds."""
+    """Return the table `trace_memory` of the memory events in `memory`: position, thread, and time in microseconds."""
     kept = [each for each in memory if abs(each[2]) < BEYOND]
     at = np.array([at for at, _, _ in kept], np.int64)
     details = [event.args or MemoryArguments() for event in entries.decoded(at, _memories, _of_memory)]
@@ -79,7 +83,7 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
 
 
 def _of_device(entry: msgspec.Raw) -> DeviceEvent:
-    """An entry's details about a device; none if any of it is of another tool's kind."""
+    """Return an entry's details about a device, an empty object if its arguments have another tool's layout."""
     try:
         return _device.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -87,7 +91,7 @@ def _of_device(entry: msgspec.Raw) -> DeviceEvent:
 
 
 def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
-    """An entry's details about memory; none if any of it is of another tool's kind."""
+    """Return an entry's details about memory, an empty object if its arguments have another tool's layout."""
     try:
         return _memory.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -95,7 +99,7 @@ def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
 
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
-    """The numbers that fit a column, null for all else; a file may have any."""
+    """Return numbers that fit the column's type; other values, which a file may contain, become null."""
     bounds = np.iinfo(dtype)
     held = [each if isinstance(each, int) and bounds.min <= each <= bounds.max else None for each in values]
     return chosen(held, np.arange(len(held)), dtype)

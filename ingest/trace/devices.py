@@ -20,7 +20,7 @@ _COLUMNS: Final = {
 
 
 def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
-    """The table `trace_devices` of a trace's `deviceProperties`; None if there are none.
+    """Return the table `trace_devices` of a trace's `deviceProperties`, None if there are none.
 
     Raises `msgspec.DecodeError` for anything but a list of devices.
     """
@@ -46,5 +46,5 @@ def _small(value: int | None) -> int | None:
 
 
 def _bounded(value: int | None, bound: int) -> int | None:
-    """A number that fits a column; a file may have any."""
+    """Return a number if it fits the column, else None; a file may contain any number."""
     return value if value is not None and 0 <= value < bound else None

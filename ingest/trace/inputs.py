@@ -1,4 +1,4 @@
-"""The inputs of a trace's ops: half of the file, but rarely used, and therefore read on demand."""
+"""The inputs of a trace's ops. They are half of the file but rarely used, so they are read on demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
 def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
-    """The table `op_arguments` of the entries at these positions, which are of these runs."""
+    """Return the table `op_arguments` of the entries at these positions; `run` has the run of each."""
     return LazyBatch(_OP_ARGUMENTS, partial(_rows, entries, at, run))
 
 
@@ -50,7 +50,7 @@ def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
 
 
 def _inputs(entries: Entries, at: Whole) -> Iterator[tuple[bytes, ...] | None]:
-    """The shapes, types, strides and values of the entries at these positions; None without shapes."""
+    """Yield shapes, types, strides and values of the inputs of the entries at these positions; None without shapes."""
     for event in entries.decoded(at, _events, _event.decode):
         if (args := event.args) is None:
             yield None

@@ -1,4 +1,4 @@
-"""Orders and nesting of a trace's slices, by numpy alone: a loop over each slice takes as long as all else."""
+"""Order and nesting of a trace's slices, by numpy alone: a loop over the slices would double the reading time."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy.typing as npt
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# How many steps slices climb together, by their number; what is left then climbs one by one. A round is so many steps
-# more.
+# Slices climb together for at most this many steps per slice; the remaining ones then climb one by one. The fixed cost
+# of a round counts as this many steps.
 _STEPS: Final = 8
 _OF_ROUND: Final = 200
 
 
 def order_of(codes: Whole) -> Whole:
-    """The stable order of codes from 0 on: of few of them, at once rather than by comparing."""
+    """Return the stable order of codes, which are 0 or more. If all are below 2**16, numpy sorts without comparing."""
     return np.argsort(codes.astype(np.uint16) if len(codes) and codes.max() < 2**16 else codes, kind="stable")
 
 
 def first_places(codes: Whole, count: int) -> Whole:
-    """For each code below `count` the first place that has it; -1 where none does."""
+    """Return for each code below `count` the first place that has it, -1 if none does."""
     first = np.full(count, NONE, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return first
 
 
 def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
-    """How many of the same code came before."""
+    """Return for each code how many equal codes come before it."""
     order = order_of(codes)
     is_first = np.diff(codes[order], prepend=NONE) != 0
     starts = np.flatnonzero(is_first)
@@ -39,14 +39,15 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
 
 
 def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
-    """For each wanted id, at its moment, the last call of that id that starts by then, or else the first; -1 for none.
+    """Return for each of the `wanted` ids the call that launched it, -1 if no call has the id.
 
-    As `_launches` in SQL, which also distinguishes processes.
+    This is the last call of that id that starts no later than the moment, or else the first one, as in `_launches` in
+    SQL, which also distinguishes processes.
     """
     order = np.lexsort((starts, ids))
     count = len(order)
     every = np.concatenate([ids[order], wanted])
-    # Calls come before the work they launch with the same id at the same time.
+    # Calls come before the work that they launch if id and time are equal.
     merged = np.lexsort((np.arange(len(every)) >= count, np.concatenate([starts[order], moments]), every))
     is_call = merged < count
     last = np.maximum.accumulate(np.where(is_call, merged, NONE))
@@ -54,21 +55,21 @@ def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     place[merged[~is_call] - count] = last[~is_call]
     if not count:
         return place
-    # Work that starts before all calls of its id finds a call of another id here, or none.
+    # For work that starts before all calls of its id, `place` is a call of another id, or none.
     first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
     place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
     return np.where(ids[order][place] == wanted, order[place], NONE)
 
 
 def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
-    """The slice of the same thread that contains each, as torch nests them (`_populate_cpu_children`); -1 for none.
+    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none.
 
-    A slice may stand out of its parent by its `slack`.
+    The rule is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
     """
     order = _by_start(start, end)
     order = order[order_of(thread[order])]
     is_first = np.diff(thread[order], prepend=NONE) != 0
-    # A slice that ends after another's end, or begins there, is not nested in it.
+    # A slice that ends after another slice, or begins at its end, is not nested in it.
     reach = np.maximum(start[order] + 1, end[order] - slack[order])
     above = _above(reach, end[order], is_first)
     parent = np.full(len(order), NONE, np.int64)
@@ -78,17 +79,20 @@ def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
 
 
 def _by_start(start: Whole, end: Whole) -> Whole:
-    """By start; of those that start together, the longest first."""
+    """Return the order by start; of slices that start together, the longest comes first."""
     order = np.argsort(start, kind="stable")
     is_tied = np.diff(start[order]) == 0
     return np.lexsort((-end, start)) if (is_tied & (np.diff(end[order]) > 0)).any() else order
 
 
 def _above(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
-    """For each place the nearest before it that doesn't end before its reach; -1 for none, nor for the first of any."""
+    """Return for each place the nearest earlier place whose end is not before `reach`; -1 if there is none.
+
+    `is_first` marks the first slice of each thread, which has none.
+    """
     above = np.arange(NONE, len(reach) - 1)
     above[is_first] = NONE
-    # A slice that ends too early is not the parent of those that passed it: next, try the one that they wait at now.
+    # If a candidate ends too early, the next candidate is the current candidate of that slice itself.
     waiting = np.flatnonzero((above != NONE) & (reach > end[above]))
     steps = 0
     while len(waiting) and steps < _STEPS * len(reach):
@@ -98,7 +102,8 @@ def _above(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     if len(waiting):
         climbed, ends = above.tolist(), end.tolist()
         for place, last in zip(waiting.tolist(), reach[waiting].tolist(), strict=True):
-            # From the one before it, so that what that one passed by isn't passed by again.
+            # Start at the previous slice and follow the parents already found, which skip what ended too early for that
+            # slice.
             at = place - 1
             while at != NONE and last > ends[at]:
                 at = climbed[at]

@@ -22,9 +22,9 @@ from etq.ingest.trace.rows import trace_rows
 from etq.ingest.trace.scanner import PlainEvent, Trace, TraceEvent
 from etq.ingest.trace.types import Entries
 
-# As `torch.profiler.tensorboard_trace_handler` names files: worker and time.
+# File names of `torch.profiler.tensorboard_trace_handler`: worker and time.
 WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
-# How many events are decoded at once: all of them would fill memory, and leave the processor's cache.
+# How many events are decoded at once: all events together would fill memory and not fit into the processor's cache.
 AT_ONCE: Final = 512
 
 _events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
@@ -33,18 +33,17 @@ _plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
 
 
 def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Read a trace: (base table, rows) one after the other, without the key `capture_id`, which is the warehouse's.
+    """Read a trace and yield pairs of base table and rows, without the key `capture_id`, which the warehouse assigns.
 
-    `data` is the file's bytes (or a memory map of it), `path` its name for messages. A run is a profiler step; what is
-    in no step, or all, where there are none, is a run of its own. Events without a duration, with impossible times or
-    of kinds that are not slices are reported in `findings`. Rank and worker are labels, if the file or its name has
-    them.
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all
+    events outside of steps are one further run. Events without a duration, with impossible times or with other phases
+    than slices are reported in `findings`. Rank and worker become labels, if the file or its name contains them.
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
     entries = Entries(data, path)
     collecting = gc.isenabled()
-    # No objects of a trace refer to each other in a cycle.
+    # A trace's objects don't refer to each other in cycles.
     gc.disable()
     try:
         columns, trace = _decoded(entries)
@@ -64,7 +63,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """The events, and the rest of the trace, possibly without its entries."""
+    """Return the events, and the rest of the trace, which may lack its entries."""
     try:
         columns = TraceColumns()
         place, sizes = 0, []
@@ -84,7 +83,7 @@ def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
 
 
 def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
-    """Add the events of a JSON list at places from `first` on, and return their number."""
+    """Add the events of a JSON list, the first at position `first`; return the number of events."""
     try:
         events = _events.decode(block)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -111,7 +110,7 @@ def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
 
 
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
-    """An event of a block that has events of another tool, or bytes that aren't UTF-8."""
+    """Return an event of a block that can't be decoded as a whole: it has another tool's layout or invalid UTF-8."""
     content = bytes(entry)
     try:
         content.decode()

@@ -20,14 +20,14 @@ from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
 _OF_NO_THREAD: Final = "Trace"
-# How many times are converted at once: few enough for the processor's cache.
+# How many times are converted at once: few enough to fit into the processor's cache.
 _AT_ONCE: Final = 2**14
-# Rows of a batch.
+# How many rows a batch has.
 _BATCH: Final = 2**17
 
 
 class Slices:
-    """A trace's slices, as in the file.
+    """A trace's slices, in the order of the file.
 
     Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
     """
@@ -47,7 +47,7 @@ class Slices:
                 *(columns.sequence, columns.forward),
             )
         )
-        # In the older layout runtime and device events have it in lower case, 0 for none.
+        # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
@@ -62,7 +62,7 @@ class Slices:
         return found
 
     def _steps(self) -> Whole:
-        """The slices that are profiler steps, by their start."""
+        """Return the slices that are profiler steps, ordered by start."""
         is_step = np.array(
             [name.startswith(STEP) and category not in DEVICE_CATEGORIES for category, name in self.kinds]
         )
@@ -70,7 +70,7 @@ class Slices:
         return steps[np.argsort(self.start[steps], kind="stable")]
 
     def _runs(self) -> Whole:
-        """The run of each slice: its step; for a device event, the step that launched it."""
+        """Return the run of each slice: its step; for a device event, the step that launched it."""
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
@@ -89,7 +89,9 @@ class Slices:
         return np.where(is_within, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:
-        """The slice of the same thread that contains each slice; none contains a device event."""
+        """Return the parent of each slice: the slice of its thread that contains it.
+        Device events have no parent and no child.
+        """
         is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
         if is_nested.all():
             return parents(self.thread, self.start, self.start + self.elapsed, slack)
@@ -103,7 +105,7 @@ class Slices:
 
 
 def _kept(columns: TraceColumns) -> Any:
-    """Which slices have possible times; what is wrong with others is a finding."""
+    """Return which slices have possible times; adds findings about the others."""
     start, duration = (np.frombuffer(each) for each in columns.times)
     is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
     if lost := int((~is_kept).sum()):
@@ -116,20 +118,20 @@ def _kept(columns: TraceColumns) -> Any:
 
 
 def _times(start: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]) -> tuple[Whole, Whole, Whole]:
-    """Starts and durations in nanoseconds, and by how much each slice may stand out of its parent."""
+    """Return starts and durations in nanoseconds, and by how much each slice may end after its parent."""
     starts, elapsed, slacks = (np.empty(len(start), np.int64) for _ in range(3))
     for begin in range(0, len(start), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
         starts[part] = nanoseconds(start[part])
         elapsed[part] = nanoseconds(np.nan_to_num(duration[part]))
-        # Resolution of a float of microseconds, in nanoseconds: a child's end may exceed its parent's by this.
+        # Resolution in nanoseconds of a float of microseconds: a child may end later than its parent by this.
         slack = np.ceil(np.spacing(np.abs(start[part])) * 1000).astype(np.int64)
         slacks[part] = np.where(slack < 2, 0, slack)
     return starts, elapsed, slacks
 
 
 def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
-    """The tables of a trace; `captures` and `findings` among them. `entries` are its events as they are written."""
+    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events."""
     columns.finish()
     slices = Slices(columns)
     signatures, signature = _signatures(slices)
@@ -177,7 +179,7 @@ def _runs(slices: Slices) -> pa.RecordBatch:
 
 
 def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
-    """The table `signatures`: a category and name in a block; and the signature of each slice."""
+    """Return the table `signatures`, one per block, category and name; and the signature of each slice."""
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
     key = block * len(slices.kinds) + slices.kind

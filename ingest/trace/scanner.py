@@ -1,7 +1,8 @@
-"""The parts of a PyTorch Profiler trace's JSON that etq reads, as types for a typed decoder: all else is skipped.
+"""The parts of a PyTorch Profiler trace's JSON that etq reads, as types for a typed decoder, which skips everything
+else.
 
-Source: what Kineto's `output_json.cpp` writes (`export_chrome_trace`), its older layout with capitalised categories and
-lower-case keys among it, and Chrome's Trace Event Format, of which both are.
+Sources: Kineto's `output_json.cpp` (`export_chrome_trace`), its older layout with capitalised categories and some
+lower-case keys, and Chrome's Trace Event Format, on which both are based.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# Categories of events on a device, or about one, with the older layout's; as `_is_device_event` in SQL.
+# Categories of device events and of events about a device, also in the older layout; as `_is_device_event` in SQL.
 DEVICE_CATEGORIES: Final = frozenset(
     (
         *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),
@@ -20,35 +21,37 @@ DEVICE_CATEGORIES: Final = frozenset(
         *("Kernel", "Memcpy", "Memset"),
     )
 )
-# How categories of calls that launch it end: any vendor's runtime and driver; and the older layout's.
+# Endings of the categories of calls that launch device events: any vendor's runtime and driver, and the older layout's.
 LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
 LAUNCH_CATEGORY: Final = "Runtime"
 STEP: Final = "ProfilerStep#"
 
-# Values for a missing id and a missing time.
+# The values of a missing id and of a missing time.
 NONE: Final = -1
 NAN: Final = math.nan
-# Value for a missing part of the JSON.
+# The value of a missing part of the JSON.
 UNWRITTEN: Final = msgspec.Raw(b"")
 
 Written = str | int | float | None
 
 
-# The ids that a column of 64 bits holds: other values, such as texts, are not ids.
+# Ids that fit a column of 64 bits; other values, such as texts, are not ids.
 Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """The arguments of most events, except for their inputs: each further key makes the others slower to find."""
+    """The arguments of most events, except for their inputs. Few keys are read,
+    as each slows down the look-up of all keys.
+    """
 
     external_id: Id = msgspec.field(default=NONE, name="External id")
     sequence_number: Id = msgspec.field(default=NONE, name="Sequence number")
     forward_thread: Id = msgspec.field(default=NONE, name="Fwd thread id")
-    # In the older layout.
+    # Key of the older layout.
     old_external_id: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    # In metadata.
+    # Key of metadata events.
     name: str | None = None
 
 
@@ -98,13 +101,13 @@ class TraceEvent(_Entry, gc=False):
 
 
 class PlainEvent(_Entry, gc=False):
-    """An entry whose arguments are of another tool's kind."""
+    """An entry whose arguments have another tool's layout."""
 
     args: ClassVar[None] = None
 
 
 class Inputs(msgspec.Struct, gc=False):
-    """The inputs of an op, as they are written."""
+    """The inputs of an op, as raw JSON."""
 
     values: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Concrete Inputs")
     dtypes: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Input type")
@@ -114,25 +117,25 @@ class Inputs(msgspec.Struct, gc=False):
 
 
 class InputsEvent(msgspec.Struct, gc=False):
-    """An entry, for its inputs alone."""
+    """An entry of which only the inputs are read."""
 
     args: Inputs | None = None
 
 
 class DeviceEvent(msgspec.Struct, gc=False):
-    """An entry, for its details about a device."""
+    """An entry of which only the details about a device are read."""
 
     args: DeviceArguments | None = None
 
 
 class MemoryEvent(msgspec.Struct, gc=False):
-    """An entry, for its details about memory."""
+    """An entry of which only the details about memory are read."""
 
     args: MemoryArguments | None = None
 
 
 class DistributedInfo(msgspec.Struct, gc=False):
-    """Which of several processes wrote the trace."""
+    """The process that wrote the trace, if several processes work together."""
 
     backend: str | None = None
     rank: int | None = None
@@ -140,7 +143,7 @@ class DistributedInfo(msgspec.Struct, gc=False):
 
 
 class DeviceProperties(msgspec.Struct, gc=False):
-    """A device of the machine; names are the file's own."""
+    """A device of the machine; attributes have the file's own names."""
 
     id: int | None = None
     name: str | None = None
@@ -151,7 +154,7 @@ class DeviceProperties(msgspec.Struct, gc=False):
 
 
 class Trace(msgspec.Struct, gc=False):
-    """A trace; its events are as they are written, for those who decode some at a time."""
+    """A trace; its events are raw JSON, to be decoded some at a time."""
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
     distributedInfo: DistributedInfo | None = None  # noqa: N815

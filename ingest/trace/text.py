@@ -1,4 +1,4 @@
-"""The text of a trace in parts, from its begin: of a file as it is, or unpacked from gzip on another thread."""
+"""The text of a trace in parts, from its beginning: the bytes of a file, or unpacked from gzip on another thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final
 from etq.errors import FormatError
 
 GZIP: Final = b"\x1f\x8b"
-# A trace packs to a tenth or a thirtieth. One that is packed more tightly than text ever is, is a bomb.
+# Traces compress to between a tenth and a thirtieth. A file compressed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
-# As many bytes of a gzip file are taken at once; what a bomb unpacks to is measured by those.
+# How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
 PACKED: Final = 2**19
-# The size of a part. Threads wait for each other after each part, so a few megabytes.
+# The size of a part in bytes. Threads wait for each other after each part, so it has a few megabytes.
 _PART: Final = 2**22
 
 
 class Text:
-    """A file's text. What is unpacked is kept until `release`, and unpacked again for who reads it after that."""
+    """A file's text. Unpacked text is kept until `release`; later reads unpack it again."""
 
     def __init__(self, data: Any, path: str) -> None:
         self._data = data
@@ -30,7 +30,9 @@ class Text:
         self._unpacked: list[bytes] | None = None
 
     def parts(self) -> Iterator[bytes | mmap.mmap]:
-        """The parts of the text: one, or many of a gzip. Raises `FormatError` for one that is damaged or a bomb."""
+        """Yield the parts of the text: one, or several for gzip.
+        Raises `FormatError` for a damaged gzip and for a bomb.
+        """
         if not self._is_packed:
             yield self._data
         elif self._unpacked is not None:
@@ -44,16 +46,16 @@ class Text:
             self._unpacked = unpacked
 
     def release(self) -> None:
-        """Keep nothing in memory."""
+        """Free the unpacked text."""
         self._is_released, self._unpacked = True, None
 
     def whole(self) -> memoryview:
-        """The text in one piece."""
+        """Return the text in one piece."""
         return memoryview(b"".join(self.parts()) if self._is_packed else self._data)
 
 
 def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The same parts, each made on another thread while the one before it is used."""
+    """Yield the same parts; another thread makes each part while the previous one is used."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
@@ -64,7 +66,7 @@ def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(data: Any, path: str) -> Iterator[bytes]:
-    """The text of a gzip file of one member or several, with zeros between and after them."""
+    """Yield the text of a gzip file of one or several members, with zeros between and after them."""
     size, unpacker = 0, None
     try:
         for start in range(0, len(data), PACKED):

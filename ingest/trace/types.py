@@ -1,8 +1,8 @@
-"""The entries of a trace as they are written: found one by one where they are asked for, else read in blocks.
+"""The raw JSON of a trace's entries: read in blocks, or, if needed, one entry at a time.
 
-Finding where each of the entries ends takes half as long as reading all of them. So a file is parted where it seems to
-have one entry after another: a block that is parted elsewhere, such as within a text, is not a whole list, and its
-reader finds the entries one by one instead.
+Finding the end of each entry takes half as long as decoding all entries. So the text is split where one entry seems to
+follow another. If a block was split elsewhere, such as within a text, it is not a valid list, and its reader finds
+the entries one by one instead.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY: Final = re.compile(rb'"traceEvents"\s*:')
 _BETWEEN: Final = re.compile(rb"\}(\s*,\s*)\{")
 _END: Final = re.compile(rb"\}\s*\]")
-# As many bytes as stay in the processor's cache when they are decoded.
+# Size of a block in bytes: small enough to stay in the processor's cache while it is decoded.
 _BLOCK: Final = 2**17
-# As many bytes as are parted into blocks at once.
+# How many bytes are split into blocks at once.
 _CHUNK: Final = 2**22
-# As many bytes of a mapped file stay in memory.
+# After this many bytes, the pages of a mapped file are released.
 _RELEASED: Final = 2**24
-# Where the list of entries is looked for: so far from the text's begin and end.
+# The list of entries must begin within this many bytes of the text's start, and end within this many of its end.
 _AROUND: Final = 2**20
 
 # How many entries are decoded at once.
@@ -45,11 +45,11 @@ _raws: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def _outer_keys(content: Any, start: int) -> list[str]:
-    """The keys of the object that a JSON text is, each as often as it is there."""
+    """Return the keys of the JSON object that the text contains; repeated keys are repeated."""
     import json
 
     text = bytes(content[start:]).decode(errors="replace")
-    # Numbers of any length are left as texts.
+    # Numbers are left as texts, as Python limits their number of digits.
     keys: list[str] = json.loads(
         text, object_pairs_hook=lambda pairs: [key for key, _ in pairs], parse_int=str, parse_float=str
     )
@@ -59,8 +59,8 @@ def _outer_keys(content: Any, start: int) -> list[str]:
 class Entries:
     """A trace's JSON, read in parts as needed. Raises `FormatError` for a damaged gzip.
 
-    around  the trace, of which the entries may be missing: known after `blocks`; None if these are not the entries
-    sizes   how many entries each block has, set by who reads them; None if one of them was not a list
+    around  the trace, possibly without its entries; set by `blocks`, None if the blocks were not the trace's entries
+    sizes   the number of entries per block, set by the reader of the blocks; None if a block was not a list
     """
 
     def __init__(self, content: Any, path: str) -> None:
@@ -71,7 +71,7 @@ class Entries:
 
     @cached_property
     def whole(self) -> Trace:
-        """The trace with its entries as they are written; a bare list of entries is one, too.
+        """Return the trace with its entries as raw JSON; a bare list of entries is a trace, too.
 
         Raises `FormatError` for files that aren't traces.
         """
@@ -82,7 +82,7 @@ class Entries:
             if is_list:
                 return Trace(_raws.decode(content[start:]))
             trace = msgspec.json.decode(content[start:], type=Trace)
-            # The last of several would replace the others; each may have its own part of the events.
+            # A decoder would keep only the last list, but each may have a part of the events.
             if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
                 raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
             return trace
@@ -90,7 +90,7 @@ class Entries:
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
 
     def release(self) -> None:
-        """Keep no text in memory: what is read after this, is unpacked again."""
+        """Free the text: later reads unpack it again."""
         self._text.release()
 
     def decoded(
@@ -99,7 +99,9 @@ class Entries:
         many: msgspec.json.Decoder[list[Event]],
         one: Callable[[msgspec.Raw], Event],
     ) -> Iterator[Event]:
-        """The entries at these positions, which ascend: many at a time, or one by one where any of these can't be."""
+        """Yield the entries at these positions, in ascending order; `many` decodes a list,
+        `one` a single entry if that fails.
+        """
         for raws in self._at(places):
             try:
                 yield from many.decode(b"".join((b"[", b",".join(raws), b"]")))
@@ -122,7 +124,9 @@ class Entries:
             begin = bound
 
     def blocks(self) -> Iterator[bytes]:
-        """JSON lists that together hold the entries, if each is a list and `around` is known then."""
+        """Yield JSON lists that together have all entries,
+        provided that each is valid and `around` is set at the end.
+        """
         parts = self._text.parts()
         text, is_more = _joined(parts, b"", 2 * _AROUND)
         begin = _BEGIN.search(text, 0, _AROUND)
@@ -141,7 +145,7 @@ class Entries:
 
 
 def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple[bytes | mmap.mmap, bool]:
-    """The text with at least so many bytes more, and whether there may be more yet."""
+    """Return the text followed by at least `size` further bytes, if there are so many, and whether more may follow."""
     joined: list[bytes | mmap.mmap] = [text] if text else []
     added = 0
     for part in parts:
@@ -153,7 +157,9 @@ def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple
 
 
 def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
-    """Lists of the entries between these places, and where the next one begins; the last one only with `is_all`."""
+    """Yield lists of the entries between these places; return where the next one begins.
+    `is_all` includes the last one.
+    """
     content = memoryview(text)
     while start < last:
         between = _BETWEEN.search(text, start + _BLOCK, last)
@@ -162,14 +168,14 @@ def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> G
         end = last if between is None else between.start() + 1
         yield b"".join((b"[", content[start:end], b"]"))
         if isinstance(text, mmap.mmap) and start // _RELEASED < end // _RELEASED:
-            # What was read need not stay in memory: the file still has it.
+            # Pages that were read need not stay in memory: they can be read from the file again.
             text.madvise(mmap.MADV_DONTNEED)
         start = last if between is None else between.end(1)
     return start
 
 
 def _around(before: bytes, after: bytes) -> Trace | None:
-    """The trace without its entries; None unless the list is the trace's own, and no other follows it."""
+    """Return the trace without its entries, or None if the list was not the trace's own or if another list follows."""
     try:
         if msgspec.json.decode(before + b"]}", type=Trace).traceEvents or b'"traceEvents"' in after:
             return None

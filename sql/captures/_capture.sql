@@ -1,11 +1,12 @@
 -- The captures that an argument matches: the one with that hash or name, else all
 -- that a selector chooses, else those with that prefix of their hash. A selector is
 -- a list separated by commas: key=value parts choose captures that have all these
--- labels; at most one of @latest and @previous chooses the last of these or the one
--- before it, by when they were captured, then ingested. A value with a comma is
--- quoted (quotes in it are doubled) or is the only part. Table aliases begin with
--- an underscore in this file: an argument may be a column of the caller's, as in
--- `LATERAL (FROM op_totals(c.name))`, and must not be captured by one of these.
+-- labels; at most one of @latest and @previous chooses the last of these captures
+-- or the one before it, ordered by captured_at, then by ingest. A value with a
+-- comma is quoted (quotes in it are doubled) or is the only part. Table aliases
+-- begin with an underscore in this file: an argument may be a column of the caller,
+-- as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
+-- hide it.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
@@ -103,7 +104,8 @@ FROM (
         OR _each.capture_id IN (
             SELECT _label.capture_id
             FROM labels AS _label
-            -- Keys are few: most labels are excluded by their key.
+            -- Comparing keys first is fast: there are few keys, and most labels
+            -- have another one.
             WHERE contains(selector, _label.key)
                 AND (
                     _label.key || '=' || _label.value = selector
@@ -158,8 +160,8 @@ CREATE MACRO _any_capture_id(
     FROM _resolved_captures(capture) AS _meant
 );
 
--- Key of the one capture that an argument matches, for questions about its events.
--- It is also an error if the events were pruned.
+-- Key of the one capture that an argument matches, for queries about its events. It
+-- is also an error if the events were pruned.
 CREATE MACRO _capture_id(
     capture  -- name, hash prefix, @latest or selector
 ) AS (

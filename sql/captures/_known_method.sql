@@ -6,7 +6,8 @@ CREATE MACRO _known_method(
     CASE
         WHEN method IS NOT NULL THEN (
             SELECT CASE
-                -- Views that ask about one of two kinds of captures have no key here.
+                -- Views for two kinds of captures pass no key for the kind that was
+                -- not requested.
                 WHEN bool_or(_run.scope = method) OR count(*) = 0 THEN method
                 ELSE error(
                     'no run is of method ''' || method || '''; the methods are '

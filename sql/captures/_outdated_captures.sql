@@ -1,6 +1,6 @@
--- The captures that are not among the last of their group, by when they were
--- captured, then ingested, as for @latest; or by a label. Those without that label
--- are not counted, and not among them.
+-- The captures that are not among the last of their group, ordered by captured_at,
+-- then by ingest, as for @latest; or by a label. Captures without that label are
+-- neither counted nor returned.
 -- Columns:
 --   capture_id: the capture
 --   name: its name

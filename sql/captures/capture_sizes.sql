@@ -80,7 +80,8 @@ blocks AS (
 placed AS (
     SELECT
         p.table_name,
-        -- Without a third argument: DuckDB 1.5 can't read what DuckDB 2 stores for it.
+        -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a
+        -- third one.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
         ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes

@@ -1,6 +1,6 @@
 -- One metric that is known by its name: its meaning, its unit and which direction
--- is better. A metric of this name gets both if they are not given, and is
--- converted to the unit. Other metrics are kept as they are.
+-- is better. A metric of this name gets the known unit and direction if the user
+-- gives none, and is converted to the unit. Other metrics are kept as they are.
 -- Columns:
 --   name: name of the metric; without the unit, where a benchmark app writes avg_inference_latency(ms)
 --   unit: unit of its values; memory in MB of 2**20 bytes; NULL if the name alone doesn't determine it
@@ -107,7 +107,8 @@ SELECT
     CASE
         WHEN _unit_size(g.unit) IS NULL OR _unit_size(k.unit) IS NULL
             OR _unit_kind(g.unit) <> _unit_kind(k.unit) THEN g.value
-        -- The larger of the two is a multiple of the smaller: rounded once.
+        -- One of the two sizes is a multiple of the other, so the value is rounded
+        -- only once.
         WHEN _unit_size(g.unit) >= _unit_size(k.unit)
             THEN g.value * (_unit_size(g.unit) // _unit_size(k.unit))
         ELSE g.value / (_unit_size(k.unit) // _unit_size(g.unit))

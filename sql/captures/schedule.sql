@@ -39,9 +39,9 @@ CREATE MACRO _step_of_cycles(
     step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
 );
 
--- Whether a schedule records a run that is of the requested phase; with neither,
--- all runs are recorded. The runs of each name are steps of their own, in file
--- order, whatever their phases.
+-- Whether a schedule records a run and the run has the requested phase; without
+-- schedule and phase, all runs are recorded. The runs of each name are numbered as
+-- steps separately, in file order, whatever their phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
     run_phase,  -- phase of the run, in `runs`
@@ -61,8 +61,8 @@ CREATE MACRO _is_recorded(
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
             THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
-        -- A list in a list: the text is parsed in one place of the expression, as
-        -- planning is what takes time.
+        -- A list in a list: the text is parsed at one place of the expression, as
+        -- each further place would lengthen planning.
         ELSE list_transform(
             [_step_options(steps)],
             lambda s: schedule(iteration, s[1], s[2], s[3], s[4], s[5], s[6])
@@ -72,7 +72,7 @@ CREATE MACRO _is_recorded(
 );
 
 -- The numbers of a text of key=number pairs, in the order of the parameters of
--- `schedule`, and its defaults for others.
+-- `schedule`, with its defaults for missing keys.
 CREATE MACRO _step_options(
     steps  -- as in `op_totals`
 ) AS (
@@ -88,8 +88,8 @@ CREATE MACRO _step_options(
     )
 );
 
--- Whether a run is selected: recorded by a schedule, of a phase and a method, and
--- typical of its event block.
+-- Whether a run is selected: recorded by the schedule, of the requested phase and
+-- method, and, if requested, typical.
 CREATE MACRO _is_selected_run(
     iteration,  -- position of the run among those of its name
     run_phase,  -- phase of the run, in `runs`

@@ -31,7 +31,8 @@ CREATE MACRO _display_unit(
 );
 
 -- Factor for showing a value in a unit: value * _multiplier / _divisor. One of the
--- two is 1, so that whole numbers of ticks are rounded once, by a power of ten.
+-- two is 1, so a whole number of ticks is rounded only once, at the division by a
+-- power of ten.
 CREATE MACRO _multiplier(
     written,  -- unit that the value is stored in
     unit  -- ns, us, ms, s, cycles

@@ -65,8 +65,8 @@ CREATE MACRO _nearest_programs(
     ) AS _near
 );
 
--- The methods of a program with the requested name, or all. It is an error, which
--- lists the methods, if there is none of that name.
+-- The methods of a program with the requested name, or all. If there is none of
+-- that name, it is an error that lists the methods.
 -- Columns:
 --   program_id: the program
 --   method: name of the method

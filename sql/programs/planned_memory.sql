@@ -3,8 +3,8 @@
 -- instruction_id. A tensor lives from the first instruction that uses it to the
 -- last one; inputs live from the start, outputs to the end, and tensors with a name
 -- or initial values, which outlive a run, throughout. A value that is moved into
--- another lives as long as that is used. A value that exists before a loop and is
--- used in it lives to the loop's end.
+-- another value lives as long as the other one is used. A value that exists before
+-- a loop and is used in the loop lives to the loop's end.
 -- Columns:
 --   method: the method
 --   value_index: the tensor
@@ -118,8 +118,9 @@ lifetimes AS (
         ON s.method = v.method AND s.value_index = v.value_index
     WHERE v.memory_id IS NOT NULL
 ),
--- The peak is at the beginning of a lifetime. The tensors that live then, in the
--- order of memory, each with the end of the previous one in the same buffer.
+-- The tensors that live at the peak, which is at the beginning of a lifetime. They
+-- are in the order of memory, each with the end of the previous tensor in the same
+-- buffer.
 placed AS (
     SELECT
         b.method, b.step, l.memory_offset,

@@ -61,10 +61,10 @@ JOIN op_nodes AS p
     AND p.node_index = n.node_index
 WHERE g.stage = 'edge_dialect_exported_program';
 
--- One debug handle of an event of a capture's blocks. Kernels and calls have those
--- of their instruction, events of a delegate those that the backend's map has for
--- their id. If the map lacks an id, it is searched for keys that are part of the
--- id, the longest first: some backends write more than the id.
+-- One debug handle of an event of a capture's blocks. Kernels and calls have the
+-- handles of their instruction; events of a delegate have those that the backend's
+-- map has for their id. If the map lacks an id, it is searched for keys that are
+-- part of the id, the longest first: some backends write more than the id.
 -- Columns:
 --   signature_index: the event
 --   position: position of the handle in the event's list

@@ -1,7 +1,7 @@
--- The operator class of a delegate's kernel family or of an op, by which events of
--- a delegate without a map are aligned with its nodes. Families are XNNPACK's names
--- of its operators; ops are ATen's. NULL for ops without a class: relu, batch norm
--- and similar ones are fused into other kernels.
+-- The operator class of a delegate's kernel family or of an op. If a delegate has
+-- no map, its events are aligned with its nodes by this class. Families are
+-- XNNPACK's names of its operators; ops are ATen's. NULL for ops without a class:
+-- relu, batch norm and similar ones are fused into other kernels.
 CREATE MACRO _operator_class(
     name  -- a kernel family (`Convolution (NHWC, F32) IGEMM`) or an op (`convolution`)
 ) AS (
@@ -41,9 +41,10 @@ CREATE MACRO _operator_class(
 
 -- One event of a delegate without a map, aligned with the delegate's node of the
 -- same class and the same position in that class. A call counts only if nearly all
--- of its events can be aligned: it has as many events of each class as nodes, in
--- one order. A row of the table `signature_nodes`, computed when a capture is
--- linked to a record with such delegates, after the nodes of their calls.
+-- of its events can be aligned: the numbers of events and nodes of each class are
+-- equal, and so is their order. A row of the table `signature_nodes`, computed when
+-- a capture is linked to a record with such delegates, after the nodes of their
+-- calls.
 -- Columns:
 --   signature_index: the event
 --   position: position of the node among the event's nodes: 0

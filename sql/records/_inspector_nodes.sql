@@ -1,7 +1,8 @@
--- The debug handles of one event as the Inspector determines them, for compatible
--- answers, right or wrong: from the first method named forward, for every block and
--- with any record; framework and user events by the instruction 0 that they are
--- written with; a delegate's id by the last key of its map that is a part of it.
+-- The debug handles of one event as the Inspector determines them, for results that
+-- are equal to the Inspector's even where these are wrong. All blocks, with any
+-- record, use the first method named forward; framework and user events have those
+-- of instruction 0, with which they are written; a delegate's event has those of
+-- the last key in the backend's map that is a part of its id.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

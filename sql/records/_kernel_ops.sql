@@ -1,5 +1,5 @@
--- One op that the kernels of a record's program run, as far as they are known: from
--- the events of linked captures, and from the instructions of a program.
+-- One op that the kernels of a record's program run, as far as the events of linked
+-- captures and the instructions of a program show them.
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction

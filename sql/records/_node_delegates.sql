@@ -1,12 +1,11 @@
 -- One node of a record's edge graphs that has a debug handle of a delegate's call,
 -- and whether the delegate runs it. Nodes of one decomposed op share a handle, and
--- a delegate may have taken some of them. Algorithm: a delegate's call has a handle
--- as often as it has nodes with it, including those that take one of several
--- outputs. Of the nodes of a handle, those whose op a kernel of that handle runs
--- belong to the kernel: the first if the kernel precedes the delegates, else the
--- last. If more remain than delegates have, the last view_copy nodes are in no
--- program: a view needs no kernel. If the ops of kernels are unknown, kernels are
--- assumed to run the first and last other nodes.
+-- a delegate may have taken some of them. Algorithm: a delegate's call lists a
+-- handle once per node, including nodes that select one of several outputs. A node
+-- with the handle of a kernel and the kernel's op belongs to the kernel; of several
+-- such nodes, the first if the kernel precedes the delegates, else the last. If
+-- more remain than delegates list, the last view_copy nodes are in no program. If
+-- kernels' ops are unknown, they are assumed to run the first and last other nodes.
 -- Columns:
 --   method: the method
 --   graph_id: the graph
@@ -21,7 +20,7 @@ CREATE MACRO _node_delegates(
     capture_key  -- as in `_kernel_ops`
 ) AS TABLE
 WITH
--- The nodes in delegates, by handle.
+-- The number of nodes in delegates, by handle.
 slots AS MATERIALIZED (
     SELECT
         h.method,
@@ -115,7 +114,7 @@ nodes AS (
         PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle
     ) = 1
 ),
--- A node and those that take one of its outputs; a record doesn't contain these.
+-- A node counts together with nodes that select its outputs; records lack these.
 weighed AS (
     SELECT
         n.*,
@@ -181,7 +180,8 @@ guessed AS (
 counted AS (
     SELECT
         g.*,
-        -- The number of remaining nodes that no delegate has, and which are views.
+        -- How many remaining nodes no delegate has, and how many remaining nodes
+        -- are views.
         coalesce(
             sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0
         ) - g.entries AS surplus,
@@ -212,7 +212,7 @@ decided AS (
         END AS basis
     FROM counted AS c
 ),
--- The nodes of a handle in the calls that have it, both in order.
+-- The nodes of a handle, assigned in order to the calls that have the handle.
 assigned AS (
     SELECT
         d.graph_id,

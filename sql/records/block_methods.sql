@@ -1,8 +1,8 @@
 -- How well one method fits an event block: the number of the block's distinct
--- kernels and delegate calls whose instruction the method has with a node of the
--- kernel's op, or with a delegate. The methods are the linked record's; without a
--- complete record, those of the linked program, whose kernels have the same names
--- as the events.
+-- kernels and delegate calls that the method has, too: at the same instruction,
+-- with a node of the kernel's op or with a delegate. The methods are the linked
+-- record's; without a complete record, those of the linked program, whose kernels
+-- have the same names as the events.
 -- Columns:
 --   block_index: the event block
 --   method: the method

@@ -30,9 +30,9 @@ LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
--- How well a program fits a record: of the instructions that call kernels or
--- delegates in either, the share that both have, with a node of the kernel's op, or
--- with a delegate; NULL if there are none, or the record is incomplete.
+-- How well a program fits a record: of all instructions of either that call kernels
+-- or delegates, the share that is in both, with a node of the kernel's op or with a
+-- delegate. NULL without such instructions, or if the record is incomplete.
 CREATE MACRO _program_fit(
     record_key,  -- key of a record
     program_key  -- key of a program
@@ -74,8 +74,8 @@ CREATE MACRO _program_fit(
         AND i.chain_index = 0
 );
 
--- One op type of a record's edge graphs: the number of its nodes that were given to
--- a delegate, and of those that were not: nodes that kernels run, and views, which
+-- One op type of a record's edge graphs, with the number of its nodes that
+-- delegates run, and of its other nodes: those that kernels run, and views, which
 -- need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
 -- took some of them, the kernels of the program, or of captures that are linked to
 -- the record, show which.

@@ -29,9 +29,9 @@ JOIN _handled_nodes AS n
     AND n.method = e.method
     AND n.debug_handle = h.debug_handle;
 
--- One node of the edge graph that a kernel of a linked capture, or its call,
--- belongs to by the record's maps: a row of the table `signature_nodes`, computed
--- when the capture is linked.
+-- One node of the edge graph that the record's maps assign to a kernel of a linked
+-- capture, or to its call: a row of the table `signature_nodes`, computed when the
+-- capture is linked.
 -- Columns:
 --   signature_index: the event
 --   position: position of the node among the event's nodes, from 0
@@ -69,8 +69,8 @@ SELECT
     1.0::DOUBLE AS score
 FROM found AS f;
 
--- One node of the edge graph that a delegate call of a linked capture, or an event
--- within it, belongs to by the record's and the backends' maps: a row of the table
+-- One node of the edge graph that the record's and the backends' maps assign to a
+-- delegate call of a linked capture, or to an event within it: a row of the table
 -- `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
 -- Columns:
@@ -118,9 +118,9 @@ FROM found AS f;
 
 -- One node of the edge graph that an event of a capture's blocks belongs to.
 -- Kernels and calls have the nodes of their instruction's debug handles; events of
--- a delegate those in the backend's map or, without a map, the node that they are
--- aligned with. Framework and user events have none. Needs a linked record with an
--- edge graph and maps.
+-- a delegate have those in the backend's map or, without a map, the node with which
+-- they are aligned. Framework and user events have none. Needs a linked record with
+-- an edge graph and maps.
 -- Columns:
 --   signature_index: the event, in `signatures`
 --   block_index: the event block

@@ -1,4 +1,4 @@
--- Whether an event is one that torch's tables exclude: a helper of the profiler.
+-- Whether torch's tables exclude an event: the profiler's own helper events.
 CREATE MACRO _is_profiler_helper(
     label,  -- the event's label
     category  -- its category
@@ -10,10 +10,10 @@ CREATE MACRO _is_profiler_helper(
     )
 );
 
--- One event of the recorded runs with the call that it counts for, as in torch: an
--- event that only calls another of its own name is one call with that, and the
--- profiler's helpers are not calls. Self time and self memory of events that are
--- not calls belong to the call that contains them.
+-- One event of the recorded runs with the call that it belongs to. As in torch, an
+-- event that only calls another event of its own name is one call together with it,
+-- and the profiler's helper events are not calls. Self time and self memory of
+-- events that are not calls belong to the call that contains them.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -66,7 +66,7 @@ others AS MATERIALIZED (
         ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
     WHERE t.is_own OR p.family = t.family
 ),
--- The same, with all ancestors up to a call.
+-- Events that are not calls, each with all its ancestors up to a call.
 ancestors AS (
     FROM others AS o
     UNION ALL
@@ -125,8 +125,8 @@ CREATE MACRO _device_bytes(
     CASE WHEN device_type IN (1, 6, 12, 20) THEN bytes ELSE 0 END
 );
 
--- The memory that was allocated and released within one event, by any thread, as
--- torch counts it: from its start to its end. Only for a trace that records memory.
+-- The memory that any thread allocated and released between the start and the end
+-- of one event, as torch counts it. Only for a trace that records memory.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -158,7 +158,7 @@ target AS (
         e.event_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    -- If a trace is known to record no memory, nothing else is planned.
+    -- If a trace is known to record no memory, the rest is not planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m
@@ -175,8 +175,8 @@ FROM target AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 
--- One allocation or release during no CPU event of any thread, which torch shows as
--- a separate event.
+-- One allocation or release while no thread has a CPU event. torch shows it as a
+-- separate event.
 -- Columns:
 --   capture_id: the capture
 --   event_index: position in the file's list of events
@@ -188,7 +188,7 @@ CREATE MACRO _memory_outside(
 WITH
 spans AS (
     SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
-    -- If a trace is known to record no memory, nothing else is planned.
+    -- If a trace is known to record no memory, the rest is not planned.
     FROM (
         SELECT DISTINCT m.capture_id
         FROM trace_memory AS m

@@ -1,8 +1,8 @@
 -- One step of a trace as in torch-tb-profiler: from the end of the previous step to
--- the end of the last device event that the step launched. Without steps, one from
--- the first op to the last. Steps at the end whose kernels were not all recorded
--- are excluded: those that launched nothing, and the last if it launched less than
--- 0.8 of the previous one.
+-- the end of the last device event that the step launched. A trace without steps
+-- has one step, from the first op to the last. Steps at the end whose kernels were
+-- not all recorded are excluded: those that launched nothing, and the last if it
+-- launched less than 0.8 of the previous one.
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps

@@ -1,6 +1,6 @@
--- The device time of one event of a trace, as `_device_owners` attributes it: that
--- of what an op or annotation launched itself, and of all that was launched within
--- any CPU event.
+-- The device time of one event of a trace, as `_device_owners` attributes it: for
+-- an op or annotation, the time of the device events that it launched itself; for
+-- any CPU event, the time of all device events launched within it.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
@@ -20,7 +20,8 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- At the call that launched it, or at the op if the trace has no call.
+-- Device time counts at the runtime call that launched the work, or at the op if
+-- the trace has no such call.
 launched AS (
     SELECT
         coalesce(o.call_index, o.owner_index) AS event_index,
@@ -51,7 +52,7 @@ traced AS (
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
 ),
--- With the launches of previous events in its thread: events that contain it
+-- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
 ordered AS (
     SELECT
@@ -85,8 +86,8 @@ SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
 FROM owners AS d
 WHERE d.owner_index IS NULL;
 
--- The innermost nn.Module that contains one event of a trace, for a module's call
--- itself; only if the trace has Python functions.
+-- The innermost nn.Module that contains one event of a trace; for the call of a
+-- module, the module itself. Only for traces with Python functions.
 -- Columns:
 --   run_index: the run
 --   event_index: the event

@@ -14,10 +14,10 @@ CREATE MACRO _is_device_event(
 
 -- One device event of a trace with the call that launched it: the runtime or driver
 -- call with the same correlation id, of the same process if the device's events
--- name a process that launches, else of any. Of several calls with one id it is the
--- last that starts before the device event, or the first if there is none. One call
--- may launch many events, such as a CUDA graph. Waits and annotations of a device
--- are excluded.
+-- name a launching process, else of any process. Of several calls with one id, it
+-- is the last that starts before the device event, or, if none does, the first. One
+-- call, such as that of a CUDA graph, may launch many events. Waits and annotations
+-- of a device are excluded.
 -- Columns:
 --   run_index: run of the device's event
 --   event_index: the device's event
@@ -37,7 +37,7 @@ CREATE MACRO _launches(
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
--- If a trace is known to have no device, nothing is planned.
+-- If a trace is known to have no device, the rest is not planned.
 slices AS MATERIALIZED (
     SELECT
         s.label,
@@ -77,7 +77,7 @@ launching AS (
 work AS (
     SELECT
         d.*,
-        -- '' is any process.
+        -- The process '' matches any process.
         coalesce(p.process, '') AS launched_by
     FROM slices AS d
     LEFT JOIN launching AS p ON p.process = d.process
@@ -137,10 +137,11 @@ FROM paired AS p
 LEFT JOIN slices AS r ON r.event_index = p.call_index;
 
 -- The op that the device time of one device event of a trace belongs to: the
--- innermost that contains its launch on the launch's thread. Without a launch, it
--- is the op with its external id, unless that id is the event's correlation id.
--- External ids are not used otherwise: in traces of many versions they are the
--- correlation id, 0, or the id of an older op. All views of device time use this.
+-- innermost that contains its launch on the launch's thread. If the trace has no
+-- launch for it, it is the op with the same external id, unless that id is also the
+-- correlation id. External ids are not used in any other case: in traces of many
+-- versions they are the correlation id, 0, or the id of an older op. All views of
+-- device time use this.
 -- Columns:
 --   run_index: run of the device's event
 --   event_index: the device's event

@@ -1,10 +1,10 @@
--- One launch of a node of `_operator_tree`, or a runtime call in it: device events
+-- One launch of a node of `_operator_tree`, or a runtime call in it. Device events
 -- belong to the op that `_device_owners` finds, or else to the innermost node that
--- contains their call; calls to the innermost node. An op that only calls another
--- of its name is one node with that. With categories := 'older' as
--- torch-tb-profiler attributes them: calls with the node's external id, to the
--- first node that has it, and what these launched; for an op that calls another of
--- its name only the latter's.
+-- contains their call. Runtime calls belong to the innermost node. An op that only
+-- calls another op of its name is one node together with it. With categories :=
+-- 'older', launches are attributed as in torch-tb-profiler: calls and the device
+-- events that they launched belong to the first node with the same external id; of
+-- an op that calls another op of its name, only those of the inner op count.
 -- Columns:
 --   node_index: the innermost node of the call
 --   is_operator: whether it is an op
@@ -190,7 +190,7 @@ self_times AS MATERIALIZED (
     LEFT JOIN launched AS l ON l.node_index = i.event_index
     WHERE i.is_innermost
 ),
--- In the order of the trees: the descendants of a call follow it directly.
+-- Rows are in the order of the trees: the descendants of a call follow it directly.
 ordered AS MATERIALIZED (
     SELECT
         o.*,

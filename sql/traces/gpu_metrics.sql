@@ -17,7 +17,8 @@ WITH
 target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
--- The recording: as marked by the profiler, or else from the first to the last event.
+-- The recording: as the profiler marked it, or else from the first to the last
+-- event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
     FROM target AS a

@@ -22,8 +22,8 @@ JOIN device_events AS d
     AND d.event_index = s.event_index
 WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
 
--- One interval between starts and ends of a device's kernels, and the requested
--- moments.
+-- One interval between two successive times: starts and ends of a device's kernels,
+-- and the requested times.
 -- Columns:
 --   device: number of the device
 --   start_ticks: clock at the start of the interval

@@ -2,9 +2,9 @@
 -- of blocks and occupancy are weighted by the kernels' durations; kernels without
 -- them count as 0. Whether a kernel uses tensor cores is determined by its name.
 -- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
--- over all its calls, and also for newer traces (categories := 'older' has no op
--- for these, as the plug-in); newer kernels with tensor cores are recognized
--- (categories := 'older': not).
+-- over all its calls, and is also known for newer traces; newer kernels with tensor
+-- cores are recognized. With categories := 'older', neither is the case, as in the
+-- plug-in.
 -- Columns:
 --   kernel: name of the kernel
 --   tensor_cores_used: whether it uses tensor cores

@@ -88,8 +88,8 @@ call_memory AS (
         ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 ),
--- Each event's self time at the call that it belongs to, and the total time of each
--- call; by the column that separates calls of one name.
+-- The self time of each event, added at the call that it belongs to, and the total
+-- time of each call; grouped by the column that separates calls of one name.
 by_signature AS (
     SELECT
         c.call_signature,
@@ -111,7 +111,8 @@ by_signature AS (
         sum(m.device_bytes) FILTER (WHERE c.is_call) AS device_memory
     FROM calls AS c
     CROSS JOIN options AS w
-    -- Columns that are not used are known to be empty before anything is read.
+    -- The planner knows that columns which are not used are empty, and doesn't read
+    -- them.
     LEFT JOIN (FROM op_arguments AS a WHERE "by" = 'shape') AS o
         ON o.capture_id = w.capture_id
         AND o.run_index = c.call_run_index

@@ -31,10 +31,10 @@ SELECT
 FROM first_calls AS c;
 
 -- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show
--- where the device is slower than expected. Ops are the same if their module's path
--- and their name are (an `addmm` of a Linear is one row for both runs); an op that
+-- where the device is slower than expected. Ops with the same name and module path
+-- are the same op (an `addmm` of a Linear is one row for both runs). An op that
 -- only one side has, because the other fused, decomposed or delegated it, has a
--- separate row (for the trace, only ops that no other op called). Needs a linked
+-- separate row; for the trace, only ops that no other op called. Needs a linked
 -- record, and a trace with modules (with_modules or with_stack).
 -- Columns:
 --   module_path: path of the module, '' for the model itself
@@ -146,7 +146,8 @@ paired AS (
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
-        -- Evaluated so that another format is an error even if the ETDump has no modules.
+        -- Evaluated first: another format is an error even if the ETDump has no
+        -- modules.
         AND b.capture_id IS NOT NULL
 )
 SELECT

@@ -2,9 +2,9 @@
 -- in the module view of torch-tb-profiler; for traces with Python functions
 -- (`with_stack`). Modules that a module calls follow it, in the order of their
 -- first calls. Differences from the plug-in: a module that several others call has
--- a row below each with the times of the calls from there, so that rows add up,
--- whereas the plug-in repeats the sum of all; backward passes and Lightning's
--- modules have no rows of their own.
+-- a row below each of them, with the times of the calls from there, so rows add up
+-- (the plug-in repeats the sum of all calls in each row); backward passes and
+-- Lightning's modules have no rows of their own.
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
 --   module: name of the module, which ends in a number within its class
@@ -32,8 +32,7 @@ calls AS MATERIALIZED (
     SELECT c.*
     FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
 ),
--- The module that directly contains each call, through any ops and steps between
--- them.
+-- The module that directly contains each call; ops and steps may lie between them.
 above AS (
     SELECT c.event_index, c.parent_index AS at_index
     FROM calls AS c

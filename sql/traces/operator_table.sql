@@ -1,12 +1,12 @@
 -- One op with its times, as in the operator view of torch-tb-profiler. Differences
 -- from `key_averages`: it has only ops, no annotations, steps or Python functions;
--- self times exclude runtime calls; and it has columns about tensor cores. Device
--- time belongs to the op that contains its launch, as there. Differences from the
--- plug-in: ops of newer traces have device times (categories := 'older' has none,
--- as the plug-in); the plug-in uses external ids, which name other ops in many
--- traces, and loses what an op launches itself if it contains another of its name
--- (categories := 'older' does so, too); an op is eligible for tensor cores if any
--- of its calls is, not only the first.
+-- self times exclude runtime calls; and it has columns about tensor cores. As in
+-- `key_averages`, device time belongs to the op that contains its launch.
+-- Differences from the plug-in: ops of newer traces have device times; the plug-in
+-- uses external ids, which refer to other ops in many traces; it loses what an op
+-- launches itself if the op contains another op of its name (with categories :=
+-- 'older', these results are as in the plug-in); an op is eligible for tensor cores
+-- if any of its calls is, not only the first.
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -24,8 +24,8 @@ owners AS MATERIALIZED (
     FROM _device_owners(capture_key) AS o
     WHERE categories = 'all'
 ),
--- Kernels of communication, by their names and by the events that launched them. The
--- plug-in uses shared ids only.
+-- Kernels of communication, recognized by their names and by the events that
+-- launched them. The plug-in uses only shared ids.
 communicating AS (
     SELECT s.event_index
     FROM slices AS s
@@ -110,7 +110,7 @@ FROM steps AS s
 CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
 LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
 
--- The rows of `step_breakdown`, without their order, of a capture by its key.
+-- The rows of `step_breakdown`, unordered, for the key of a capture.
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -141,16 +141,17 @@ JOIN captures AS c ON c.capture_id = a.capture_id
 CROSS JOIN _step_ticks(capture_key, categories) AS t;
 
 -- The time of one step of a trace in one category, as in the overview of
--- torch-tb-profiler. Each moment of a step counts once, for the first that applies
--- of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec and
--- Other, so that a step's rows add up to it. A step lasts until its last launched
--- device event ends, and the next one begins there; steps at the end of a trace
--- whose kernels were not all recorded are excluded. Differences from the plug-in:
--- runtime calls, DataLoaders and communication are recognized in the form that
--- torch has written since 2021, too (categories := 'older' for only those that the
--- plug-in recognizes); kernels of communication are those that it launched, not
--- those with its external id; a step repeated for a device is not a separate step;
--- if the first category fills all steps, later ones are not counted again.
+-- torch-tb-profiler. Each moment of a step counts once, for the first category that
+-- applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec
+-- and Other, so that a step's rows add up to it. A step lasts until its last
+-- launched device event ends, and the next one begins there; steps at the end of a
+-- trace whose kernels were not all recorded are excluded. Differences from the
+-- plug-in: runtime calls, DataLoaders and communication are recognized in the form
+-- that torch has written since 2021, too (categories := 'older' for only those that
+-- the plug-in recognizes); kernels of communication are those that a communication
+-- event launched, not those with its external id; a step repeated for a device is
+-- not a separate step; if the first category fills all steps, later categories are
+-- not counted, too.
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -181,7 +182,7 @@ FROM _step_breakdown(
 ) AS b
 ORDER BY b.run_index, b.place;
 
--- The rows of `average_step`, without their order, of a capture by its key.
+-- The rows of `average_step`, unordered, for the key of a capture.
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps

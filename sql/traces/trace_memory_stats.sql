@@ -10,8 +10,8 @@ CREATE MACRO _memory_device(
     END
 );
 
--- The call in which one allocation or release of a trace happened: the innermost of
--- its thread that had begun and had not ended.
+-- The call in which one allocation or release of a trace happened: the innermost
+-- call of its thread that had begun and not yet ended.
 -- Columns:
 --   event_index: the allocation or release
 --   call_index: the call, in `_operator_calls`; NULL if there is none
@@ -27,8 +27,8 @@ tree AS MATERIALIZED (
         AND NOT starts_with(t.label, 'ProfilerStep#')
         AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ),
--- The innermost call of a thread from each moment on: the one that begins then, or
--- else the one that contains all that end then.
+-- The innermost call of a thread from each start and end of a call on: the call
+-- that begins then, or the call that contains all calls that end then.
 changes AS (
     SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
     FROM tree AS t
@@ -58,10 +58,9 @@ WHERE m.capture_id = capture_key;
 
 -- The memory that one op of a trace allocated on one device, as in the memory view
 -- of torch-tb-profiler. An allocation or release belongs to the innermost op of its
--- thread at that time; outside of ops it belongs to none. Empty for traces that
--- don't record memory. Differences from the plug-in: all calls of an op are
--- counted, not only those that allocate; and devices other than CPU and CUDA are
--- included.
+-- thread at that time, if there is one. Empty for traces that don't record memory.
+-- Differences from the plug-in: all calls of an op are counted, not only those that
+-- allocate; and devices other than CPU and CUDA are included.
 -- Columns:
 --   device: CPU, GPU0, ...
 --   name: the op
@@ -111,7 +110,8 @@ self_memory AS MATERIALIZED (
     WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
     GROUP BY 1, 2
 ),
--- The self values of each op, for itself and for all ops that contain it.
+-- The self values of each op, assigned to the op itself and to all ops that contain
+-- it.
 with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
     FROM self_memory AS o

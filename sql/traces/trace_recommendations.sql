@@ -1,4 +1,4 @@
--- The rows of `trace_recommendations`, without their order, of a capture by its key.
+-- The rows of `trace_recommendations`, unordered, for the key of a capture.
 -- Columns:
 --   place: number of the rule, by which rows are ordered
 --   rule: as in `trace_recommendations`
@@ -174,8 +174,8 @@ FROM recommendations;
 -- device_memory: a device's memory is nearly full. Differences from the plug-in:
 -- each device has a row; memory of the CPU is not compared with that of the last
 -- device; devices of AMD have no tensor cores; and data_loader, data_parallel,
--- communication_backend and tensor_cores apply to newer traces, too (categories :=
--- 'older': not).
+-- communication_backend and tensor_cores also apply to newer traces (unless
+-- categories := 'older').
 -- Columns:
 --   rule: the rule
 --   device: the device that it applies to; NULL if it applies to the run

@@ -1,7 +1,8 @@
--- The value of one debug handle of a capture, from the first run that has one: the
--- value that the last instruction of that handle produced. An op's value is that of
--- the last of its handles; the outputs of a delegate's call are those of its last
--- handles, in order. In a reference, a value is that of its node.
+-- The value of one debug handle of a capture, from the first run that has a value:
+-- the one that the handle's last instruction produced. If an op has several
+-- handles, its value belongs to the last one; the outputs of a delegate's call
+-- belong to its last handles, in order. In a reference, a value has the handle of
+-- its node.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle
@@ -119,7 +120,7 @@ LEFT JOIN places AS s
     ON s.method = l.method AND s.debug_handle = l.debug_handle;
 
 -- Key of a capture whose values can be compared by debug handle. It is an error if
--- it is linked to no record.
+-- the capture has no linked record.
 CREATE MACRO _capture_with_handles(
     capture  -- name, hash prefix, @latest or selector
 ) AS (

@@ -1,6 +1,6 @@
 -- One value that a capture's runtime logged, with the event that produced it.
--- Values of one instruction and delegate id belong to one call as long as no event
--- of these is between them.
+-- Values with the same instruction and delegate id belong to one call, unless an
+-- event with these is between them.
 -- Columns:
 --   run_index: the run
 --   event_index: position of the value's entry in the run
@@ -19,7 +19,7 @@ CREATE MACRO _values_with_events(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
--- Materialized, as the key may be a subquery.
+-- Materialized, as the key may be a subquery, which would run several times.
 target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id
     FROM captures AS k

@@ -2,9 +2,9 @@
 -- runtimes (portable kernels and a delegate, two builds), or of a reference (`etq
 -- reference`) and a runtime. `base` is assumed to be right. Values that can't be
 -- compared have a row with the reason: one side didn't log the value, it is unknown
--- or wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements,
--- NaN and infinite ones too, differ by 0. The largest gaps come first, values that
--- can't be compared last.
+-- or wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements
+-- differ by 0, also if both are NaN or the same infinity. The largest gaps come
+-- first, values that can't be compared last.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle of the op of the exported program

@@ -58,9 +58,6 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
     assert ("Regression: addmm @4" in result.stderr) == (new == "slow" and "--min-effect" not in options)
 
 
-<<<<<<< HEAD
-@pytest.mark.long
-=======
 def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is no slower: an op is."""
     monkeypatch.chdir(sides)
@@ -71,7 +68,7 @@ def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pyte
     assert told[1].stdout.startswith("no difference ")
 
 
->>>>>>> w-stats
+@pytest.mark.long
 def test_git_bisect_finds_the_slow_commit(sides: Path, tmp_path: Path) -> None:
     git = shutil.which("git")
     if git is None:
