@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import duckdb
 
+from etq.database.zones import Answer
 from etq.errors import EtqError, WarehouseError, message_of
-from etq.warehouse.zones import Answer
 
 # Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
