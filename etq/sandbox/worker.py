@@ -19,8 +19,8 @@ from typing import Any, Final
 import duckdb
 
 from etq.database.connection import is_lake_path
+from etq.database.zones import Answer
 from etq.errors import EtqError, WarehouseError, message_of
-from etq.warehouse.zones import Answer
 
 # Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256

@@ -24,11 +24,11 @@ from etq.database.connection import SETTINGS, check_name, connect, expanded, exp
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
+from etq.database.zones import Answer
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.views import Views
-from etq.warehouse.zones import Answer
 
 if TYPE_CHECKING:
     from etq.storage.bulk import Outcome

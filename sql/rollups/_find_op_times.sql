@@ -158,7 +158,7 @@ members AS (
         unnest(o.signature_indexes) AS signature_index
     FROM ops AS o
 ),
--- There are as many rows as half of the events: they have numbers alone.
+-- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
     SELECT
         m.capture_id,

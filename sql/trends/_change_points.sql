@@ -52,8 +52,8 @@ parts AS (
             FROM parts AS c
             WHERE c.level < 4
         ),
-        -- Parts of which some 25th lies apart from another: those that may hold a
-        -- change that doesn't last.
+        -- Parts that may hold a change that doesn't last: the median of one of their
+        -- 25 pieces lies apart from that of another.
         uneven AS (
             SELECT b.series, b.part
             FROM (

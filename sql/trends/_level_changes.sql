@@ -21,7 +21,7 @@ input AS MATERIALIZED (
 found AS MATERIALIZED (
     FROM _change_points(points, min_step)
 ),
--- Series with steps that a line fits better: steep creep.
+-- Steep creep: series with steps that a straight line fits better.
 steep AS (
     SELECT c.*
     FROM _creeps(
