@@ -226,13 +226,17 @@ SELECT
         c.new_captures > 4
         OR list_min(list_transform(
             c.new_values,
-            lambda n: (n - list_median(c.base_values)) * sign(list_median(c.differences))
+            lambda n:
+                (n - list_median(c.base_values))
+                * sign(list_median(c.differences))
         )) >= abs(list_median(c.differences)) / 2
     ) AND (
         c.base_captures > 4
         OR list_min(list_transform(
             c.base_values,
-            lambda b: (list_median(c.new_values) - b) * sign(list_median(c.differences))
+            lambda b:
+                (list_median(c.new_values) - b)
+                * sign(list_median(c.differences))
         )) >= abs(list_median(c.differences)) / 2
     ) AS is_consistent,
     o.is_interleaved,
