@@ -31,7 +31,7 @@ CREATE MACRO _common_parts(
                             )
                         END),
                         lambda f: struct_pack(
-                            f := f,
+                            path := f,
                             n := coalesce(
                                 list_position(
                                     list_transform(
@@ -48,13 +48,14 @@ CREATE MACRO _common_parts(
                         )
                     ),
                     lambda e: struct_pack(
-                        x := e.f.x + e.n,
-                        y := e.f.y + e.n,
+                        x := e.path.x + e.n,
+                        y := e.path.y + e.n,
                         parts := CASE
                             WHEN e.n > 0 THEN list_append(
-                                e.f.parts, struct_pack(x := e.f.x, y := e.f.y, n := e.n)
+                                e.path.parts,
+                                struct_pack(x := e.path.x, y := e.path.y, n := e.n)
                             )
-                            ELSE e.f.parts
+                            ELSE e.path.parts
                         END
                     )
                 )

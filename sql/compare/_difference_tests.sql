@@ -22,6 +22,7 @@
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
+--   is_consistent: whether each capture of a side of 3 or 4 captures has at least half of the difference to the median of the other side; true for larger sides
 --   is_interleaved: whether the sides' captures alternate in time at least as often as the smaller side has captures
 --   captures_needed: captures per side that would show a difference of this size nine times in ten; NULL if there is none
 CREATE MACRO _difference_tests(
@@ -221,6 +222,23 @@ SELECT
     c.base_ticks / c.base_total AS share,
     c.resolution,
     c.is_below_resolution,
+    (
+        c.new_captures > 4
+        OR list_min(list_transform(
+            c.new_values,
+            lambda n:
+                (n - list_median(c.base_values))
+                * sign(list_median(c.differences))
+        )) >= abs(list_median(c.differences)) / 2
+    ) AND (
+        c.base_captures > 4
+        OR list_min(list_transform(
+            c.base_values,
+            lambda b:
+                (list_median(c.new_values) - b)
+                * sign(list_median(c.differences))
+        )) >= abs(list_median(c.differences)) / 2
+    ) AS is_consistent,
     o.is_interleaved,
     -- (1.96 + 1.28) squared: 5 % false positives, power of 90 %.
     CASE

@@ -4,8 +4,8 @@
 -- and ops that some capture lacks are not used for it. In a second pass only ops
 -- that did not move from base to new are used: of the groups of ops that moved
 -- by the same ratio, each with a quarter of the ops' weight (the inverse of their
--- variance), the group that moved least. With fewer than three such ops the factor
--- is unknown, and nothing is normalized.
+-- variance), the group that moved least. With fewer than three such ops, or fewer than
+-- half of those of any capture, the factor is unknown, and nothing is normalized.
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
 -- standard deviations, estimated by the median deviation; for single captures, if
 -- it differs from that of all by 5 %. If the factor is unknown, it is disturbed if
@@ -43,11 +43,17 @@ sides AS MATERIALIZED (
     SELECT
         s.*,
         bool_or(s.side = 'history') OVER in_all AS is_single,
-        count(*) OVER in_all AS captures
+        count(*) OVER in_all AS captures,
+        min(s.ops) OVER in_all AS least_ops
     FROM (
-        SELECT DISTINCT l.comparison, l.capture_id, l.side
+        SELECT
+            l.comparison,
+            l.capture_id,
+            l.side,
+            count(l.log_ticks) FILTER (WHERE l.level = 'op' AND NOT l.is_coarse) AS ops
         FROM logs AS l
         WHERE l.level <> 'module'
+        GROUP BY l.comparison, l.capture_id, l.side
     ) AS s
     WINDOW in_all AS (PARTITION BY s.comparison)
 ),
@@ -78,7 +84,11 @@ first_factors AS MATERIALIZED (
         s.capture_id,
         s.side,
         s.is_single,
-        count(*) FILTER (WHERE d.level = 'op') >= 3 AS has_factor,
+        count(*) FILTER (WHERE d.level = 'op') >= 3
+        AND 2 * count(*) FILTER (WHERE d.level = 'op') >= any_value(s.least_ops)
+            AS has_factor,
+        2 * count(*) FILTER (WHERE d.level = 'op') < any_value(s.least_ops)
+            AS is_of_another_program,
         median(d.deviation) FILTER (WHERE d.level = 'op') AS factor,
         avg(d.deviation) FILTER (WHERE d.level = 'total') AS of_total
     FROM sides AS s
@@ -125,7 +135,7 @@ disturbed AS MATERIALIZED (
         -- Without a precise time it is unknown whether a capture is disturbed. Where
         -- most of a side are off, that is what is compared.
         coalesce(abs(m.off) > m.most AND abs(m.off_side) <= m.most, false)
-            AS is_disturbed
+        AND NOT (m.is_single AND m.is_of_another_program) AS is_disturbed
     FROM limited AS m
 ),
 -- How far each op's mean moved, common shift included, and the error of that.

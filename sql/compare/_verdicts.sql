@@ -99,6 +99,7 @@ both_tests AS (
         coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
+        s.is_consistent,
         s.captures_needed,
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
@@ -154,6 +155,7 @@ first_judged AS (
                 THEN 'too few'
             WHEN b.is_below_resolution THEN 'can''t judge'
             WHEN CASE b.level WHEN 'total' THEN b.p ELSE b.q END < b.used_alpha
+                AND b.is_consistent
                 AND abs(b.change) >= b.smallest
                 AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
                 THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
@@ -229,6 +231,10 @@ SELECT
         WHEN j.is_single AND abs(j.single_change) >= 0.02
             THEN _single_note(j.single_change, j.score, j.worst_score)
         WHEN j.is_single THEN NULL
+        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
+            AND abs(j.change) >= j.smallest
+            AND abs(j.change) * coalesce(j.share, 1) >= 0.0005 THEN
+            'not in each of the few captures of a side: take at least 5 per side'
         WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
             AND abs(j.change) >= j.smallest THEN
             'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)

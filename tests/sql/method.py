@@ -173,13 +173,18 @@ def several(given: Sides) -> dict[Any, Judged]:
     few = min(base.sum(), new.sum()) < LONELY
     alpha = 0.05 if common.has_factor else 0.025
     for at, each in found.items():
-        counts = each.q is not None and each.q < alpha and abs(each.change) >= 0.02
+        counts = (
+            each.q is not None
+            and each.q < alpha
+            and abs(each.change) >= 0.02
+            and is_consistent(values[base, at], values[new, at])
+        )
         is_material = abs(each.change) * each.share >= 0.0005
         is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
         each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     logs = np.log(given.totals)
-    found["total"] = _total(logs, base, new, smallest, few, alpha)
+    found["total"] = _total(logs, base, new, smallest, few, alpha if is_consistent(logs[base], logs[new]) else 0)
     if found["total"].verdict != "slower":
         all_base, all_new = given.of("base"), given.of("new")
         with_all = _total(logs, all_base, all_new, smallest, False, alpha)
@@ -189,6 +194,17 @@ def several(given: Sides) -> dict[Any, Judged]:
         if is_uneven or (common.disturbed.any() and with_all.verdict == "slower"):
             found["total"].verdict = "unstable"
     return found
+
+
+def is_consistent(base: Floats, new: Floats) -> bool:
+    """Whether each capture of a side of up to 4 has half of the change to the median of the other side."""
+    change = float(np.median(np.subtract.outer(new, base)))
+    nearest = [
+        np.min((side - np.median(other)) * way)
+        for side, other, way in ((new, base, np.sign(change)), (base, new, -np.sign(change)))
+        if len(side) <= 4
+    ]
+    return all(each >= abs(change) / 2 for each in nearest)
 
 
 def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, alpha: float) -> Judged:

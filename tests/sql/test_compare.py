@@ -12,6 +12,7 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
 from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
 
 Lab = Callable[[str], Warehouse]
@@ -314,6 +315,14 @@ def test_a_single_capture_is_no_unstable_side(lab: Lab) -> None:
     assert total_of(warehouse, base="mlp18", new="mlp19")["verdict"] == "unstable"
     told = rules(warehouse, base="mlp18", new="mlp19")
     assert "disturbed capture" in told and "unstable side" not in told
+
+
+def test_another_model_is_no_disturbed_capture(lab: Lab) -> None:
+    warehouse = lab("history")
+    warehouse.ingest(CAPTURES / "fleet/convnet/00.etdp", name="other")
+    total = total_of(warehouse, base="mlp18", new="other")
+    assert (total["verdict"], total["note"]) == ("slower", None) and total["change_percent"] > 600
+    assert "disturbed capture" not in rules(warehouse, base="mlp18", new="other")
 
 
 def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:

@@ -111,3 +111,15 @@ def test_what_other_ops_did_is_only_possibly_slower() -> None:
     judgement = verdicts[fleet.items[first]]
     assert judgement.verdict == "possibly slower"
     assert judgement.note is not None and "measure 3 more" in judgement.note
+
+
+def test_a_few_captures_must_agree() -> None:
+    """An op that was off for whole captures, in two of three of new: neither side is slower for it."""
+    fleet = fleet_of("mlp")
+    op = fleet.large()[0]
+    captures = [(at, "base" if at < 17 else "new") for at in range(20)]
+    of_two = Draw(captures, slower_op(op, 1.08), frozenset({17, 18}))
+    of_all = Draw(captures, slower_op(op, 1.08))
+    two, all_three = (verdicts[fleet.items[op]] for verdicts in judged(fleet, [of_two, of_all]))
+    assert (two.verdict, all_three.verdict) == ("~", "slower")
+    assert two.note is not None and "take at least 5 per side" in two.note
