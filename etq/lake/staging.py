@@ -68,8 +68,8 @@ Result = Staged | Known | Rejected | Load
 def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator[Result]:
     """Stage the captures of files, (path, content) each. Yields the result for each file, and then the loads.
 
-    Of files that hold the same, and of what the lake has, nothing is written again. What a load may hold is on this
-    machine's disk meanwhile, and some files in memory. Raises `WarehouseError` if the lake can't be written.
+    Content that the lake has, or that an earlier file had, is not written again. Until a load is complete, its captures
+    are in a temporary file of this machine. Raises `WarehouseError` if the lake can't be written.
     """
     held = known_of(job.lake.open("captures"))
     rest = iter(files_given)

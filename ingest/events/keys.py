@@ -71,7 +71,7 @@ class Keys:
         return self._columns[code][self.IDENTITY]
 
     def _describe(self, key: EventKey) -> tuple[int, ...]:
-        # The Inspector groups events by these four attributes (FORMATS: InstructionEventSignature). A debug event's
+        # The Inspector groups events by these four attributes (its class InstructionEventSignature). A debug event's
         # chain is a u64 and a profile event's an i32; as numbers they are equal only where they are not "none".
         group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
         # The Inspector distinguishes a group's events by these attributes (ProfileEventSignature, DebugEventSignature).

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# Slices climb together for at most this many steps per slice; the remaining ones then climb one by one. The fixed cost
-# of a round counts as this many steps.
+# The parents of all slices are searched together, in rounds, for at most this many steps per slice; then those of the
+# remaining slices, one by one. The fixed cost of a round is taken as that of so many steps.
 _STEPS: Final = 8
 _OF_ROUND: Final = 200
 

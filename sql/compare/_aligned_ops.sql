@@ -82,7 +82,8 @@ begun AS (
     FROM sequences AS s
     JOIN sequences AS f ON f.is_first AND NOT s.is_first
 ),
--- After more differences than are compared, what is equal from the end.
+-- If the programs differ in more ops than are compared, only the ops that they have
+-- in common at their ends are matched.
 common AS (
     SELECT
         b.program,
