@@ -249,6 +249,7 @@ def test_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: s
     assert sorted(path.name for path in folders.iterdir()) == ["base", "build=new"]
 
 
+@pytest.mark.long
 def test_files_with_their_record(folders: Path) -> None:
     result = etq_says(
         "compare", str(folders / "base"), str(folders / "build=new"), "--etrecord", RECORD, "--format", "json"

@@ -74,6 +74,7 @@ def test_flops_tell_what_they_lack(tmp_path: Path) -> None:
     assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
 
 
+@pytest.mark.long
 def test_roofline_of_a_file_and_of_a_warehouse(lab: str) -> None:
     peaks = ("--peak-flops", "20G", "--peak-bandwidth", "15GB/s")
     of_file = rows("roofline", CONVNET, "--etrecord", RECORD, *peaks)

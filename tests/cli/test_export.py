@@ -218,7 +218,7 @@ OF_CAPTURES = [
 ]
 
 
-@pytest.mark.parametrize("view", thinned(OF_CAPTURES, [*OF_CAPTURES[::10], "prof_result_profile"]))
+@pytest.mark.parametrize("view", thinned(OF_CAPTURES, [*OF_CAPTURES[::20], "prof_result_profile"]))
 def test_any_view_as_arrow_and_parquet(view: str, stored: Warehouse, tmp_path: Path) -> None:
     """The same rows come back, in types that readers know: one view alone has whole numbers too wide for 64 bits."""
     from etq.render.writers import write

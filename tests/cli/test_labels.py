@@ -197,6 +197,7 @@ def test_metrics_that_are_none(lab: str) -> None:
     assert rows_of("metric", "run", "--db", lab) == []
 
 
+@pytest.mark.long
 def test_phases_are_said_and_asked(lab: str, tmp_path: Path) -> None:
     assert etq_says("phase", "llm", "decode", "--runs", "2-", "--db", lab).stderr == "llm: 99 runs decode\n"
     assert etq_says("phase", "llm", "other", "--name", "Default", "--db", lab).stderr == "llm: 1 runs other\n"

@@ -201,6 +201,7 @@ def test_words_are_replaced_after_splitting(here: Path) -> None:
     assert first == ["a b; {out}", str(here / "plan-p/p-01-a_b_out_.etdp"), "1", "a b; {out}-1 {other}"]
 
 
+@pytest.mark.long
 def test_records_are_linked(here: Path) -> None:
     assert etq_plans("--etrecord", RECORD, "--captures", "1", run=command(here)).exit_code == 0
     linked = "SELECT r.name FROM captures AS c JOIN records AS r ON r.record_id = c.record_id ORDER BY c.capture_id"
@@ -328,6 +329,7 @@ def test_other_failures_are_told(here: Path) -> None:
     assert etq_plans("--etrecord", "none.etrecord", run=damaged).stderr.startswith("Error: none.etrecord: no such file")
 
 
+@pytest.mark.long
 def test_a_reader_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The warehouse is free while a command runs, and who reads it then may take a moment."""
     etq.open("lab.duckdb").close()

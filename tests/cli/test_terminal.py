@@ -75,7 +75,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("command", [("ops", CONVNET), ("events", CONVNET), ("breakdown", CONVNET)])
+@pytest.mark.parametrize("command", [("ops", CONVNET), ("breakdown", CONVNET)])
 def test_a_narrow_terminal_shows_the_columns_that_fit(command: tuple[str, ...]) -> None:
     whole = csv_rows(piped(*command, "--format", "csv"))
     shown = plain(on_terminal(*command, width=40))
@@ -169,6 +169,7 @@ def test_without_utf_8_there_is_ascii_alone(given: dict[str, str]) -> None:
     assert "~" in on_terminal("flame", CONVNET, width=40, with_messages=False, **given)
 
 
+@pytest.mark.long
 def test_names_beyond_the_encoding_are_written_out(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
@@ -234,6 +235,7 @@ def test_bars() -> None:
     assert bar(0, 1e-9, 8, TerminalStyle(has_blocks=False)) == "#"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", thinned([60, 100], [60]))
 def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
     """What doesn't fit a line goes on on the next; nothing is shortened."""

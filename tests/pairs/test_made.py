@@ -53,6 +53,7 @@ def check(asked: Asked, *kinds: str) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 @settings(PATIENT, max_examples=1)
 @given(making.captures())
 def test_captures(made: Made) -> None:

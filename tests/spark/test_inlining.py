@@ -32,7 +32,7 @@ def tables(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 VIEWS = [each for each in asked() if each.name != "capture_sizes"]
 
 
-@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::10]), ids=lambda each: each.name)
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::20]), ids=lambda each: each.name)
 def test_a_view_and_its_inlined_form_answer_alike(
     view: SqlObject, duck: duckdb.DuckDBPyConnection, tables: duckdb.DuckDBPyConnection
 ) -> None:

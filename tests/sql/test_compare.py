@@ -13,6 +13,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
 
 Lab = Callable[[str], Warehouse]
@@ -50,7 +51,7 @@ def test_nothing_planted_nothing_found(lab: Lab) -> None:
     assert rules(warehouse) == {}
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.2, "slower"), (0.8, "faster")])
+@pytest.mark.parametrize(("factor", "verdict"), thinned([(1.2, "slower"), (0.8, "faster")], [1.2]))
 def test_one_op(lab: Lab, factor: float, verdict: str) -> None:
     warehouse = lab("mlp")
     [before] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == PERMUTE]
@@ -92,7 +93,7 @@ def test_what_is_small_is_no_verdict(lab: Lab) -> None:
     assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("changed, but only by 0.0")
 
 
-@pytest.mark.parametrize(("factor", "word"), [(1.06, "slower"), (0.94, "faster")])
+@pytest.mark.parametrize(("factor", "word"), thinned([(1.06, "slower"), (0.94, "faster")], [1.06]))
 def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
     """Everything slower alike is told of all, and blames no op."""
     warehouse = lab("mlp")
@@ -105,6 +106,7 @@ def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
     assert rules(warehouse)["common shift"].startswith(f"the whole program is {word} by ")
 
 
+@pytest.mark.long
 def test_an_op_beside_what_all_have_in_common(lab: Lab) -> None:
     warehouse = lab("mlp")
     plant(warehouse, "side=new", 1.06)
@@ -113,8 +115,8 @@ def test_an_op_beside_what_all_have_in_common(lab: Lab) -> None:
     assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(20, abs=2)
 
 
-@pytest.mark.parametrize("model", ["mlp", "convnet_xnn"])
-@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+@pytest.mark.parametrize("model", thinned(["mlp", "convnet_xnn"], ["mlp"]))
+@pytest.mark.parametrize("unit", thinned(["ns", "us", "s"], ["us"]))
 def test_the_total_is_explained_exactly(lab: Lab, model: str, unit: str) -> None:
     warehouse = lab(model)
     plant(warehouse, "side=new", 1.3, 0)
@@ -231,6 +233,7 @@ def test_sides_of_different_clocks(lab: Lab) -> None:
     assert rules(warehouse).keys() == {"different clocks"}
 
 
+@pytest.mark.long
 def test_levels_of_profiling(lab: Lab) -> None:
     warehouse = lab("mlp")
     warehouse.connection.execute("UPDATE captures SET profiling_level = 'debug' WHERE name = 'mlp01'")

@@ -57,6 +57,7 @@ def test_metrics_by_hand(warehouse: Warehouse) -> None:
     assert math.isclose(found["cosine"] or 0, 27.5 / math.sqrt(30 * 26.25), rel_tol=1e-15)
 
 
+@pytest.mark.long
 def test_equal_values_have_no_gap(warehouse: Warehouse) -> None:
     for values in ([0.0, 0.0], [NAN, INF, -INF, 1.0]):
         found = gaps(warehouse, values, values)
@@ -101,6 +102,7 @@ pairs = shapes.flatmap(
 )
 
 
+@pytest.mark.long
 @examples(6)
 @given(made=st.tuples(*len(OPS) * [pairs]))
 def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:

@@ -9,6 +9,9 @@ from tests.sampling import thinned
 from tests.statistics.fleet import fleet_of
 from tests.statistics.rates_of_series import LENGTH, changes_of, creep_of, made_series, step_of
 
+# Rates need many draws.
+pytestmark = pytest.mark.long
+
 SERIES = 40
 
 

@@ -9,6 +9,9 @@ from tests.sampling import thinned
 from tests.statistics.fleet import Draw, fleet_of, judged, slower_in_all, slower_op
 from tests.statistics.rates import found_and_others, halves, in_turn, some_of_new
 
+# Rates need many draws.
+pytestmark = pytest.mark.long
+
 DRAWS = 60
 
 

@@ -12,6 +12,9 @@ import etq
 from tests.sampling import thinned
 from tests.statistics.fleet import QUANTILE, Fleet, Floats, fleet_of
 
+# Rates need many draws.
+pytestmark = pytest.mark.long
+
 MODELS = ("mlp", "convnet")
 LENGTH = 200
 SERIES = 300

@@ -22,6 +22,9 @@ from tests.statistics.fleet import (
     slower_op,
 )
 
+# Rates need many draws.
+pytestmark = pytest.mark.long
+
 MODELS = ("mlp", "convnet")
 DRAWS = 500
 Random = np.random.Generator

@@ -8,6 +8,9 @@ import pytest
 from tests.sampling import thinned
 from tests.statistics.fleet import Draw, Fleet, blamed, fleet_of, judged, slower_op
 
+# Rates need many draws.
+pytestmark = pytest.mark.long
+
 MODELS = ("mlp", "convnet")
 
 

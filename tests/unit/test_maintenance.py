@@ -90,6 +90,7 @@ def test_prune_by_a_label(warehouse: Warehouse) -> None:
         warehouse.prune(2, over="biuld")
 
 
+@pytest.mark.long
 def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
     mlp = FLEET[40:52]
     assert {path.parent.name for path in mlp} == {"mlp"}

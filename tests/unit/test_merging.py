@@ -41,6 +41,7 @@ def fill(warehouse: Warehouse, files: list[Path]) -> None:
             warehouse.metric(capture, "temperature", 40)
 
 
+@pytest.mark.long
 def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
     for name, files in (("a", FIRST), ("b", SECOND), ("all", [*FIRST, *SECOND])):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:

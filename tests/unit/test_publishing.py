@@ -16,6 +16,7 @@ from etq.errors import EtqError
 from etq.render.writers import write, write_rows, write_text
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 
 MLP = CAPTURES / "mlp" / "mlp.etdp"
 WRITERS: dict[str, Callable[[Warehouse, str], object]] = {
@@ -36,7 +37,7 @@ def mlp(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", thinned(WRITERS, [*WRITERS][:3]))
 def test_a_full_disk_leaves_the_old_file(
     mlp: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_page_is_alike_each_time(warehouse: Warehouse) -> None:
     assert etq.report.page_of(warehouse, ["run"]) == etq.report.page_of(warehouse, [warehouse.capture("run")])
 
 
+@pytest.mark.long
 def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
     etq.report.write(warehouse, ["run"], tmp_path / "run.html")

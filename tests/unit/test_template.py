@@ -39,6 +39,7 @@ def templates(cache: Path) -> list[Path]:
     return sorted(each for each in (cache / "etq").iterdir() if each.suffix != ".txt")
 
 
+@pytest.mark.long
 def test_warehouses_are_the_same_with_and_without_a_template(cache: Path, tmp_path: Path) -> None:
     cache.write_text("a file, in which nothing can be cached")
     # DuckDB words a macro otherwise once it has read it from a file.
