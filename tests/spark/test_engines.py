@@ -46,7 +46,7 @@ def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
 def test_the_documentation_counts_them() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/spark.md").read_text()
     portable = [each for each in asked() if "spark" in each.engines]
-    assert f"Of the {len(asked())} views and table macros, Spark answers {len(portable)}," in page
+    assert f"Of the {len(asked())} views and table macros, Spark supports {len(portable)}." in page
 
 
 def test_private_objects_say_nothing() -> None:
