@@ -1,6 +1,6 @@
 """Which cases of a sweep, and how many examples of a property, run every time; the others are long tests.
 
-Of the long cases of a large sweep, `-m long` runs every third; all of them with ETQ_ALL_CAPTURES=1.
+Of the long cases of a large sweep, `-m long` runs every fifth; all of them with ETQ_ALL_CAPTURES=1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     """The cases; those are long whose value, or whose first value in a tuple, is not among `kept`."""
     tuples = [case if isinstance(case, tuple) else (case,) for case in cases]
     others = [case for case in tuples if case[0] not in kept]
-    left_out = [] if IS_WHOLE or len(others) <= LARGE else [case for at, case in enumerate(others) if at % 3]
+    left_out = [] if IS_WHOLE or len(others) <= LARGE else [case for at, case in enumerate(others) if at % 5]
     return [
         pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long)
         for case in tuples

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -124,7 +125,7 @@ def _vacuum(lake: Lake, leave_seconds: float) -> None:
         # A writer that was killed may have written files of a table that it had not created.
         if lake.exists(name) or stores.listed(lake, name):
             table = lake.make_table(name)
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+            lake.result(partial(table.vacuum, hours, dry_run=False, enforce_retention_duration=False, full=True))
 
     lake.each(vacuum, tables_of(*KINDS))
 
@@ -141,7 +142,7 @@ def _note_versions(lake: Lake) -> State:
     def checkpoint(name: str) -> None:
         table = lake.open(name)
         if table.version() > 3:  # A checkpoint takes a few requests to a store, a commit one.
-            table.create_checkpoint()
+            lake.result(table.create_checkpoint)
 
     lake.each(checkpoint, state.open_all())
     return state

@@ -116,11 +116,11 @@ class Lake:
         """Whether there is a lake, or one of its tables."""
         if not self.is_remote:
             return any(Path(self.uri(table), "_delta_log").glob("[0-9]*"))
-        return bool(self._result(lambda: deltalake().DeltaTable.is_deltatable(self.uri(table), self.options)))
+        return bool(self.result(lambda: deltalake().DeltaTable.is_deltatable(self.uri(table), self.options)))
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """A table as it is now, or was at a version. Raises `WarehouseError` for a missing or damaged one."""
-        return self._result(lambda: deltalake().DeltaTable(self.uri(table), version, self.options))
+        return self.result(lambda: deltalake().DeltaTable(self.uri(table), version, self.options))
 
     def make(self) -> None:
         """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder with other files."""
@@ -219,7 +219,7 @@ class Lake:
         for limit in (1, 8):
             try:
                 # The library also gives commits that came after this version, and numbers them wrongly.
-                entries = self._result(partial(captures.history, limit))
+                entries = self.result(partial(captures.history, limit))
                 noted = [msgspec.json.decode(each[_NOTE], type=dict[str, int]) for each in entries if _NOTE in each]
             except msgspec.DecodeError as error:
                 raise WarehouseError(f"{self.uri('captures')}: its log is damaged: {error}") from error
@@ -232,10 +232,11 @@ class Lake:
     def dropped(self, root: DeltaTable, since: int) -> set[str]:
         """The loads that were given up by commits of a root table after a version."""
         number = root.version() - since
-        entries = self._result(lambda: root.history(number)) if number else []
+        entries = self.result(lambda: root.history(number)) if number else []
         return {load for each in entries for load in each.get(_DROPPED, "").split()}
 
-    def _result(self, work: Callable[[], Any]) -> Any:
+    def result(self, work: Callable[[], Any]) -> Any:
+        """Return the result of work with the library. Raises `WarehouseError` for what it and the system refuse."""
         module = deltalake()
         try:
             return work()

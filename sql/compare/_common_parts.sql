@@ -9,16 +9,27 @@ CREATE MACRO _common_parts(
     list_max(list_transform(
         -- The furthest paths into both lists that pass over d elements.
         list_reduce(
-            range(0, least(len(base) + len(new), 200) + 1),
-            lambda paths, d: CASE
+            -- The numbers of elements passed over, as x: DuckDB 1.5 reduces a list only
+            -- to a value of its elements' type.
+            list_transform(
+                range(0, least(len(base) + len(new), 200) + 1),
+                lambda d: [struct_pack(
+                    x := d,
+                    y := 0::BIGINT,
+                    parts := []::STRUCT(x BIGINT, y BIGINT, n BIGINT)[]
+                )]
+            ),
+            lambda paths, step: CASE
                 WHEN len(list_filter(
                     paths, lambda f: f.x = len(base) AND f.y = len(new)
                 )) > 0 THEN paths
                 ELSE list_transform(
                     list_transform(
-                        list_transform(range(1, d + 2), lambda i: CASE
-                            WHEN d > 0
-                                AND (i > d OR i > 1 AND paths[i - 1].x >= paths[i].x)
+                        list_transform(range(1, step[1].x + 2), lambda i: CASE
+                            WHEN step[1].x > 0 AND (
+                                i > step[1].x
+                                OR i > 1 AND paths[i - 1].x >= paths[i].x
+                            )
                                 THEN struct_pack(
                                     x := paths[i - 1].x + 1,
                                     y := paths[i - 1].y,
