@@ -150,18 +150,22 @@ slid AS (
         list_transform(range(1, len(d.parts)), lambda k: list_min(list_transform(
             range(0, d.most[k] + 1),
             lambda m: struct_pack(
-                distance := coalesce(list_sum(list_transform(
-                    range(0, m),
-                    lambda i:
-                        abs(
-                            d.first_logs[d.parts[k + 1].x - i]
-                            - d.logs[d.parts[k + 1].y - i]
-                        )
-                        - abs(
-                            d.first_logs[d.parts[k].x + d.parts[k].n - i]
-                            - d.logs[d.parts[k].y + d.parts[k].n - i]
-                        )
-                )), 0),
+                distance := list_reduce(
+                    list_transform(
+                        range(0, m),
+                        lambda i:
+                            abs(
+                                d.first_logs[d.parts[k + 1].x - i]
+                                - d.logs[d.parts[k + 1].y - i]
+                            )
+                            - abs(
+                                d.first_logs[d.parts[k].x + d.parts[k].n - i]
+                                - d.logs[d.parts[k].y + d.parts[k].n - i]
+                            )
+                    ),
+                    lambda sum, e: sum + e,
+                    0::DOUBLE
+                ),
                 slide := m
             )
         )).slide) AS slides

@@ -109,17 +109,13 @@ sides AS MATERIALIZED (
     WHERE s.has_times OR e.message IS NOT NULL
     WINDOW in_side AS (PARTITION BY s.side)
 ),
+of_other_programs AS (
+    SELECT d.capture_id, d.ops, d.only_scope, d.matched
+    FROM sides AS d
+    WHERE d.matched <> 'event'
+),
 aligned AS (
-    FROM _aligned_ops((
-        SELECT list(struct_pack(
-            capture_id := d.capture_id,
-            ops := d.ops,
-            only_scope := d.only_scope,
-            matched := d.matched
-        ))
-        FROM sides AS d
-        WHERE d.matched <> 'event'
-    ))
+    FROM _aligned_ops((SELECT list(o) FROM of_other_programs AS o))
 )
 SELECT
     0 AS comparison,

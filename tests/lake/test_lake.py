@@ -97,6 +97,11 @@ def in_order(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: repr([f"{each:.9g}" if isinstance(each, float) else each for each in row]))
 
 
+def is_of_traces(*errors: object) -> bool:
+    """Whether these are the errors of comparing the modules of captures that have no record and no executes."""
+    return all("has no record, so" in str(each) or "has no execute to compare" in str(each) for each in errors)
+
+
 ASKED = [each for each in catalog.public_objects() if each.kind != "scalar macro" and each.name not in OF_THE_FILE]
 
 
@@ -110,7 +115,8 @@ def test_every_view_answers_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse
         given_ = arguments(each, capture) or {}
         one, other = ask(warehouse, each.name, given_), ask(lake, each.name, given_)
         if isinstance(one, str) or isinstance(other, str):
-            assert one == other
+            # A trace has neither a record nor executes, and either error may come first.
+            assert one == other or (each.name == "compare_modules" and capture in TRACES and is_of_traces(one, other))
         else:
             assert one[0] == other[0]
             assert is_same(in_order(one[1]), in_order(other[1]))

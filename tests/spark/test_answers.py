@@ -28,8 +28,8 @@ from tests.spark.answers import differences
 from tests.spark.questions import ALL_KINDS, asked, calls
 
 pytestmark = pytest.mark.long
-# Spark takes seconds for each question: of every third view, or of all with ETQ_ALL_KINDS=1.
-PORTABLE = [each for each in asked() if "spark" in each.engines][:: 1 if ALL_KINDS else 3]
+# Spark takes seconds for each question: of every fifth view, or of all with ETQ_ALL_KINDS=1.
+PORTABLE = [each for each in asked() if "spark" in each.engines][:: 1 if ALL_KINDS else 5]
 QUESTIONS = [call for each in PORTABLE for call in calls(each)]
 
 
