@@ -75,23 +75,35 @@ edges AS (
     UNION ALL
     SELECT s.end_ticks, 8, 0 FROM steps AS s
 ),
--- Of edges at the same time, all but the last begin a stretch of length 0.
-stretches AS (
+moments AS (
     SELECT
         e.ticks,
-        lead(e.ticks) OVER so_far - e.ticks AS length,
+        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS kernel,
+        sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS memcpy,
+        sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS memset,
+        sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS communication,
+        sum(CASE e.place WHEN 5 THEN e.change ELSE 0 END)::INTEGER AS runtime,
+        sum(CASE e.place WHEN 6 THEN e.change ELSE 0 END)::INTEGER AS data_loader,
+        sum(CASE e.place WHEN 7 THEN e.change ELSE 0 END)::INTEGER AS cpu
+    FROM edges AS e
+    GROUP BY e.ticks
+),
+stretches AS (
+    SELECT
+        m.ticks,
+        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
-            WHEN sum(CASE e.place WHEN 1 THEN e.change END) OVER so_far > 0 THEN 1
-            WHEN sum(CASE e.place WHEN 2 THEN e.change END) OVER so_far > 0 THEN 2
-            WHEN sum(CASE e.place WHEN 3 THEN e.change END) OVER so_far > 0 THEN 3
-            WHEN sum(CASE e.place WHEN 4 THEN e.change END) OVER so_far > 0 THEN 4
-            WHEN sum(CASE e.place WHEN 5 THEN e.change END) OVER so_far > 0 THEN 5
-            WHEN sum(CASE e.place WHEN 6 THEN e.change END) OVER so_far > 0 THEN 6
-            WHEN sum(CASE e.place WHEN 7 THEN e.change END) OVER so_far > 0 THEN 7
+            WHEN sum(m.kernel) OVER so_far > 0 THEN 1
+            WHEN sum(m.memcpy) OVER so_far > 0 THEN 2
+            WHEN sum(m.memset) OVER so_far > 0 THEN 3
+            WHEN sum(m.communication) OVER so_far > 0 THEN 4
+            WHEN sum(m.runtime) OVER so_far > 0 THEN 5
+            WHEN sum(m.data_loader) OVER so_far > 0 THEN 6
+            WHEN sum(m.cpu) OVER so_far > 0 THEN 7
             ELSE 8
         END AS place
-    FROM edges AS e
-    WINDOW so_far AS (ORDER BY e.ticks ROWS UNBOUNDED PRECEDING)
+    FROM moments AS m
+    WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
 ),
 counted AS (
     SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
