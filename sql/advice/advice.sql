@@ -77,8 +77,9 @@ ORDER BY
     t.rule,
     t.finding;
 
--- The rows of `advice` about a capture that a runtime on a device wrote: for those who
--- know that it is one, as planning the rules of traces takes longer than all others.
+-- The rows of `advice` about a capture that a runtime on a device wrote. Callers that
+-- know the capture's format use it, because `advice` also plans the rules of traces,
+-- which takes longer than to answer.
 -- Columns: as in `advice`
 CREATE MACRO _advice_of_runtime(
     capture,  -- name, hash prefix, @latest or selector
@@ -113,7 +114,7 @@ ORDER BY
     t.rule,
     t.finding;
 
--- The rows of `advice` about a PyTorch trace: for those who know that it is one.
+-- The rows of `advice` about a PyTorch trace, for callers that know the format.
 -- Columns: as in `advice`
 CREATE MACRO _advice_of_trace(
     capture,  -- name, hash prefix, @latest or selector

@@ -61,11 +61,11 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
 def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is no slower: an op is."""
     monkeypatch.chdir(sides)
-    told = [CliRunner().invoke(main, ["gate", "good", "slow", *options]) for options in ([], ["--total"])]
-    assert [result.exit_code for result in told] == [3, 0]
-    first, second = told[0].stdout.splitlines()
+    results = [CliRunner().invoke(main, ["gate", "good", "slow", *options]) for options in ([], ["--total"])]
+    assert [result.exit_code for result in results] == [3, 0]
+    first, second = results[0].stdout.splitlines()
     assert first.startswith("1 op is slower: addmm @4 +") and second.startswith("total: no difference ")
-    assert told[1].stdout.startswith("no difference ")
+    assert results[1].stdout.startswith("no difference ")
 
 
 @pytest.mark.long

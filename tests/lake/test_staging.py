@@ -22,7 +22,7 @@ from tests.lake.test_lake import FLEET, contents, one_of
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
-def laid(folder: Path, files: Sequence[Path], **labels: str) -> list[Result]:
+def stage_files(folder: Path, files: Sequence[Path], **labels: str) -> list[Result]:
     """Write files aside; the captures and loads."""
     lake = Lake.at(folder)
     lake.make()
@@ -43,7 +43,7 @@ def names(lake: Path) -> list[str]:
 
 def test_loads_of_several_are_one_lake(tmp_path: Path) -> None:
     both, added = tmp_path / "both", tmp_path / "added"
-    results = laid(both, FLEET[:3], build="1") + laid(both, FLEET[3:5], build="1")
+    results = stage_files(both, FLEET[:3], build="1") + stage_files(both, FLEET[3:5], build="1")
     assert contents(both) == [] and len([each for each in results if isinstance(each, Load)]) == 2
     assert publish(both, results) == 5
     one_of(FLEET[:5], added, build="1")
@@ -53,7 +53,7 @@ def test_loads_of_several_are_one_lake(tmp_path: Path) -> None:
 
 def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    results = laid(lake, FLEET[:3]) + laid(lake, FLEET[1:4]) + laid(lake, FLEET[:2])
+    results = stage_files(lake, FLEET[:3]) + stage_files(lake, FLEET[1:4]) + stage_files(lake, FLEET[:2])
     assert publish(lake, results) == 4
     assert len(contents(lake)) == 4 and sorted(read(Lake.at(lake)).loads("capture").values()) == [False, True]
     assert check(lake) == []
@@ -61,7 +61,7 @@ def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
 
 def test_what_is_there_is_neither_read_nor_taken_again(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    early = laid(lake, FLEET[:2])
+    early = stage_files(lake, FLEET[:2])
     one_of(FLEET[:1], lake, build="1")
     assert publish(lake, early) == 1
     assert len(contents(lake)) == 2 and contents(lake)[0][1:2] != contents(lake)[1][1:2]
@@ -78,7 +78,7 @@ def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
         files[-1].parent.mkdir(parents=True)
         files[-1].write_bytes(path.read_bytes())
     lake, added = tmp_path / "lake", tmp_path / "added"
-    results = laid(lake, files[2:]) + laid(lake, files[:2])
+    results = stage_files(lake, files[2:]) + stage_files(lake, files[:2])
     publish(lake, sorted(results, key=lambda each: "" if isinstance(each, Load) else each.path))
     one_of(files, added)
     assert names(lake) == names(added) and len({*names(lake)}) == 4
@@ -91,7 +91,7 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     other = tmp_path / "other" / FLEET[0].name
     other.parent.mkdir()
     other.write_bytes(FLEET[5].read_bytes())
-    results = laid(lake, FLEET[:3])
+    results = stage_files(lake, FLEET[:3])
     commit, tries = Lake.commit, 0
 
     def late(self: Lake, table: str, *arguments: Any, **options: Any) -> int:
@@ -147,15 +147,15 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
 def test_what_was_left_is_deleted_but_not_what_is_of_the_lake(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    publish(lake, laid(lake, FLEET[:1]))
-    laid(lake, FLEET[1:3])
+    publish(lake, stage_files(lake, FLEET[:1]))
+    stage_files(lake, FLEET[1:3])
     assert {fault.is_left_over for fault in check(lake)} == {True}
     discard_of_prefix(Lake.at(lake), "a1")
     assert check(lake) == [] and len(contents(lake)) == 1
 
 
 def test_processes_of_other_folders_are_told(tmp_path: Path) -> None:
-    results = laid(tmp_path / "there", FLEET[:1])
+    results = stage_files(tmp_path / "there", FLEET[:1])
     Lake.at(tmp_path / "here").make()
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):
         publish(tmp_path / "here", results)

@@ -151,9 +151,10 @@ def test_by_commands(store: tuple[str, dict[str, str]], monkeypatch: pytest.Monk
     assert asked.exit_code == 0 and "add" in asked.output
     for command in ("check", "compact"):
         assert runner.invoke(main, ["lake", command, url]).exit_code == 0, command
-    said = runner.invoke(main, ["sql", "--safe", "SELECT 1", "--db", url])
+    result = runner.invoke(main, ["sql", "--safe", "SELECT 1", "--db", url])
     assert (
-        isinstance(said.exception, EtqError | SystemExit) and "in an object store" in str(said.exception) + said.output
+        isinstance(result.exception, EtqError | SystemExit)
+        and "in an object store" in str(result.exception) + result.output
     )
 
 
