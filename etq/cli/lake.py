@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Delta tables in a folder or an object store, for more data than one file should hold. Every
-    command takes it as --db DIR, or --db s3://lab/fleet.
+    """Keep the tables as Delta tables in a folder or a store. Use it for more data than one file should hold. Every
+    command takes it as --db DIR, or --db s3://lab/fleet, the address of an object store.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'

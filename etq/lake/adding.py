@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import duckdb
 
 from etq.lake.publishing import Added, Content, known_of, publish
+from etq.lake.state import read
 from etq.lake.stores import writing
 from etq.lake.tables import KINDS, Lake
 from etq.lake.writing import Load, discard, parts, write
@@ -52,7 +53,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
                 key: (sha256, name, uri) for key, sha256, name, uri in connection.execute(query).fetchall()
             }
             is_replaced = replace and kind == "capture"
-            known = known_of(lake.make_table(f"{kind}s")) if found and not is_replaced else {}
+            known = known_of(read(lake, root=f"{kind}s"), kind) if found and not is_replaced else {}
             keys = [key for key, (sha256, *_) in found.items() if sha256 not in known]
             already = len(found) - len(keys)  # of captures, which are the last
             for part in parts(connection, kind, keys):

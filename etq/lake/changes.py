@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from etq.lake.tables import Lake, read
+from etq.lake.reading import connect_tables
+from etq.lake.state import read
+from etq.lake.tables import Lake
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,15 @@ def changes(
     """
     lake = Lake.at(path, storage_options)
     before, after = _captures(lake, since), _captures(lake, version)
-    found = [Change(after[each]["name"], each, "added") for each in after.keys() - before.keys()]
-    found += [Change(before[each]["name"], each, "removed") for each in before.keys() - after.keys()]
+    found = [Change(after[each][1], each, "added") for each in after.keys() - before.keys()]
+    found += [Change(before[each][1], each, "removed") for each in before.keys() - after.keys()]
     both = before.keys() & after.keys()
-    found += [Change(after[each]["name"], each, "replaced") for each in both if _differ(before[each], after[each])]
+    found += [Change(after[each][1], each, "replaced") for each in both if before[each][2:] != after[each][2:]]
     return sorted(found, key=lambda each: (each.name, each.sha256))
 
 
-def _captures(lake: Lake, version: int | None) -> dict[str, dict[str, Any]]:
+def _captures(lake: Lake, version: int | None) -> dict[str, tuple[Any, ...]]:
     """The captures at a version, by SHA-256."""
-    columns = ["sha256", "name", "ingested_at", "record_id", "program_id"]
-    return {row["sha256"]: row for row in read(lake, version).captures.to_pyarrow_table(columns=columns).to_pylist()}
-
-
-def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    return {**before, "name": ""} != {**after, "name": ""}
+    query = "SELECT sha256, name, ingested_at, record_id, program_id FROM captures"
+    with connect_tables(read(lake, version)) as connection:
+        return {row[0]: row for row in connection.execute(query).fetchall()}

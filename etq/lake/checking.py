@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import duckdb
 
 from etq import catalog
 from etq.errors import message_of
-from etq.lake import stores
 from etq.lake.reading import attach, read_parquet
-from etq.lake.tables import KINDS, File, Lake, State, read, tables_of
+from etq.lake.state import State, live, read
+from etq.lake.tables import KINDS, File, Lake
 from etq.lake.writing import KEY
 
 
@@ -32,24 +31,22 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
     lake = Lake.at(path, storage_options)
-    state = read(lake, latest=True)
+    state, listed = read(lake), live(lake)
     faults: list[Fault] = []
-    left_over: list[Fault] = []
     with duckdb.connect(":memory:") as connection:
         attach(connection, state)
-        opened = state.open_all()
-        listed = dict(zip(tables_of(*KINDS), lake.each(partial(stores.listed, lake), tables_of(*KINDS)), strict=True))
-        for table, there in listed.items():
-            files = state.files(table) if table in opened else []
+        there = {name for name in lake.listed() if name.endswith(".parquet") and "/load_id=" in name}
+        for table, files in state.files.items():
             for file in files:
-                faults += _faults(connection, lake.uri(table, file.path), table, file, file.path in there)
-            names = sorted({*there} - {each.path for each in files})
-            left_over += [Fault(lake.uri(table, name), "not in the table", True) for name in names]
-            dead = state.dead(table) if table in opened else []
-            left_over += [Fault(lake.uri(table, each.path), "of a load that was not finished", True) for each in dead]
+                faults += _faults(connection, lake.uri(table, file.path), table, file, f"{table}/{file.path}" in there)
         if not faults:
             faults += _twice(connection, state)
-    return [*faults, *left_over]
+    there -= {f"{table}/{each.path}" for table, files in state.files.items() for each in files}
+    unfinished = {f"{table}/{each.path}" for table, files in listed.items() for each in files}
+    for name in sorted(there):
+        what = "of a load that was not finished" if name in unfinished else "not in the table"
+        faults.append(Fault(lake.uri(name), what, True))
+    return faults
 
 
 def _faults(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: File, is_there: bool) -> Iterator[Fault]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -12,11 +12,15 @@ from typing import Final
 
 import duckdb
 
-from etq.lake import stores
+from etq.lake.publishing import publish
 from etq.lake.reading import attach
+from etq.lake.state import State, dropped, live, read
 from etq.lake.stores import writing
-from etq.lake.tables import KINDS, ConflictError, Lake, State, files_of, read, tables_of
-from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, rows_of, write_root
+from etq.lake.tables import KINDS, ConflictError, File, Lake, tables_of
+from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, files_of, merge, rows_of, write_root
+
+# A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
+MOST_MERGED: Final = 20_000
 
 # Such rows and files may be of a writer that has not committed them yet, or of a reader of an older version.
 _LEAVE_SECONDS: Final = 7 * 24 * 3600
@@ -37,44 +41,48 @@ def compact(
     """
     lake = Lake.at(path, storage_options)
     with writing(lake):
-        state = read(lake, latest=True)
-        state.open_all()
+        state = read(lake)
         before = _number(state)
         with duckdb.connect(":memory:") as connection:
             attach(connection, state)
+            listed = live(lake)
             for kind in KINDS:
-                groups = [group for group in _groups(state, kind) if _merge(connection, state, kind, group)]
+                groups = [group for group in _groups(state, kind, listed) if _merge(connection, state, kind, group)]
                 _drop(lake, kind, {*chain(*groups)}, leave_seconds)
+        publish(lake, [], [])  # Notes programs and records that were put together.
         _vacuum(lake, leave_seconds)
-        state = _note_versions(lake)
-        return before, _number(state)
+        publish(lake, [], [])  # Notes all again, if cleaning made commits.
+        return before, _number(read(lake))
 
 
 def _number(state: State) -> int:
     return sum(len(state.loads(kind)) for kind in KINDS)
 
 
-def _groups(state: State, kind: str) -> Iterator[list[str]]:
-    """Loads that are to be one: small ones, and those of which the lake has a part."""
+def _groups(state: State, kind: str, listed: Mapping[str, Sequence[File]]) -> Iterator[list[str]]:
+    """Loads that are to be one: small ones, and those of which the lake has a part, or files that logs don't list."""
     contents = _rows(state, f"{kind}s")
     events = _rows(state, *(EVENTS if kind == "capture" else ()))
     groups: list[list[str]] = [[]]
     number = size = 0
     for load in sorted(contents, key=lambda load: (events.get(load, 0), load)):
+        is_much = number > 0 and contents[load] > max(MOST_CONTENTS, 4 * number)
         number, size = number + contents[load], size + events.get(load, 0)
-        if groups[-1] and (number > MOST_CONTENTS or size > MOST_EVENTS):
+        if groups[-1] and (is_much or number > MOST_MERGED or size > MOST_EVENTS):
             groups.append([])
             number, size = contents[load], events.get(load, 0)
         groups[-1].append(load)
+    paths = {(table, each.path) for table, files in listed.items() for each in files}
+    gone = {each.load for table in tables_of(kind) for each in state.of(table) if (table, each.path) not in paths}
     for group in groups:
-        if len(group) > 1 or not all(state.loads(kind)[load] for load in group):
+        if len(group) > 1 or any(load in gone or not state.loads(kind)[load] for load in group):
             yield group
 
 
 def _rows(state: State, *tables: str) -> dict[str, int]:
     """The number of rows of each load."""
     rows: dict[str, int] = {}
-    for file in (file for table in tables for file in state.files(table)):
+    for file in (file for table in tables for file in state.of(table)):
         rows[file.load] = rows.get(file.load, 0) + file.rows
     return rows
 
@@ -82,67 +90,61 @@ def _rows(state: State, *tables: str) -> dict[str, int]:
 def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group: list[str]) -> bool:
     """Put one load in the place of several, unless another writer changes these meanwhile."""
     lake, root = state.lake, f"{kind}s"
+    begin = read(lake, root=root).version
     load = merge(connection, state, kind, group)
-    versions = {table: lake.commit(table, [file]) for table, file in load.files.items()}
+    for table, file in load.files.items():
+        lake.commit(table, [file])
     files = write_root(lake, kind, rows_of([load]))
-    was = {each for each in state.files(root) if each.load in group}
+    was = {each.path for each in state.of(root) if each.load in group}
     while True:
         seen = lake.open(root)
-        is_dropped = load.id in lake.dropped(seen, state.opened(root).version())
-        if is_dropped or {each for each in files_of(seen) if each.load in group} != was:
+        now = read(lake, root=root)
+        is_dropped = load.id in dropped(now, root, begin)
+        if is_dropped or {each.path for each in now.of(root) if each.load in group} != was:
             return False  # The rows that were written are dropped in time.
         with suppress(ConflictError):
-            lake.commit(root, files, group, seen=seen, versions=versions if kind == "capture" else None)
+            note = now.changed(kind, files, group, files_of([load])).note()
+            lake.commit(root, files, group, seen=seen, note=note)
             return True
 
 
 def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) -> None:
     """Take the rows of loads that are not part of the lake out of its tables: `merged` ones, and old ones."""
     before = time.time() - leave_seconds
-    while True:
-        state = read(lake, latest=True)
+    root = f"{kind}s"
+    while any((listed := live(lake, kind)).values()):
+        # A writer that was killed may not have created the root table.
+        seen = lake.make_table(root)
+        state = read(lake, root=root)
+        named = state.loads(kind)
         dead = {
-            name: {each.load for each in state.dead(name) if each.load in merged or each.written < before}
-            for name in state.open_all(kind)
+            table: {
+                each.load for each in files if each.load not in named and (each.load in merged or each.written < before)
+            }
+            for table, files in listed.items()
         }
-        dropped = sorted(set().union(*dead.values()))
-        if not dropped:
+        loads = sorted(set().union(*dead.values()))
+        if not loads:
             return
         # From here on no writer commits them.
         with suppress(ConflictError):
-            lake.commit(f"{kind}s", [], seen=state.opened(f"{kind}s"), dropped=dropped)
-            for name, loads in dead.items():
-                if loads:
-                    lake.commit(name, [], loads)
+            lake.commit(root, [], seen=seen, note=state.note(loads))
+            for table, found in dead.items():
+                if found:
+                    lake.commit(table, [], found)
             return
 
 
 def _vacuum(lake: Lake, leave_seconds: float) -> None:
-    """Delete the files that no version since needs."""
+    """Delete the files that no version since needs, and write checkpoints for those who read the logs."""
     hours = max(0, int(leave_seconds // 3600))
 
-    def vacuum(name: str) -> None:
+    def clean(name: str) -> None:
         # A writer that was killed may have written files of a table that it had not created.
-        if lake.exists(name) or stores.listed(lake, name):
-            table = lake.make_table(name)
-            lake.result(partial(table.vacuum, hours, dry_run=False, enforce_retention_duration=False, full=True))
-
-    lake.each(vacuum, tables_of(*KINDS))
-
-
-def _note_versions(lake: Lake) -> State:
-    """Have `captures` note the tables as they are now, and write checkpoints, so that readers read few commits."""
-    while True:
-        state = read(lake, latest=True)
-        versions = {name: state.opened(name).version() for name in state.open_all() if name != "captures"}
-        with suppress(ConflictError):
-            lake.commit("captures", [], seen=state.captures, versions=versions)
-            break
-
-    def checkpoint(name: str) -> None:
-        table = lake.open(name)
-        if table.version() > 3:  # A checkpoint takes a few requests to a store, a commit one.
+        table = lake.make_table(name)
+        lake.result(partial(table.vacuum, hours, dry_run=False, enforce_retention_duration=False, full=True))
+        if table.version() > 10:
             lake.result(table.create_checkpoint)
+            lake.result(table.cleanup_metadata)
 
-    lake.each(checkpoint, state.open_all())
-    return state
+    lake.each(clean, lake.tables())

@@ -11,19 +11,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
 from etq.errors import WarehouseError, displayed
 from etq.lake import stores
-from etq.lake.tables import KINDS, ConflictError, File, Lake, tables_of
-from etq.lake.writing import Load, discard, rows_of, write_root
+from etq.lake.reading import attach, read_parquet
+from etq.lake.state import State, dropped, read
+from etq.lake.tables import KINDS, ConflictError, File, Lake
+from etq.lake.writing import Load, discard, files_of, rows_of, write_root
 from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,14 @@ class Content:
 _Naming = Callable[[Sequence[Content], Mapping[str, str]], dict[str, str]]
 
 
-def known_of(root: DeltaTable) -> dict[str, Content]:
-    """The contents of a root table, by SHA-256."""
-    rows = root.to_pyarrow_table(columns=["sha256", "name", "uri", "load_id"]).to_pylist()
-    return {row["sha256"]: Content("", *row.values()) for row in rows}
+def known_of(state: State, kind: str) -> dict[str, Content]:
+    """The contents that the root table of a kind names, by SHA-256."""
+    if not (paths := state.paths(f"{kind}s")):
+        return {}
+    with duckdb.connect(":memory:") as connection:
+        attach(connection, state)
+        query = f"SELECT sha256, name, uri, load_id FROM {read_parquet(paths, of_loads=True)}"
+        return {row[0]: Content(kind, *row) for row in connection.execute(query).fetchall()}
 
 
 def publish(
@@ -70,25 +73,21 @@ def publish(
             raise WarehouseError(f"{path}: missing; all processes must share the lake's folder")
     contents_of = {kind: [each for each in contents if each.kind == kind] for kind in KINDS}
     # Loads of which the lake has everything, or which others have, are not committed at all.
-    captures = lake.open("captures")
-    roots = {kind: lake.make_table(f"{kind}s") for kind in KINDS[:-1] if contents_of[kind]} | {"capture": captures}
+    roots = {kind: read(lake, root=f"{kind}s") for kind in KINDS if contents_of[kind] or kind == "capture"}
     wanted = {
         each.load
         for kind, root in roots.items()
-        for each in _chosen(contents_of[kind], {} if replace and kind == "capture" else known_of(root)).values()
+        for each in _chosen(contents_of[kind], {} if replace and kind == "capture" else known_of(root, kind)).values()
     }
     discard(lake, [load for load in loads if load.id not in wanted])
     loads = [load for load in loads if load.id in wanted]
-    files: dict[str, list[File]] = {}
-    for load in loads:
-        for table, file in load.files.items():
-            files.setdefault(table, []).append(file)
-    versions = {table: lake.commit(table, added) for table, added in files.items()}
+    for table, files in files_of(loads).items():
+        lake.commit(table, files)
     naming = _names_by_path if by_path else free_names
     for kind, root in roots.items():
         mine = [load for load in loads if load.kind == kind]
         is_replaced = replace and kind == "capture"
-        added = _commit(lake, kind, root.version(), mine, contents_of[kind], naming, versions, replace=is_replaced)
+        added = _commit(lake, kind, root.version, mine, contents_of[kind], naming, replace=is_replaced)
     return added
 
 
@@ -99,32 +98,32 @@ def _commit(
     loads: Sequence[Load],
     contents: Sequence[Content],
     naming: _Naming,
-    versions: Mapping[str, int],
     *,
     replace: bool,
 ) -> Added:
     """Add the contents of a kind that the lake lacks, or all if they `replace` those of the lake, to its root table."""
+    root = f"{kind}s"
     while True:
-        seen = lake.open(f"{kind}s")
-        known = known_of(seen)
+        seen = lake.make_table(root)
+        state = read(lake, root=root)
+        known = known_of(state, kind)
         chosen = _chosen(contents, {} if replace else known)
         gone = chosen.keys() & known.keys()
         added = Added(len(chosen) - len(gone), len(contents) - len(chosen), len(gone))
-        if lake.dropped(seen, begin) & {load.id for load in loads}:
+        if dropped(state, root, begin) & {load.id for load in loads}:
             raise WarehouseError(f"{lake}: a compaction gave up what took so long to be added; add it again")
-        noted: dict[str, int] = {}
-        if kind == "capture":
-            noted = {**_versions_of_others(lake, seen), **(versions if chosen else {})}
-        if not chosen and not noted:
+        others = _files_of_others(lake) if kind == "capture" else {}
+        if not chosen and others.items() <= state.files.items() and state.is_noted:
             break
         names = naming([*chosen.values()], {sha256: each.name for sha256, each in known.items()})
         touched = {known[sha256].load for sha256 in gone}
-        files = write_root(lake, kind, _rows(loads, chosen, names, seen, touched)) if chosen else []
+        files = write_root(lake, kind, _rows(loads, chosen, names, state, touched)) if chosen else []
+        after = state.changed(kind, files, touched, files_of(loads), others)
         try:
-            lake.commit(f"{kind}s", files, touched, seen=seen, versions=noted)
+            lake.commit(root, files, touched, seen=seen, note=after.note())
             break
         except ConflictError:
-            stores.delete(lake, [(f"{kind}s", each.path) for each in files])
+            stores.delete(lake, [(root, each.path) for each in files])
     # Another writer has added all of these meanwhile, and nobody reads them.
     lost = [load for load in loads if load.id not in {each.load for each in chosen.values()}]
     for table in {table for load in lost for table in load.files}:
@@ -137,7 +136,7 @@ def _rows(
     loads: Sequence[Load],
     chosen: Mapping[str, Content],
     names: Mapping[str, str],
-    seen: DeltaTable,
+    state: State,
     touched: Collection[str],
 ) -> Any:
     """The rows of chosen contents, under these names, and those that stay of the loads `touched`, as Arrow."""
@@ -148,9 +147,16 @@ def _rows(
         connection.execute("INSERT INTO chosen SELECT unnest(?), unnest(?), unnest(?)", columns)
         query = "SELECT r.* REPLACE (c.name AS name) FROM rows AS r JOIN chosen AS c USING (sha256, load_id)"
         if touched:
-            connection.register("held", seen.to_pyarrow_table(filters=[("load_id", "in", [*touched])]))
-            query += " UNION ALL BY NAME SELECT h.* FROM held AS h ANTI JOIN chosen AS c USING (sha256)"
+            attach(connection, state)
+            paths = [state.lake.uri("captures", each.path) for each in state.of("captures") if each.load in touched]
+            held = read_parquet(paths, of_loads=True)
+            query += f" UNION ALL BY NAME SELECT h.* FROM {held} AS h ANTI JOIN chosen AS c USING (sha256)"
         return connection.sql(query).to_arrow_table()
+
+
+def _files_of_others(lake: Lake) -> dict[str, Sequence[File]]:
+    """The files of programs and records: some may have been added that `captures` doesn't note."""
+    return {table: files for kind in KINDS[:-1] for table, files in read(lake, root=f"{kind}s").files.items()}
 
 
 def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[str, Content]:
@@ -160,18 +166,6 @@ def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[s
         if each.sha256 not in known:
             chosen.setdefault(each.sha256, each)
     return chosen
-
-
-def _versions_of_others(lake: Lake, captures: DeltaTable) -> dict[str, int]:
-    """The versions of the tables of programs and records, if some were added that `captures` doesn't note."""
-    noted, found = lake.versions(captures), dict[str, int]()
-    for kind in KINDS[:-1]:
-        root = f"{kind}s"
-        if lake.exists(root) and lake.open(root).version() != noted.get(root):
-            # The root is seen before its children, which may be newer.
-            there = filter(lake.exists, reversed(tables_of(kind)))
-            found |= {table: lake.open(table).version() for table in there}
-    return found
 
 
 def free_names(contents: Sequence[Content], known: Mapping[str, str]) -> dict[str, str]:

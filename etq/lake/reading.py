@@ -13,7 +13,8 @@ from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import SETTINGS, withdraw_access
 from etq.errors import WarehouseError, message_of
-from etq.lake.tables import KINDS, Lake, State, kind_of, read, tables_of
+from etq.lake.state import State, read
+from etq.lake.tables import Lake, kind_of
 
 if TYPE_CHECKING:
     from etq.lake.remote import LakeFiles
@@ -34,9 +35,9 @@ def connect(
         schema.create(connection)
         _create_views(connection, state)
         connection.execute("DROP VIEW _table_bytes")
-        connection.create_function("_bytes_of_table", lambda name: sum(each.bytes for each in state.files(name)),
+        connection.create_function("_bytes_of_table", lambda name: sum(each.bytes for each in state.of(name)),
                                    ["VARCHAR"], "BIGINT")  # fmt: skip
-        names = ", ".join(map(quoted, filter(state.has, tables_of(*KINDS))))
+        names = ", ".join(map(quoted, state.files))
         connection.execute(
             f"CREATE VIEW _table_bytes AS SELECT t.name AS table_name, _bytes_of_table(t.name) AS bytes "
             f"FROM (SELECT unnest([{names}]) AS name) AS t"
@@ -52,7 +53,7 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> Non
     if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
         return
-    listed = [quoted(state.lake.uri(table, each.path)) for table in state.open_all() for each in state.files(table)]
+    listed = [quoted(state.lake.uri(table, each.path)) for table, files in state.files.items() for each in files]
     connection.execute(f"SET allowed_paths = [{', '.join(listed)}]")
 
 
@@ -69,13 +70,10 @@ def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
 def _create_views(connection: duckdb.DuckDBPyConnection, state: State) -> None:
     """Replace the tables in which the lake has rows by views of its files."""
     files = attach(connection, state)
-    if files is None:
-        state.open_all()
-    else:
+    if files is not None:
         files.is_empty = True
-    for name in filter(state.has, tables_of(*KINDS)):
-        if query := rows_of(state, name):
-            connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {query}")
+    for name in state.files:
+        connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows_of(state, name)}")
     if files is not None:
         files.is_empty = False
 
@@ -99,18 +97,15 @@ def rows_of(state: State, table: str) -> str:
     """A query for the lake's rows of a table; empty if it has none.
 
     Rows of loads that were never finished, and of captures that others replaced, are left out. For an object store,
-    patterns stand for the files, whose logs are read when a query needs them.
+    patterns stand for the files, so that views can be made without reading any.
     """
     columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
     kind = str(kind_of(table))
     root = f"{kind}s"
+    whole, parts, held = state.paths(table), state.paths(table, whole=False), state.paths(root)
     if state.lake.is_remote:
-        whole, held = ([state.lake.uri(each, "*.whole")] for each in (table, root))
-        # Captures are looked up by every query, records and programs are not.
-        has_parts = table != root and (kind != "capture" or not all(state.loads(kind).values()))
-        parts = [state.lake.uri(table, "*.parts")] if has_parts else []
-    else:
-        whole, parts, held = state.paths(table), state.paths(table, whole=False), state.paths(root)
+        whole, parts = whole and [state.lake.uri(table, "*.whole")], parts and [state.lake.uri(table, "*.parts")]
+        held = [state.lake.uri(root, "*.whole")]
     queries = []
     if whole:
         queries.append(f"SELECT {columns} FROM {read_parquet(whole)} AS t")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -13,15 +12,15 @@ from typing import Any, Final
 
 import duckdb
 from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
 
 from etq import catalog
 from etq.catalog import quoted
-from etq.lake.stores import handler
-from etq.lake.tables import KINDS, State, tables_of
+from etq.lake.state import State
 
-# Files up to this size are fetched whole, by one request; of larger ones, at least a quarter of it at their end, where
-# Parquet has its index.
-_WHOLE: Final = 1 << 18
+# Files up to this size are fetched whole, by one request, which takes less time than several for parts; of larger ones,
+# at least a quarter of it at their end, where Parquet has its index.
+_WHOLE: Final = 1 << 20
 # The most bytes of fetched files that are kept in memory: files never change.
 _KEPT: Final = 1 << 27
 # Patterns that stand for the files of a table, and the name of a file without rows.
@@ -29,7 +28,7 @@ WHOLE, PARTS, _EMPTY = "*.whole", "*.parts", "none.parquet"
 
 
 class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
-    """The files that a lake's logs list, for reading. A table's log is read when its files are asked for.
+    """The files that are part of a lake, for reading.
 
     requests  number of requests for files
     fetched   number of bytes of files that were fetched
@@ -44,24 +43,23 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         self.protocol = scheme
         self.is_empty = False  # whether patterns stand for files without rows, as in the making of views
         self._state = state
-        self._stores: dict[str, tuple[Any, dict[str, int]]] = {}
+        self._sizes = {f"{table}/{each.path}": each.bytes for table, files in state.files.items() for each in files}
+        self._handler = state.lake.handler(self._sizes)
         self._blocks: dict[tuple[str, int, int], bytes] = {}
         self._lock = Lock()
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
         """The addresses of the files that a pattern, or an address, stands for."""
-        table, pattern = self._name(path).split("/", 1)
+        table, pattern = self.name(path).split("/", 1)
         if pattern not in (WHOLE, PARTS):
             return [path]
         found = [] if self.is_empty else self._state.paths(table, whole=pattern == WHOLE)
         return found or [self._state.lake.uri(table, _EMPTY)]
 
-    def open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> io.BufferedIOBase:
-        """A file for reading."""
+    def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> AbstractBufferedFile:
         if mode != "rb":
             raise OSError(f"{path}: a lake is read-only")
-        name = self._name(path)
-        return _File(self, name, self._size(name))
+        return _File(self, path, cache_type="none")
 
     def fetch(self, name: str, begin: int, end: int) -> bytes:
         """The bytes of a file from `begin` to `end`."""
@@ -80,7 +78,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         with self._lock:
             if key in self._blocks:
                 return self._blocks[key]
-        with self._stores[name.partition("/")[0]][0].open_input_file(name) as file:
+        with self._handler.open_input_file(name) as file:
             file.seek(begin)
             content = bytes(file.read(end - begin))
         with self._lock:
@@ -91,25 +89,22 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
                 del self._blocks[next(iter(self._blocks))]
         return content
 
-    def _name(self, path: str) -> str:
+    def name(self, path: str) -> str:
+        """The path of a file in the lake, of its address."""
         return path.partition("://")[2].removeprefix(self._root)
 
     def _size(self, name: str) -> int:
-        """The size of a file, as the log lists it. Raises `FileNotFoundError` for other files."""
-        table, _, path = name.partition("/")
-        if path == _EMPTY:
+        """The size of a file, as the lake notes it. Raises `FileNotFoundError` for other files."""
+        if name.endswith(f"/{_EMPTY}"):
             return len(_empty(name))
-        if table not in self._stores and table in tables_of(*KINDS):
-            sizes = {f"{table}/{each.path}": each.bytes for each in self._state.files(table)}
-            self._stores[table] = handler(self._state.lake, sizes), sizes
-        if table not in self._stores or name not in self._stores[table][1]:
+        if name not in self._sizes:
             raise FileNotFoundError(f"{name}: not a file of the lake")
-        return self._stores[table][1][name]
+        return self._sizes[name]
 
     def exists(self, path: str, **_: Any) -> bool:
         """Whether it is a file of the lake."""
         with suppress(FileNotFoundError):
-            return bool(self._size(self._name(path)))
+            return bool(self._size(self.name(path)))
         return False
 
     isfile = exists
@@ -120,7 +115,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """The size of a file."""
-        return {"name": path, "size": self._size(self._name(path)), "type": "file"}
+        return {"name": path, "size": self._size(self.name(path)), "type": "file"}
 
     def unstrip_protocol(self, name: str) -> str:
         """The address of a file: all paths here are addresses."""
@@ -142,25 +137,8 @@ def _empty(name: str) -> bytes:
         return path.read_bytes()
 
 
-class _File(io.BufferedIOBase):
+class _File(AbstractBufferedFile):  # type: ignore[misc]
     """A file of a lake."""
 
-    def __init__(self, files: LakeFiles, name: str, size: int) -> None:
-        super().__init__()
-        self._files, self._name, self.size, self._place = files, name, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.size}[whence]
-        return self._place
-
-    def read(self, size: int | None = -1) -> bytes:
-        end = self.size if size is None or size < 0 else min(self._place + size, self.size)
-        content = self._files.fetch(self._name, self._place, end) if end > self._place else b""
-        self._place += len(content)
-        return content
+    def _fetch_range(self, begin: int, end: int) -> bytes:
+        return bytes(self.fs.fetch(self.fs.name(self.path), begin, end))

@@ -15,6 +15,7 @@ from pathlib import Path
 from etq.annotations.discovery import discover
 from etq.errors import EtqError
 from etq.lake.publishing import Content, known_of, publish
+from etq.lake.state import read
 from etq.lake.tables import Lake
 from etq.lake.writing import MOST_CONTENTS, Load, parts, write
 from etq.storage.bulk import File, store_many
@@ -71,7 +72,7 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     Content that the lake has, or that an earlier file had, is not written again. Until a load is complete, its captures
     are in a temporary file of this machine. Raises `WarehouseError` if the lake can't be written.
     """
-    held = known_of(job.lake.open("captures"))
+    held = known_of(read(job.lake), "capture")
     rest = iter(files_given)
     for first in rest:
         with tempfile.TemporaryDirectory(prefix="etq-") as folder, _open(folder) as warehouse:

@@ -1,4 +1,4 @@
-"""The files of a lake, in a folder or an object store: written, deleted and listed."""
+"""The files of a lake, in a folder or an object store: written and deleted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError
@@ -39,7 +38,7 @@ def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> Non
         aside = Path(folder) / "part.parquet"
         if make(str(aside)):
             # The handler itself takes bytes alone, and Arrow's file system on it gives it others.
-            stored = handler(lake)._handler.open_output_stream(f"{table}/{path}", None)
+            stored = lake.handler()._handler.open_output_stream(f"{table}/{path}", None)
             with aside.open("rb") as source:
                 while block := source.read(1 << 24):
                     stored.write(block)
@@ -51,25 +50,6 @@ def delete(lake: Lake, files: Iterable[tuple[str, str]]) -> None:
     for table, path in files:
         with suppress(OSError):
             if lake.is_remote:
-                handler(lake).delete_file(f"{table}/{path}")
+                lake.handler().delete_file(f"{table}/{path}")
             else:
                 Path(lake.uri(table, path)).unlink()
-
-
-def listed(lake: Lake, table: str) -> list[str]:
-    """The paths of all Parquet files of loads in a table's folder."""
-    if not lake.is_remote:
-        root = Path(lake.uri(table))
-        return [str(each.relative_to(root)) for each in root.glob("load_id=*/*.parquet")]
-    from pyarrow.fs import FileSelector
-
-    found = handler(lake).get_file_info_selector(FileSelector(table, allow_not_found=True, recursive=True))
-    paths = [each.path.removeprefix(f"{table}/") for each in found]
-    return [each for each in paths if each.startswith("load_id=") and each.endswith(".parquet")]
-
-
-def handler(lake: Lake, sizes: dict[str, int] | None = None) -> Any:
-    """The files of a lake by the library that reads the tables, which needn't ask for the `sizes` of files."""
-    from deltalake.fs import DeltaStorageHandler
-
-    return DeltaStorageHandler(lake.url, lake.options, sizes)

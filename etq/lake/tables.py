@@ -6,19 +6,22 @@
 A load is what one writer adds of one kind: some captures, records or programs with their rows in all tables. Its rows
 are part of the lake once its root table (`captures`, `records`, `programs`) names them, which is committed last.
 
-A version of the lake is one of `captures`, whose commits note a version of each other table that has rows.
+A version of the lake is one of `captures`. Each commit of a root table notes the files of its loads in all tables, so
+that a reader needs no other log.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import sys
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -33,17 +36,20 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Files = Mapping[str, Sequence["File"]]  # of each table
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
-# Names of what commits of root tables note.
-_SCHEMA: Final = "etq schema"
-_NOTE: Final = "etq versions"
-_DROPPED: Final = "etq dropped"
-_PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
+# The name of what commits of root tables note.
+_NOTE: Final = "etq"
+FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
+# What stands before each further line of an error of the library.
+_ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
+# Bytes of its JSON: a small commit of somebody else's lake could be unpacked to any size.
+_LARGEST_NOTE: Final = 10**9
 
 
 class ConflictError(Exception):
@@ -51,15 +57,31 @@ class ConflictError(Exception):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A Parquet file of a table: its path in the table's folder, and its entry in the log."""
+    """A Parquet file of a table: its path in the table's folder, and the range of its keys if it is new."""
 
     path: str
-    load: str
     rows: int
     bytes: int
-    smallest: int
-    largest: int
-    written: float = 0  # seconds since 1970, by the writer's clock
+    smallest: int = 0
+    largest: int = 0
+    written: float = 0  # seconds since 1970, by the writer's clock, of a file that a log lists
+
+    @property
+    def load(self) -> str:
+        """The load whose rows it has."""
+        return self.path[len("load_id=") : self.path.index("/")]
+
+
+class Note(msgspec.Struct):
+    """What a commit of a root table notes.
+
+    files    rows and bytes of each file of its loads, by load, table and name
+    dropped  loads that were given up by the commit: their writers, if there are any left, must not commit them
+    """
+
+    schema: int = SCHEMA_VERSION
+    files: dict[str, dict[str, dict[str, tuple[int, int]]]] = {}
+    dropped: list[str] = []
 
 
 def kind_of(table: str) -> str | None:
@@ -76,11 +98,18 @@ def tables_of(*kinds: str) -> list[str]:
 
 def deltalake() -> Any:
     """The library. Raises `WarehouseError` if it isn't installed."""
+    if "deltalake" not in sys.modules and "RUST_LOG" not in os.environ:
+        # It reads this as it is imported. Its warnings, one for each place without credentials, hide the error.
+        os.environ["RUST_LOG"] = "error"
+        try:
+            return deltalake()
+        finally:
+            del os.environ["RUST_LOG"]
     try:
-        import deltalake
+        import deltalake as module
     except ImportError:
         raise WarehouseError("a lake needs deltalake: pip install 'etq[lake]'") from None
-    return deltalake
+    return module
 
 
 @dataclass(frozen=True)
@@ -89,6 +118,11 @@ class Lake:
 
     url: str
     options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
+    # Tables that were opened, as of then.
+    _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lake, (self.url, self.options)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
@@ -112,15 +146,77 @@ class Lake:
         """The address of a table, or of a file of it."""
         return f"{self.url}/{table}/{path}" if path else f"{self.url}/{table}"
 
+    def handler(self, sizes: Mapping[str, int] | None = None) -> Any:
+        """The files of a lake in a store by the library, which needn't ask for the `sizes` of these."""
+        deltalake()
+        from deltalake.fs import DeltaStorageHandler
+
+        return DeltaStorageHandler(self.url, self.options, None if sizes is None else {**sizes})
+
+    def listed(self, folder: str = "") -> dict[str, int]:
+        """The paths of all files below a folder of the lake, and their sizes in bytes."""
+        if not self.is_remote:
+            top = Path(self.url, folder)
+            sizes = {}
+            for name, _, files in os.walk(top):
+                for file in files:
+                    with suppress(FileNotFoundError):  # deleted since
+                        path = Path(name, file)
+                        sizes[path.relative_to(self.url).as_posix()] = path.stat().st_size
+            return sizes
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(folder, allow_not_found=True, recursive=True)
+        found = self.result(lambda: self.handler().get_file_info_selector(selector))
+        return {each.path: each.size for each in found if each.is_file}
+
+    def commits(self, table: str = "captures") -> dict[int, tuple[str, int]]:
+        """The path and size of each commit that a table's log has, by version, in order; none without a table."""
+        found = {Path(path).name: (path, size) for path, size in self.listed(f"{table}/_delta_log").items()}
+        return {int(name[:20]): found[name] for name in sorted(found) if re.fullmatch(r"\d{20}\.json", name)}
+
+    def tables(self) -> list[str]:
+        """The tables of which there is a folder, the roots last."""
+        if self.is_remote:
+            from pyarrow.fs import FileSelector
+
+            found = self.result(lambda: self.handler().get_file_info_selector(FileSelector("", allow_not_found=True)))
+            there = {each.base_name for each in found}
+        else:
+            there = {each.name for each in Path(self.url).iterdir()}
+        return [name for name in tables_of(*KINDS) if name in there]
+
     def exists(self, table: str = "captures") -> bool:
         """Whether there is a lake, or one of its tables."""
-        if not self.is_remote:
-            return any(Path(self.uri(table), "_delta_log").glob("[0-9]*"))
-        return bool(self.result(lambda: deltalake().DeltaTable.is_deltatable(self.uri(table), self.options)))
+        return table in self._opened or bool(self.commits(table))
 
-    def open(self, table: str, version: int | None = None) -> DeltaTable:
-        """A table as it is now, or was at a version. Raises `WarehouseError` for a missing or damaged one."""
-        return self.result(lambda: deltalake().DeltaTable(self.uri(table), version, self.options))
+    def note(self, path: str, size: int) -> Note | None:
+        """What a commit notes; None for one by another program. Raises `WarehouseError` if it is damaged."""
+
+        def content() -> bytes:
+            if not self.is_remote:
+                return Path(self.url, path).read_bytes()
+            with self.handler({path: size}).open_input_file(path) as file:
+                return bytes(file.read())
+
+        try:
+            for line in self.result(content).splitlines():
+                action = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+                if info := action.get("commitInfo"):
+                    noted = msgspec.json.decode(info, type=dict[str, Any]).get(_NOTE)
+                    if noted is not None:
+                        return _decoded(noted)
+        except (msgspec.DecodeError, ValueError, zlib.error) as error:
+            raise WarehouseError(f"{self}: {path}: the log is damaged: {error}") from error
+        return None
+
+    def open(self, table: str) -> DeltaTable:
+        """A table as it is now. Raises `WarehouseError` for a missing or damaged one."""
+        if table in self._opened:
+            self.result(self._opened[table].update_incremental)
+        else:
+            self._opened[table] = self.result(lambda: deltalake().DeltaTable(self.uri(table), None, self.options))
+        return self._opened[table]
 
     def make(self) -> None:
         """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder with other files."""
@@ -137,10 +233,7 @@ class Lake:
     def make_table(self, table: str) -> DeltaTable:
         """A table as it is now, created if it doesn't exist."""
         module = deltalake()
-        properties = module.CommitProperties(
-            custom_metadata={_NOTE: _encode({"captures": 0, _SCHEMA: SCHEMA_VERSION})},
-            app_transactions=[module.Transaction(_SCHEMA, SCHEMA_VERSION)],
-        )
+        properties = module.CommitProperties(custom_metadata={_NOTE: _encoded(Note())})
         for _ in range(10):
             if self.exists(table):  # perhaps by another writer
                 break
@@ -163,32 +256,24 @@ class Lake:
         without: Collection[str] = (),
         *,
         seen: DeltaTable | None = None,
-        versions: Mapping[str, int] | None = None,
-        dropped: Sequence[str] = (),
-    ) -> int:
-        """Add files to a table, and remove the loads `without`; returns a version of the table that has the files.
+        note: Note | None = None,
+    ) -> None:
+        """Add files to a table, and remove the loads `without`.
 
-        seen      the table as it was seen: the commit is made only if it is still like that
-        versions  versions of other tables to be noted, see `State`
-        dropped   loads that were given up: their writers, if there are any left, must not commit them
+        seen  the table as it was seen: the commit is made only if it is still like that
+        note  what the commit of a root table notes
 
         Raises `ConflictError` if the table isn't as it was `seen`, and `WarehouseError` if it can't be written.
         """
         module = deltalake()
-        metadata = {_DROPPED: " ".join(dropped)} if dropped else {}
-        changed: dict[str, int] = {}
-        if seen is not None and table == "captures":
-            noted = self.versions(seen)
-            changed = {name: max(version, noted.get(name, 0)) for name, version in (versions or {}).items()}
-            metadata[_NOTE] = _encode({**noted, **changed, "captures": int(seen.version()) + 1})
         properties = module.CommitProperties(
-            custom_metadata=metadata or None,
+            custom_metadata=None if note is None else {_NOTE: _encoded(note)},
             max_commit_retries=None if seen is None else 0,
-            app_transactions=[module.Transaction(*each) for each in changed.items()] or None,
         )
+        # Logs are cleaned when a lake is compacted.
+        hooks = module.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
         for attempt in range(100):
             opened = seen or self.make_table(table)
-            before = int(opened.version())
             try:
                 opened.create_write_transaction(
                     [_action(each, f"{kind_of(table)}_id") for each in added],
@@ -197,158 +282,44 @@ class Lake:
                     ["load_id"],
                     [("load_id", "in", [*without])] if without else None,
                     commit_properties=properties,
+                    post_commithook_properties=hooks,
                 )
+                return
             except module.exceptions.CommitFailedError as error:
                 if seen is not None:
                     raise ConflictError from error
                 if attempt == 99:
                     raise WarehouseError(f"{self.uri(table)}: {error}") from error
                 time.sleep(min(0.01 * 2**attempt, 1))
-                continue
             except (module.exceptions.DeltaError, OSError) as error:
                 raise WarehouseError(f"{self.uri(table)}: can't be written: {error}") from error
-            return before + 1 if seen is not None else self.open(table).version()
-        raise AssertionError
-
-    def versions(self, captures: DeltaTable) -> dict[str, int]:
-        """The versions of the tables that have rows, and of the schema, as `captures` notes them.
-
-        The last commit has all of them, or one shortly before it, if another program optimized the table; otherwise
-        each is looked up in the log.
-        """
-        for limit in (1, 8):
-            try:
-                # The library also gives commits that came after this version, and numbers them wrongly.
-                entries = self.result(partial(captures.history, limit))
-                noted = [msgspec.json.decode(each[_NOTE], type=dict[str, int]) for each in entries if _NOTE in each]
-            except msgspec.DecodeError as error:
-                raise WarehouseError(f"{self.uri('captures')}: its log is damaged: {error}") from error
-            if noted := [each for each in noted if each["captures"] <= captures.version()]:
-                return max(noted, key=lambda each: each["captures"])
-        names = (_SCHEMA, *tables_of(*KINDS))
-        found = {name: version for name in names if (version := captures.transaction_version(name)) is not None}
-        return {**found, "captures": captures.version()}
-
-    def dropped(self, root: DeltaTable, since: int) -> set[str]:
-        """The loads that were given up by commits of a root table after a version."""
-        number = root.version() - since
-        entries = self.result(lambda: root.history(number)) if number else []
-        return {load for each in entries for load in each.get(_DROPPED, "").split()}
 
     def result(self, work: Callable[[], Any]) -> Any:
         """Return the result of work with the library. Raises `WarehouseError` for what it and the system refuse."""
-        module = deltalake()
         try:
             return work()
-        except (module.exceptions.DeltaError, OSError, ValueError) as error:
-            raise WarehouseError(f"{self}: {str(error).splitlines()[0]}") from error
+        except (deltalake().exceptions.DeltaError, OSError, ValueError) as error:
+            raise WarehouseError(f"{self}: {_reason(error)}") from error
 
 
-class State:
-    """The content of a lake at a version: each table is opened when it is asked for.
-
-    Tables are read as `captures` noted them, so that all are of one moment; with `latest`, as they are now, also those
-    in which the lake has no rows yet.
-    """
-
-    def __init__(self, lake: Lake, captures: DeltaTable, *, is_older: bool = False, latest: bool = False) -> None:
-        self.lake, self.captures, self.versions = lake, captures, lake.versions(captures)
-        self._is_older, self._latest = is_older, latest
-        self._opened: dict[str, DeltaTable | None] = {"captures": captures}
-        self._files: dict[str, list[File]] = {}
-        self._loads: dict[str, dict[str, bool]] = {}
-
-    @property
-    def version(self) -> int:
-        """The version of the lake, which is that of `captures`."""
-        return int(self.captures.version())
-
-    def has(self, table: str) -> bool:
-        """Whether a table may have rows of the lake."""
-        return table in self.versions
-
-    def table(self, name: str) -> DeltaTable | None:
-        """A table; None if it has no rows."""
-        if name not in self._opened:
-            self._opened[name] = self._open(name)
-        return self._opened[name]
-
-    def _open(self, name: str) -> DeltaTable | None:
-        if self._latest:
-            return self.lake.open(name) if self.lake.exists(name) else None
-        if not self.has(name):
-            return None
-        try:
-            return self.lake.open(name, self.versions[name])
-        except WarehouseError:
-            if self._is_older:
-                raise
-            return self.lake.open(name)  # Rows are only added after that version, as long as its log is there.
-
-    def opened(self, name: str) -> DeltaTable:
-        """A table that has rows."""
-        opened = self.table(name)
-        assert opened is not None, f"{name} has no rows"
-        return opened
-
-    def open_all(self, *kinds: str) -> list[str]:
-        """Open all tables of kinds, by default of all, several at a time; the names of those that exist."""
-        names = [name for name in tables_of(*(kinds or KINDS)) if self._latest or self.has(name)]
-        self.lake.each(self.files, names)
-        return [name for name in names if self.table(name) is not None]
-
-    def files(self, table: str) -> list[File]:
-        """The files of a table, also of loads that are not part of the lake."""
-        if table not in self._files:
-            opened = self.table(table)
-            self._files[table] = [] if opened is None else files_of(opened)
-        return self._files[table]
-
-    def loads(self, kind: str) -> dict[str, bool]:
-        """The loads of a kind, and whether all that each wrote is part of the lake."""
-        if kind not in self._loads:
-            rows: dict[str, int] = {}
-            for each in self.files(f"{kind}s"):
-                rows[each.load] = rows.get(each.load, 0) + each.rows
-            # The number of captures, records or programs that a load wrote is part of its name.
-            self._loads[kind] = {load: number == int(load.rpartition("-")[2]) for load, number in rows.items()}
-        return self._loads[kind]
-
-    def paths(self, table: str, *, whole: bool = True) -> list[str]:
-        """The addresses of a table's files of which all rows are the lake's; or, with `whole` false, only some."""
-        kind = str(kind_of(table))
-        chosen = self.files(table)
-        if table != f"{kind}s":
-            chosen = [each for each in chosen if self.loads(kind).get(each.load) is whole]
-        elif not whole:
-            return []
-        return [self.lake.uri(table, each.path) for each in chosen]
-
-    def dead(self, table: str) -> list[File]:
-        """The files of loads that are not part of the lake."""
-        loads = self.loads(str(kind_of(table)))
-        return [each for each in self.files(table) if each.load not in loads]
-
-
-def read(lake: Lake, version: int | None = None, *, latest: bool = False) -> State:
-    """The content of a lake now, or at a version; see `State`.
-
-    Raises `WarehouseError` for what isn't a lake, and for a damaged one.
-    """
-    try:
-        captures = lake.open("captures", version)
-    except WarehouseError:
-        if not lake.exists():
-            raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...") from None
-        raise
-    state = State(lake, captures, is_older=version is not None, latest=latest)
-    schema = state.versions.get(_SCHEMA)
-    if schema != SCHEMA_VERSION:
-        raise WarehouseError(
-            f"{lake}: made by another version of etq (schema {schema}; this is {SCHEMA_VERSION}); add the files "
-            "again to a new lake"
+def _reason(error: Exception) -> str:
+    """The first and the last line of an error of the library, without the layers between them."""
+    lines = [each for line in str(error).splitlines() if (each := _ARROW.sub("", line).strip())]
+    if any("credentials" in line or "IMDS" in line for line in lines):
+        return (
+            "the store needs credentials: set them as its own tools read them, such as AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or in storage_options"
         )
-    return state
+    return ": ".join(dict.fromkeys((*lines[:1], *lines[-1:])))
+
+
+def _decoded(text: str) -> Note:
+    """Return a note. Raises `ValueError` or `zlib.error` for a damaged one, and for one that is too large."""
+    decompressor = zlib.decompressobj()
+    content = decompressor.decompress(base64.b64decode(text, validate=True), _LARGEST_NOTE)
+    if not decompressor.eof:
+        raise ValueError("a note is cut off or has more than 1 GB")
+    return msgspec.json.decode(content, type=Note)
 
 
 def _schema(table: str) -> Any:
@@ -370,19 +341,11 @@ def _schema(table: str) -> Any:
 def files_of(table: DeltaTable) -> list[File]:
     """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
     listed = table.get_add_actions(flatten=True)
-    key = table.schema().fields[0].name
-
-    def values(name: str) -> list[Any]:
-        return [*listed.column(name).to_pylist()] if name in listed.column_names else [0] * listed.num_rows
-
-    columns = [
-        values(name) for name in ("path", "partition.load_id", "num_records", "size_bytes", f"min.{key}", f"max.{key}")
-    ]
+    columns = [listed.column(name).to_pylist() for name in ("path", "num_records", "size_bytes", "modification_time")]
     for path in columns[0]:
-        if not _PATH.fullmatch(path):
+        if not FILE_PATH.fullmatch(path):
             raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
-    written = [each / 1e3 for each in values("modification_time")]
-    return [File(*row) for row in zip(*columns, written, strict=True)]
+    return [File(path, rows, size, written=at / 1e3) for path, rows, size, at in zip(*columns, strict=True)]
 
 
 def _action(file: File, key: str) -> Any:
@@ -390,10 +353,9 @@ def _action(file: File, key: str) -> Any:
 
     smallest, largest = {key: file.smallest}, {key: file.largest}
     stats = {"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": {key: 0}}
-    partition = {"load_id": file.load}
     written = int(time.time() * 1e3)
-    return AddAction(file.path, file.bytes, partition, written, True, _encode(stats))
+    return AddAction(file.path, file.bytes, {"load_id": file.load}, written, True, msgspec.json.encode(stats).decode())
 
 
-def _encode(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+def _encoded(note: Note) -> str:
+    return base64.b64encode(zlib.compress(msgspec.json.encode(note))).decode()

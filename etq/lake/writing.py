@@ -15,7 +15,8 @@ from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import stores
 from etq.lake.reading import read_parquet
-from etq.lake.tables import File, Lake, State, files_of, tables_of
+from etq.lake.state import State, live
+from etq.lake.tables import File, Lake, tables_of
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
 # rewrite one.
@@ -89,11 +90,11 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
 
 def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
     """Write what these loads hold of the lake as one load, sorted by key."""
-    roots = [each for each in state.files(f"{kind}s") if each.load in loads]
+    roots = [each for each in state.of(f"{kind}s") if each.load in loads]
     root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
 
     def query(table: str) -> str:
-        paths = [state.lake.uri(table, each.path) for each in state.files(table) if each.load in loads]
+        paths = [state.lake.uri(table, each.path) for each in state.of(table) if each.load in loads]
         columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
         source = read_parquet(paths, of_loads=True).removesuffix(")") + ", filename = true, file_row_number = true)"
         return (
@@ -106,6 +107,12 @@ def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads:
     return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
 
 
+def files_of(loads: Sequence[Load]) -> dict[str, list[File]]:
+    """The files of loads in each table but the roots."""
+    tables = dict.fromkeys(table for load in loads for table in load.files)
+    return {table: [load.files[table] for load in loads if table in load.files] for table in tables}
+
+
 def discard(lake: Lake, loads: Sequence[Load]) -> None:
     """Delete the files of loads that were not committed to any table."""
     stores.delete(lake, [(table, file.path) for load in loads for table, file in load.files.items()])
@@ -113,10 +120,9 @@ def discard(lake: Lake, loads: Sequence[Load]) -> None:
 
 def discard_of_prefix(lake: Lake, prefix: str) -> None:
     """Delete the files of captures' loads whose names begin so, except those that the tables have."""
-    for table in tables_of("capture"):
-        if left := [path for path in stores.listed(lake, table) if path.startswith(f"load_id={prefix}")]:
-            kept = {each.path for each in files_of(lake.open(table))} if lake.exists(table) else set()
-            stores.delete(lake, [(table, path) for path in left if path not in kept])
+    found = [path.split("/", 1) for path in lake.listed() if f"/load_id={prefix}" in path]
+    kept = {(table, each.path) for table, files in live(lake).items() for each in files} if found else set()
+    stores.delete(lake, [(table, path) for table, path in found if (table, path) not in kept])
 
 
 def _load(
@@ -185,7 +191,7 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
                 rows, size, statistics = _copy(other, "FROM rows", target)
         if rows:
             smallest, largest = (int(statistics[f'"{key}"'][each]) for each in ("min", "max"))
-            written.append(File(path, load, rows, size, smallest, largest))
+            written.append(File(path, rows, size, smallest, largest))
         return bool(rows)
 
     try:

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from etq.catalog import SqlObject
 from etq.errors import WarehouseError
-from etq.lake.tables import State, kind_of
+from etq.lake.state import State
+from etq.lake.tables import kind_of
 from etq.spark.dialect import EtqDuckDB, EtqSpark
 
 if TYPE_CHECKING:

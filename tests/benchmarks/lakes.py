@@ -22,6 +22,7 @@ from pathlib import Path
 
 import etq
 import etq.lake
+from etq.lake.compacting import MOST_MERGED
 from tests.benchmarks.fleet import milliseconds
 from tests.benchmarks.make_captures import make_captures
 
@@ -120,8 +121,8 @@ def plan(measured: Sequence[Measured], dumps: int) -> None:
     of_capture, rate = last.bytes / last.captures, last.added / last.seconds
     print(f"computed for 1,000,000 captures of {RUNS} runs, from the lake of {last.captures:,}:")
     print(f"{'':4}storage: {of_capture * 1e6 / 1e9:.1f} GB (bytes a capture), of {dumps / 1e9 * 1e6:.0f} GB of dumps")
-    loads = -(-1_000_000 // 2_000)
-    print(f"{'':4}files: {loads * last.files // max(1, -(-last.captures // 2_000)):,} in {loads} loads of 2,000")
+    loads, now = -(-1_000_000 // MOST_MERGED), -(-last.captures // MOST_MERGED)
+    print(f"{'':4}files: {loads * last.files // now:,} in {loads} loads of {MOST_MERGED:,}")
     print(f"{'':4}adding: {1e6 / rate / 3600:.1f} hours by one process (captures a second)")
     if len(measured) > 1:
         first = measured[-2]

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """Start and stop moto's server."""
+def serving(log: Path | None = None) -> Iterator[str]:
+    """Start and stop moto's server, which writes a line for each request to `log`."""
     pytest.importorskip("moto.server", reason="S3 needs moto: pip install --group lake-test")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with (
+        open(log or os.devnull, "wb") as lines,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=lines) as server,
+    ):
         try:
             for _ in range(600):
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

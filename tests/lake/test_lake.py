@@ -6,7 +6,6 @@ import math
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,11 +17,12 @@ import pytest
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
-from etq.lake import Added, add, check, compact, export, is_lake, tables
+from etq.lake import Added, add, check, compact, export, is_lake, state, tables
+from etq.lake.compacting import _groups
 from etq.lake.tables import Lake
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
+from tests.sampling import thinned, whole
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
@@ -105,7 +105,7 @@ def is_of_traces(*errors: object) -> bool:
 ASKED = [each for each in catalog.public_objects() if each.kind != "scalar macro" and each.name not in OF_THE_FILE]
 
 
-@pytest.mark.parametrize("each", thinned(ASKED, ASKED[::5]), ids=lambda each: each.name)
+@pytest.mark.parametrize("each", thinned(ASKED, ASKED[::24]), ids=lambda each: each.name)
 def test_every_view_answers_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse], each: catalog.SqlObject) -> None:
     warehouse, lake = pair
     if arguments(each, "mlp") is None:
@@ -210,14 +210,15 @@ def test_names_that_others_have_are_made_longer(tmp_path: Path) -> None:
         assert len({*names}) == 3 and names[0] == ("run",) and names[1] == ("1/run",)
 
 
+@whole
 def test_compacting_changes_no_answer(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    for path in FLEET[:6]:
+    for path in FLEET[:3]:
         one_of([path], lake, build="1")
     query = "FROM compare_ops('build=1,@latest', 'build=1,@previous')"
     with etq.open(lake) as older:
         before, asked = contents(lake), older.rows(query)[1]
-        assert compact(lake) == (6, 1)
+        assert compact(lake) == (3, 1)
         assert contents(lake) == before
         assert older.rows(query)[1] == asked, "who has it open goes on with the files of before"
     with etq.open(lake) as warehouse:
@@ -228,6 +229,24 @@ def test_compacting_changes_no_answer(tmp_path: Path) -> None:
         assert len([*(lake / table.name).glob("load_id=*/*.parquet")]) <= 1
 
 
+def test_a_large_load_is_not_written_again_for_small_ones() -> None:
+    def groups(*sizes: int) -> list[list[int]]:
+        """The sizes of the loads that are put together, of a lake with loads of these numbers of captures."""
+        files = {
+            table: [
+                tables.File(f"load_id={place:x}-{size}/x.parquet", size * rows, 1) for place, size in enumerate(sizes)
+            ]
+            for table, rows in (("captures", 1), ("event_ticks", 500))
+        }
+        found = _groups(state.State(Lake.at("lake"), 1, files), "capture", files)
+        return [[int(load.split("-")[1]) for load in group] for group in found]
+
+    assert groups(1, 2, 3) == [[1, 2, 3]] and groups(10) == []
+    assert groups(10, 10, 10_000) == [[10, 10]] and groups(2_000, 1_000, 10_000) == [[1_000, 2_000, 10_000]]
+    assert groups(15_000, 14_000) == [] and groups(2_000, 2_000, 2_000) == [[2_000] * 3]
+
+
+@whole
 def test_readers_keep_old_files_for_a_week(tmp_path: Path) -> None:
     """A week from when they were taken out, not from when they were written."""
     lake = tmp_path / "lake"
@@ -243,11 +262,10 @@ def test_readers_keep_old_files_for_a_week(tmp_path: Path) -> None:
 def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, commit = tmp_path / "lake", Lake.commit
 
-    def fails(self: Lake, table: str, *arguments: Any, **options: Any) -> int:
-        version = commit(self, table, *arguments, **options)
+    def fails(self: Lake, table: str, *arguments: Any, **options: Any) -> None:
+        commit(self, table, *arguments, **options)
         if table == "captures":
             raise OSError("the disk is gone")
-        return version
 
     def gone(*_: object) -> None:
         raise OSError("the disk is gone")
@@ -262,7 +280,7 @@ def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypat
         with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             compact(lake)
     assert [fault for fault in check(lake) if not fault.is_left_over] == []
-    assert len(contents(lake)) == 2 and len(tables.read(Lake.at(lake)).loads("capture")) == 1
+    assert len(contents(lake)) == 2 and len(state.read(Lake.at(lake)).loads("capture")) == 1
 
 
 def _add_some(lake: Path, files: list[Path]) -> None:
@@ -272,7 +290,7 @@ def _add_some(lake: Path, files: list[Path]) -> None:
 
 def test_several_writers_lose_nothing_and_add_nothing_twice(tmp_path: Path, events: dict[str, int]) -> None:
     lake, context = tmp_path / "lake", multiprocessing.get_context("spawn")
-    shared, own = FLEET[:2], FLEET[2:8]
+    shared, own = FLEET[:2], FLEET[2:5]
     writers = [context.Process(target=_add_some, args=(lake, [*own[part::3], *shared])) for part in range(3)]
     for each in writers:
         each.start()
@@ -284,7 +302,7 @@ def test_several_writers_lose_nothing_and_add_nothing_twice(tmp_path: Path, even
             assert all(found == events[sha256] for sha256, _, found, _ in rows), "only whole ones are seen"
         time.sleep(0.05)
     assert [each.exitcode for each in writers] == [0, 0, 0]
-    assert len(contents(lake)) == 8 and check(lake) == []
+    assert len(contents(lake)) == 5 and check(lake) == []
     assert len(seen) > 1
 
 
@@ -302,65 +320,3 @@ def test_a_writer_that_is_killed_leaves_nothing_of_the_lake(tmp_path: Path, even
         assert all(found == events[sha256] for sha256, _, found, _ in contents(lake))
     compact(lake, leave_seconds=-1)
     assert check(lake) == []
-
-
-def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(WarehouseError, match=r"a lake needs deltalake: pip install 'etq\[lake\]'"):
-        one_of(FLEET[:1], tmp_path / "lake")
-
-
-def test_what_is_damaged_is_told(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    one_of(FLEET[:2], lake)
-    [ticks] = (lake / "event_ticks").glob("load_id=*/*.parquet")
-    [runs] = (lake / "runs").glob("load_id=*/*.parquet")
-    whole = ticks.read_bytes()
-    ticks.write_bytes(whole[: len(whole) // 2])
-    runs.unlink()
-    told = {(fault.file, fault.what.split(":")[0]) for fault in check(lake)}
-    assert told == {(str(ticks), "damaged"), (str(runs), "missing")}
-    with pytest.raises(WarehouseError, match=r"lake: .*"):
-        etq.open(lake)
-    [signatures] = (lake / "signatures").glob("load_id=*/*.parquet")
-    ticks.write_bytes(signatures.read_bytes())
-    assert any("has the columns" in fault.what for fault in check(lake))
-
-
-def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    for path in FLEET[:2]:
-        one_of([path], lake)
-    _, first, second = sorted((lake / "captures" / "_delta_log").glob("*.json"))
-    whole = second.read_bytes()
-    for content, message in (
-        (b"{", "lake: "),
-        (whole.replace(b'etq schema\\":', b'etq schema\\":9'), "made by another version of etq"),
-        (whole.replace(b'"etq versions":"{', b'"etq versions":"'), "damaged"),
-        (whole.replace(b'"path":"load_id=', b'"path":"../load_id='), "damaged: a file is called"),
-        (whole.replace(b'"path":"load_id=', b'"path":"/etc/load_id='), "damaged: a file is called"),
-    ):
-        assert content != whole
-        second.write_bytes(content)
-        with pytest.raises(WarehouseError, match=message):
-            etq.open(lake)
-    second.write_bytes(whole)
-    first.unlink()
-    with pytest.raises(WarehouseError, match="lake: "):
-        etq.open(lake)
-
-
-def test_what_is_no_lake_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/other").write_text("x")
-    with etq.open() as warehouse:
-        with pytest.raises(WarehouseError, match="a file; a lake is a folder"):
-            export(tmp_path / "file", warehouse)
-        with pytest.raises(WarehouseError, match="a folder with other things in it"):
-            export(tmp_path / "folder", warehouse)
-    for path in (tmp_path / "folder", tmp_path / "none"):
-        with pytest.raises(WarehouseError, match="not a lake"):
-            check(path)
-    with pytest.raises(WarehouseError, match="a folder; a warehouse is a file, or a lake"):
-        etq.open(tmp_path / "folder")

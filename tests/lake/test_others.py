@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import duckdb
 import pytest
 
 import etq
-from etq.lake import export
+from etq.lake import check, compact, export
 from tests.lake.test_lake import FLEET, one_of
 
+PAGE = Path(__file__).parents[2] / "docs/how-to/lake-engines.md"
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
@@ -32,6 +35,25 @@ def expected(lake: Path) -> Any:
     with etq.open(lake) as warehouse:
         query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
         return warehouse.rows(query)[1][0]
+
+
+def examples(section: str) -> str:
+    """The code of a section of the page about other engines."""
+    text = PAGE.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return "".join(re.findall(r"^```py\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("section", ["Polars", "DuckDB", "deltalake"])
+def test_examples_of_the_page(
+    section: str, lake: Path, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if section == "Polars":
+        pytest.importorskip("polars", reason="polars isn't installed: pip install --group lake-test")
+    (tmp_path / "fleet").symlink_to(lake)
+    monkeypatch.chdir(tmp_path)
+    names = dict[str, Any]()
+    exec(compile(examples(section), str(PAGE), "exec"), names)
+    assert names["events"] == expected[1]
 
 
 def test_polars(lake: Path, expected: Any) -> None:
@@ -73,6 +95,23 @@ def test_others_may_optimize_a_table(lake: Path, expected: Any) -> None:
         query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
         assert warehouse.rows(query)[1] == [expected]
     assert one_of(FLEET[4:5], lake).new == 1
+    with etq.open(lake) as warehouse:
+        before = warehouse.rows(query)
+    compact(lake, leave_seconds=-1)  # deletes the files that they replaced
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows(query) == before
+    assert check(lake) == []
+
+
+def test_without_a_note_the_logs_are_read(lake: Path, tmp_path: Path) -> None:
+    """As if other programs had made all commits that are left."""
+    query = "SELECT t.capture_id, count(*) FROM event_ticks AS t GROUP BY ALL ORDER BY ALL"
+    shutil.copytree(lake, tmp_path / "lake")
+    for commit in (tmp_path / "lake" / "captures" / "_delta_log").glob("*.json"):
+        commit.write_bytes(commit.read_bytes().replace(b'"etq":', b'"other":'))
+    with etq.open(lake) as one, etq.open(tmp_path / "lake") as other:
+        assert one.rows(query) == other.rows(query) and one.rows(query)[1]
+    assert one_of(FLEET[6:7], tmp_path / "lake").new == 1 and one_of(FLEET[6:7], tmp_path / "lake").known == 1
 
 
 def test_others_may_commit_more_often(lake: Path) -> None:

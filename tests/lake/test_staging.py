@@ -12,12 +12,14 @@ import etq
 from etq.errors import EtqError, WarehouseError
 from etq.lake import check
 from etq.lake.staging import Known, Rejected, Result, StagingJob, published, stage
-from etq.lake.tables import Lake, read
+from etq.lake.state import read
+from etq.lake.tables import Lake
 from etq.lake.writing import Load, discard_of_prefix
 from etq.storage.capture import Options
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
+from tests.sampling import whole
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
@@ -41,6 +43,7 @@ def names(lake: Path) -> list[str]:
         return [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY name")[1]]
 
 
+@whole
 def test_loads_of_several_are_one_lake(tmp_path: Path) -> None:
     both, added = tmp_path / "both", tmp_path / "added"
     results = stage_files(both, FLEET[:3], build="1") + stage_files(both, FLEET[3:5], build="1")
@@ -85,6 +88,7 @@ def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
     assert check(lake) == []
 
 
+@whole
 def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One has added the same capture, and one of the same name, behind what was looked at."""
     lake = tmp_path / "lake"
@@ -94,14 +98,14 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     results = stage_files(lake, FLEET[:3])
     commit, tries = Lake.commit, 0
 
-    def late(self: Lake, table: str, *arguments: Any, **options: Any) -> int:
+    def late(self: Lake, table: str, *arguments: Any, **options: Any) -> None:
         nonlocal tries
         tries += table == "captures"
         if table == "captures" and tries == 1:
             with monkeypatch.context() as undone:
                 undone.setattr(Lake, "commit", commit)
                 one_of([other, FLEET[1]], lake)
-        return commit(self, table, *arguments, **options)
+        commit(self, table, *arguments, **options)
 
     monkeypatch.setattr(Lake, "commit", late)
     assert publish(lake, results) == 2

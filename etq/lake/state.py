@@ -1,0 +1,134 @@
+"""The content of a lake at a version: the files of each table, as commits of root tables note them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from etq.errors import WarehouseError
+from etq.lake.links import without_links
+from etq.lake.tables import FILE_PATH, KINDS, File, Files, Lake, Note, files_of, kind_of, tables_of
+from etq.version import SCHEMA_VERSION
+
+
+class State:
+    """The content of a lake, or of one of its kinds, at a version of the root table.
+
+    files     the files of each table that has rows
+    is_noted  whether the last commit notes them
+    """
+
+    def __init__(self, lake: Lake, version: int, files: Files, *, is_noted: bool = True) -> None:
+        self.lake, self.version, self.files, self.is_noted = lake, version, files, is_noted
+        self._loads: dict[str, dict[str, bool]] = {}
+
+    def of(self, table: str) -> Sequence[File]:
+        """The files of a table."""
+        return self.files.get(table, [])
+
+    def loads(self, kind: str) -> dict[str, bool]:
+        """The loads of a kind, and whether all that each wrote is part of the lake."""
+        if kind not in self._loads:
+            rows: dict[str, int] = {}
+            for each in self.of(f"{kind}s"):
+                rows[each.load] = rows.get(each.load, 0) + each.rows
+            # The number of captures, records or programs that a load wrote is part of its name.
+            self._loads[kind] = {load: number == int(load.rpartition("-")[2]) for load, number in rows.items()}
+        return self._loads[kind]
+
+    def paths(self, table: str, *, whole: bool = True) -> list[str]:
+        """The addresses of a table's files of which all rows are the lake's; or, with `whole` false, only some."""
+        kind = str(kind_of(table))
+        loads = self.loads(kind)
+        is_root = table == f"{kind}s"
+        chosen = [each for each in self.of(table) if (True if is_root else loads.get(each.load)) is whole]
+        return [self.lake.uri(table, each.path) for each in chosen]
+
+    def changed(
+        self, kind: str, added: Sequence[File], without: Collection[str], rows: Files, others: Files | None = None
+    ) -> State:
+        """This with files added to the root table of a kind in the place of the loads `without`, and what that names.
+
+        rows    the files of added loads in other tables
+        others  all files of other kinds, if they are others than this has
+        """
+        root = f"{kind}s"
+        roots = [*(each for each in self.of(root) if each.load not in without), *added]
+        named = {each.load for each in roots}
+        found: dict[str, Sequence[File]] = {**self.files, **(others or {}), root: roots}
+        for table in tables_of(kind)[:-1]:
+            both = [*self.of(table), *rows.get(table, [])]
+            found[table] = [each for each in both if each.load in named]
+        return State(self.lake, self.version + 1, {table: files for table, files in found.items() if files})
+
+    def note(self, dropped: Sequence[str] = ()) -> Note:
+        """What a commit notes of these files."""
+        note = Note(dropped=[*dropped])
+        for table, files in self.files.items():
+            for each in files:
+                name = each.path.rpartition("/")[2]
+                note.files.setdefault(each.load, {}).setdefault(table, {})[name] = each.rows, each.bytes
+        return note
+
+
+def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> State:
+    """The content of a lake now, or at a version; or what another root table names.
+
+    Raises `WarehouseError` for what isn't a lake, and for a damaged one.
+    """
+    commits = lake.commits(root)
+    if not commits and root == "captures":
+        raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
+    if version is not None and version not in commits:
+        raise WarehouseError(f"{lake}: has no version {version}; the latest is {max(commits)}")
+    number = max(commits, default=0) if version is None else version
+    # The last commit notes the files, unless another program made it.
+    for each in sorted((each for each in commits if each <= number), reverse=True):
+        if (note := lake.note(*commits[each])) is not None:
+            if note.schema != SCHEMA_VERSION:
+                raise WarehouseError(
+                    f"{lake}: made by another version of etq (schema {note.schema}; this is {SCHEMA_VERSION}); add the "
+                    "files again to a new lake"
+                )
+            return State(lake, number, _files(lake, note), is_noted=each == number)
+    if version is not None:
+        raise WarehouseError(f"{lake}: what version {version} holds was noted in a log that was cleaned since")
+    found = live(lake) if commits else {}
+    named = {kind: {each.load for each in found.get(f"{kind}s", [])} for kind in KINDS}
+    files = {table: [each for each in found[table] if each.load in named[str(kind_of(table))]] for table in found}
+    return State(lake, number, {table: files[table] for table in files if files[table]}, is_noted=not commits)
+
+
+def dropped(state: State, root: str, since: int) -> set[str]:
+    """The loads that were given up by commits of a root table after a version."""
+    if state.version <= since:
+        return set()
+    notes = [state.lake.note(*commit) for version, commit in state.lake.commits(root).items() if version > since]
+    return {load for note in notes if note is not None for load in note.dropped}
+
+
+def live(lake: Lake, *kinds: str) -> dict[str, list[File]]:
+    """The files that the logs of all tables list now, or of those of kinds: also what the lake doesn't name."""
+    names = [name for name in lake.tables() if kind_of(name) in (kinds or KINDS)]
+
+    def files(name: str) -> list[File]:
+        # A writer that was killed may have written files of a table that it had not created.
+        return without_links(lake, name, files_of(lake.open(name))) if lake.exists(name) else []
+
+    return dict(zip(names, lake.each(files, names), strict=True))
+
+
+def _files(lake: Lake, note: Note) -> dict[str, list[File]]:
+    """The files that a commit notes.
+
+    Raises `WarehouseError` for files that aren't in a load's folder of a table, and for links.
+    """
+    files: dict[str, list[File]] = {}
+    known = {*tables_of(*KINDS)}
+    for load, tables in note.files.items():
+        for table, named in tables.items():
+            for name, (rows, size) in named.items():
+                path = f"load_id={load}/{name}"
+                if table not in known or not FILE_PATH.fullmatch(path):
+                    raise WarehouseError(f"{lake}: the log is damaged: a file is called {table}/{path}")
+                files.setdefault(table, []).append(File(path, rows, size))
+    return {table: without_links(lake, table, found) for table, found in files.items()}

@@ -1,0 +1,59 @@
+"""Empty warehouses in memory, which tests use one after the other.
+
+Opening one takes ten times as long as creating the tables again that a test has filled. Their rows are not just deleted:
+DuckDB would keep their statistics, by which it orders joins, and so the rows of an answer that has no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+import etq
+from etq import catalog
+from etq.warehouse.warehouse import Warehouse
+
+_unused: list[Warehouse] = []
+
+_TABLES = {each.name: each.statement for each in catalog.tables()}
+_VIEWS = sorted(each.name for each in catalog.objects().values() if each.kind == "view")
+
+
+@contextmanager
+def empty_warehouse() -> Iterator[Warehouse]:
+    """Provide an empty warehouse in memory.
+
+    It is used again if the block ends without an error and leaves no other tables and views. What else a test may
+    change, such as settings and macros, it changes in a warehouse that it opens by itself. The tables may lack comments.
+    """
+    warehouse = _unused.pop() if _unused else etq.open()
+    try:
+        yield warehouse
+    except BaseException:
+        warehouse.close()
+        raise
+    if _is_empty_again(warehouse):
+        _unused.append(warehouse)
+    else:
+        warehouse.close()
+
+
+def _is_empty_again(warehouse: Warehouse) -> bool:
+    """Replace the tables that have rows by new ones, if the warehouse is open and has etq's own tables and views only."""
+    tables = "SELECT table_name, estimated_size FROM duckdb_tables()"
+    views = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    try:
+        connection = warehouse.connection
+        sizes = connection.execute(tables).fetchall()
+        # Temporary ones may have the names of etq's own.
+        names = sorted(name for name, _ in sizes), sorted(name for (name,) in connection.execute(views).fetchall())
+        if names != (sorted(_TABLES), _VIEWS):
+            return False
+        filled = [name for name, size in sizes if size > 0 and name != "warehouse"]
+        made = (f"DROP TABLE {name}; {_TABLES[name]}" for name in filled)
+        connection.execute(";\n".join(["BEGIN", *made, "COMMIT"]))
+    except (duckdb.Error, etq.EtqError):
+        return False
+    return True
