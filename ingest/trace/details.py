@@ -58,6 +58,13 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
             "occupancy_percent": _floats([each.occupancy for each in details]),
             "bandwidth_gb_per_s": _floats([each.bandwidth for each in details]),
             "bytes": _held([each.bytes for each in details], np.int64),
+            "collective": _texts([each.collective for each in details]),
+            "process_group": _texts([each.process_group for each in details]),
+            "group_description": _texts([each.group_description for each in details]),
+            "group_size": _integers([each.group_size for each in details]),
+            "message_type": _texts([each.message_type for each in details]),
+            "in_elements": _integers([each.in_elements for each in details], np.int64),
+            "out_elements": _integers([each.out_elements for each in details], np.int64),
         }
     )
 
@@ -96,6 +103,35 @@ def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
         return _memory.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return MemoryEvent()
+
+
+def _texts(parts: Sequence[msgspec.Raw]) -> pa.Array:
+    """Return texts; numbers, which some versions write for names, as text; other values become null."""
+    written = _written(parts)
+    places = {each: place for place, each in enumerate(dict.fromkeys(written))}
+    known = [None if each is None else str(each) for each in map(_plain, places)]
+    return encoded(known, np.array([places[each] for each in written], np.int64))
+
+
+def _integers(parts: Sequence[msgspec.Raw], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
+    """Return integers that fit the column's type; other values become null."""
+    written = _written(parts)
+    known = {each: _plain(each) for each in set(written)}
+    return _held([known[each] for each in written], dtype)
+
+
+def _written(parts: Sequence[msgspec.Raw]) -> list[bytes]:
+    """Return JSON as bytes, empty where nothing is written, as for all events but those of collectives."""
+    return [b"" if part is UNWRITTEN else bytes(part) for part in parts]
+
+
+def _plain(written: bytes) -> int | str | None:
+    """Return a text or an integer; None for other JSON, and if nothing is written."""
+    try:
+        value = msgspec.json.decode(written) if written else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:

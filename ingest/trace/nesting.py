@@ -10,8 +10,8 @@ import numpy.typing as npt
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# The parents of all slices are searched together, in rounds, for at most this many steps per slice; then those of the
-# remaining slices, one by one. The fixed cost of a round is taken as that of so many steps.
+# The parents of all slices are searched together, in rounds, until this many steps per slice were taken; those of the
+# remaining slices are then searched one by one. Starting a round costs as much as `_OF_ROUND` steps.
 _STEPS: Final = 8
 _OF_ROUND: Final = 200
 

@@ -10,7 +10,7 @@ import gc
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -19,11 +19,19 @@ from etq.ingest.arrow import batch, texts
 from etq.ingest.trace.columns import NOTHING, TraceColumns
 from etq.ingest.trace.devices import device_rows
 from etq.ingest.trace.rows import trace_rows
-from etq.ingest.trace.scanner import PlainEvent, Trace, TraceEvent
+from etq.ingest.trace.scanner import DistributedInfo, PlainEvent, ProcessGroup, Trace, TraceEvent
 from etq.ingest.trace.types import Entries
+
+T = TypeVar("T")
 
 # File names of `torch.profiler.tensorboard_trace_handler`: worker and time.
 WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
+# Characters that are replaced in names of process groups.
+NOT_IN_GROUPS: Final = re.compile(r"[^\w.+/-]")
+# More processes than any job has: a damaged file may have any number.
+MOST_PROCESSES: Final = 1_000_000
+# A process is in some groups for each kind of parallelism.
+MOST_GROUPS: Final = 32
 # How many events are decoded at once: all events together would fill memory and not fit into the processor's cache.
 AT_ONCE: Final = 512
 
@@ -37,7 +45,8 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all
     events outside of steps are one further run. Events without a duration, with impossible times or with other phases
-    than slices are reported in `findings`. Rank and worker become labels, if the file or its name contains them.
+    than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
+    its name has them.
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
@@ -50,8 +59,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     finally:
         if collecting:
             gc.enable()
-    info = trace.distributedInfo
-    labels = {} if info is None or info.rank is None else {"rank": str(info.rank)}
+    labels = _labels_of(trace.distributedInfo)
     if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
         labels["worker"] = named[1]
     if labels:
@@ -60,6 +68,39 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     if devices is not None:
         yield "trace_devices", devices
     yield from trace_rows(columns, entries)
+
+
+def _labels_of(written: msgspec.Raw) -> dict[str, str]:
+    """Return the labels of the process that wrote a trace: rank, number of processes, names and sizes of its groups.
+
+    What is of another type, or can't be true, is left out: a trace is more than its labels.
+    """
+    info = _value_of(DistributedInfo, written) or DistributedInfo()
+    rank, size = _value_of(int, info.rank), _value_of(int, info.world_size)
+    labels = {}
+    if rank is not None and 0 <= rank < MOST_PROCESSES:
+        labels["rank"] = str(rank)
+    if size is not None and 0 < size <= MOST_PROCESSES:
+        labels["world_size"] = str(size)
+    groups = []
+    for each in _value_of(list[msgspec.Raw], info.pg_config) or ():
+        group = _value_of(ProcessGroup, each) or ProcessGroup()
+        # The label separates groups by spaces.
+        name = NOT_IN_GROUPS.sub("_", str(group.pg_desc or group.pg_name or "")[:100])
+        processes = group.pg_size or group.group_size or 0
+        if name and 0 < processes <= MOST_PROCESSES:
+            groups.append(f"{name}:{processes}")
+            if len(groups) == MOST_GROUPS:
+                break
+    return labels | ({"process_groups": " ".join(groups)} if groups else {})
+
+
+def _value_of(kind: type[T], written: msgspec.Raw) -> T | None:
+    """Return a value of a trace as a type; None if it is of another."""
+    try:
+        return msgspec.json.decode(written, type=kind, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:

@@ -107,7 +107,9 @@ class Slices:
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
     start, duration = (np.frombuffer(each) for each in columns.times)
-    is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND)
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_after = np.abs(start + duration) >= BEYOND
+    is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND) & ~is_after
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
     if unknown := int(np.isnan(duration).sum()):

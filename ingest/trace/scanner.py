@@ -69,6 +69,14 @@ class DeviceArguments(msgspec.Struct, gc=False):
     occupancy: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
     bytes: int | None = None
     bandwidth: float | None = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    # Of collectives; raw, as other tools write other types for some of these keys.
+    collective: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Collective name")
+    process_group: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Name")
+    group_description: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Description")
+    group_size: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Group size")
+    message_type: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="dtype")
+    in_elements: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="In msg nelems")
+    out_elements: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Out msg nelems")
 
 
 class MemoryArguments(msgspec.Struct, gc=False):
@@ -137,9 +145,18 @@ class MemoryEvent(msgspec.Struct, gc=False):
 class DistributedInfo(msgspec.Struct, gc=False):
     """The process that wrote the trace, if several processes work together."""
 
-    backend: str | None = None
-    rank: int | None = None
-    world_size: int | None = None
+    rank: msgspec.Raw = UNWRITTEN
+    world_size: msgspec.Raw = UNWRITTEN
+    pg_config: msgspec.Raw = UNWRITTEN
+
+
+class ProcessGroup(msgspec.Struct, gc=False):
+    """A process group that the process is in; older files have its size as `group_size`."""
+
+    pg_name: str | int | None = None
+    pg_desc: str | int | None = None
+    pg_size: int | None = None
+    group_size: int | None = None
 
 
 class DeviceProperties(msgspec.Struct, gc=False):
@@ -157,5 +174,5 @@ class Trace(msgspec.Struct, gc=False):
     """A trace; its events are raw JSON, to be decoded some at a time."""
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
-    distributedInfo: DistributedInfo | None = None  # noqa: N815
+    distributedInfo: msgspec.Raw = UNWRITTEN  # noqa: N815
     deviceProperties: msgspec.Raw = UNWRITTEN  # noqa: N815

@@ -87,7 +87,7 @@ class Entries:
                 raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
             return trace
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents: {error}") from error
+            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({error})") from error
 
     def release(self) -> None:
         """Free the text: later reads unpack it again."""

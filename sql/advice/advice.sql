@@ -1,5 +1,5 @@
--- The findings of `trace_recommendations` as rows of `advice`, without their order, of
--- a capture by its key.
+-- The findings of `trace_recommendations` and the causes of idle devices as rows of
+-- `advice`, without their order, of a capture by its key.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -10,7 +10,8 @@
 --   remedy: as in `advice`
 --   unit: as in `advice`
 CREATE MACRO _trace_advice(
-    capture_key  -- key of a capture
+    capture_key,  -- key of a capture
+    unit  -- unit of time
 ) AS TABLE
 SELECT
     r.rule,
@@ -21,24 +22,28 @@ SELECT
     NULL::DOUBLE AS share_percent,
     r.remedy,
     NULL::VARCHAR AS unit
-FROM _trace_recommendations(capture_key, 'all') AS r;
+FROM _trace_recommendations(capture_key, 'all') AS r
+UNION ALL
+FROM _advice_idle_devices(capture_key, unit);
 
 -- One finding about a capture that a runtime on a device wrote, with its evidence,
 -- the time at stake and a remedy, the most severe first. Each rule is a macro
 -- `_advice_...` with its thresholds and their reasons. Shares of ops and modules
 -- are of typical runs, see `typical_runs`, unless all are requested; other runs
 -- have their own rules. For a PyTorch trace, the findings are those of
--- `trace_recommendations`. No rows: no rule applies.
+-- `trace_recommendations`, and device_idle: a cause of idle time, as in
+-- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
+-- first event to the end of its last. No rows: no rule applies.
 -- Engines: duckdb (its sentences round numbers as C's printf does, and Java's format doesn't)
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits
 --   finding: what was found, as a sentence
 --   evidence: ops, instructions, lines, runs or views that the finding is based on
---   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; NULL for findings that are not about time
+--   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for device_idle, time in the whole trace; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device_idle, of the device's time; NULL for findings that are not about time
 --   remedy: what to do
---   unit: unit of time_at_stake and of the times in the texts; NULL for a trace
+--   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
 CREATE MACRO advice(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -58,7 +63,9 @@ results AS (
         steps, phase, method, runs
     ) AS t
     UNION ALL
-    FROM _trace_advice((SELECT a.capture_id FROM target AS a))
+    FROM _trace_advice(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+    )
 )
 SELECT
     t.rule,
@@ -133,7 +140,9 @@ SELECT
     t.share_percent,
     t.remedy,
     t.unit
-FROM _trace_advice((SELECT a.capture_id FROM target AS a)) AS t
+FROM _trace_advice(
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
+) AS t
 ORDER BY
     list_position(['high', 'medium', 'low'], t.severity),
     -- Findings that make numbers doubtful come first.

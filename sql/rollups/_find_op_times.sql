@@ -47,17 +47,8 @@ computing AS MATERIALIZED (
         s.signature_index,
         b.scope,
         s.kind,
-        -- The total is one op, though each Method::step has another instruction.
-        CASE s.kind
-            WHEN 'framework'
-                THEN min(s.label) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
-            ELSE s.label
-        END AS label,
-        CASE s.kind
-            WHEN 'framework'
-                THEN min(s.family) OVER (PARTITION BY s.capture_id, b.scope, s.kind)
-            ELSE s.family
-        END AS family,
+        s.label,
+        s.family,
         CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
         CASE WHEN s.kind <> 'framework' THEN s.instruction_id END AS instruction_id,
         CASE WHEN s.kind <> 'framework' THEN o.op_type END AS op_type,
@@ -86,14 +77,15 @@ computing AS MATERIALIZED (
             ELSE s.kind IN ('kernel', 'delegate', 'delegate_call', 'user')
         END
 ),
--- One op may be in several blocks, if runs take different branches.
+-- One op may be in several blocks, if runs take different branches. The total is one
+-- op, though each Method::step has another label and instruction.
 grouped AS (
     SELECT
         c.capture_id,
         c.scope,
         c.kind,
-        c.label,
-        c.family,
+        min(c.label) AS label,
+        min(c.family) AS family,
         c.chain_index,
         c.instruction_id,
         c.op_type,
@@ -102,10 +94,21 @@ grouped AS (
         c.is_additive,
         min(c.slot) AS slot,
         list(c.signature_index) AS signature_indexes,
-        -- The op by one number: of the signatures each belongs to one op.
+        -- A signature belongs to one op only, so the first one identifies the op.
         min(c.signature_index) AS first_signature
     FROM computing AS c
-    GROUP BY ALL
+    GROUP BY
+        c.capture_id,
+        c.scope,
+        c.kind,
+        CASE WHEN c.kind <> 'framework' THEN c.label END,
+        CASE WHEN c.kind <> 'framework' THEN c.family END,
+        c.chain_index,
+        c.instruction_id,
+        c.op_type,
+        c.module_path,
+        c.value_unit,
+        c.is_additive
 ),
 ops AS MATERIALIZED (
     SELECT
@@ -195,7 +198,8 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        -- The greatest power of which at least half of the times are multiples: zeros don't count.
+        -- The step of the clock, as seen: the greatest power of 1000 of which at least half
+        -- of the times are multiples. Zeros don't count.
         CASE
             WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
                 >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000

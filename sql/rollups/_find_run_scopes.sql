@@ -98,8 +98,8 @@ whole AS (
         AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
--- The first blocks of a name that differ in what they call. There are a few, but in
--- files where nearly every run is of another program.
+-- The first blocks of a name that differ in what they call: a few, except in files
+-- where nearly every run is of another program.
 candidates AS (
     SELECT p.capture_id, p.run_name, min(p.block_index) AS block_index
     FROM programs_called AS p

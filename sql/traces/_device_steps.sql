@@ -23,7 +23,7 @@ launches AS MATERIALIZED (
 written AS (
     SELECT
         s.run_index,
-        try_cast(string_split(s.label, '#')[2] AS INTEGER) AS step,
+        _step_number(s.label) AS step,
         s.start_ticks,
         s.end_ticks
     FROM slices AS s

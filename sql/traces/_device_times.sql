@@ -1,13 +1,19 @@
--- The device time of one event of a trace, as `_device_owners` attributes it: for
--- an op or annotation, the time of the device events that it launched itself; for
--- any CPU event, the time of all device events launched within it.
+-- The device time of one event of a trace with what the event is, as `_device_owners`
+-- attributes it. All host events, if the trace has device events, and all device events
+-- of `_launches`.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
+--   slice: its kind, as in `_slice_kind`
+--   label: its label
+--   family: for a host event, its label without serial numbers
+--   is_helper: whether it is a helper event of the profiler
+--   is_on_device: whether it is a device event
+--   is_owned: for a device event, whether an op or annotation launched it
+--   start_ticks: clock at its start; for a device event at the start of the call that launched it, if the trace has one
 --   self_ticks: device time of what it launched itself, in ticks
---   total_ticks: device time with that of its children, in ticks
---   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
-CREATE MACRO _device_times(
+--   total_ticks: for a host event device time with that of its children; for a device event its duration, in ticks
+CREATE MACRO _launched_times(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
@@ -30,27 +36,40 @@ launched AS (
     GROUP BY coalesce(o.call_index, o.owner_index)
 ),
 -- Nothing is read if the trace has no device events.
+-- Without the capture, as in `_trace_slices`.
+classified AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        s.label,
+        s.family,
+        _slice_kind(s.category, s.label, 'all') AS slice,
+        _is_profiler_helper(s.label, s.category) AS is_helper
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+),
 traced AS (
     SELECT
         e.run_index,
         e.event_index,
+        s.label,
+        s.family,
+        s.slice,
+        s.is_helper,
         e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
-        t.thread_index,
-        _slice_kind(s.category, s.label, 'all') = 'Runtime' AS is_call
+        t.thread_index
     FROM (
         SELECT DISTINCT d.capture_id
         FROM device_events AS d
         WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
+    JOIN classified AS s ON s.signature_index = e.signature_index
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -73,18 +92,46 @@ running AS (
 SELECT
     o.run_index,
     o.event_index,
+    o.slice,
+    o.label,
+    o.family,
+    o.is_helper,
+    false AS is_on_device,
+    false AS is_owned,
+    o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
-    CASE WHEN o.is_call THEN 0 ELSE o.ticks END
-        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks,
-    0 AS unowned_ticks
+    CASE WHEN o.slice = 'Runtime' THEN 0 ELSE o.ticks END
+        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
 UNION ALL
-SELECT d.run_index, d.event_index, 0, 0, d.device_ticks
-FROM owners AS d
-WHERE d.owner_index IS NULL;
+SELECT
+    d.run_index, d.event_index, d.kind, d.label, NULL, false, true,
+    d.owner_index IS NOT NULL, d.launch_ticks, 0, d.device_ticks
+FROM owners AS d;
+
+-- The device time of one event of a trace, as `_device_owners` attributes it: for
+-- an op or annotation, the time of the device events that it launched itself; for
+-- any CPU event, the time of all device events launched within it.
+-- Columns:
+--   run_index: the run
+--   event_index: the event
+--   self_ticks: device time of what it launched itself, in ticks
+--   total_ticks: device time with that of its children, in ticks
+--   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
+CREATE MACRO _device_times(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    d.run_index,
+    d.event_index,
+    d.self_ticks,
+    CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
+    CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
+FROM _launched_times(capture_key) AS d
+WHERE NOT d.is_owned;
 
 -- The innermost nn.Module that contains one event of a trace; for the call of a
 -- module, the module itself. Only for traces with Python functions.

@@ -14,8 +14,8 @@ CREATE MACRO _is_device_event(
 
 -- One device event of a trace with the call that launched it: the runtime or driver
 -- call with the same correlation id, of the same process if the device's events
--- name a launching process, else of any process. Of several calls with one id, it
--- is the last that starts before the device event, or, if none does, the first. One
+-- name a launching process, else of any process. If several calls have the id, the
+-- last that starts before the device event is taken, or, if none does, the first. One
 -- call, such as that of a CUDA graph, may launch many events. Waits and annotations
 -- of a device are excluded.
 -- Columns:
@@ -37,11 +37,27 @@ CREATE MACRO _launches(
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
+-- Without the capture, as in `_trace_slices`; so are the processes.
+classified AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        s.label,
+        _slice_kind(s.category, s.label, categories) AS kind
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE _slice_kind(s.category, s.label, categories)
+        IN ('Kernel', 'Memcpy', 'Memset', 'Runtime')
+),
+processes AS MATERIALIZED (
+    SELECT h.thread_index, h.process
+    FROM threads AS h
+    WHERE h.capture_id = capture_key
+),
 -- If a trace is known to have no device, the rest is not planned.
 slices AS MATERIALIZED (
     SELECT
         s.label,
-        _slice_kind(s.category, s.label, categories) AS kind,
+        s.kind,
         h.process,
         t.run_index,
         t.event_index,
@@ -55,18 +71,13 @@ slices AS MATERIALIZED (
         FROM device_events AS d
         WHERE d.capture_id = capture_key
     ) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND _slice_kind(s.category, s.label, categories)
-            IN ('Kernel', 'Memcpy', 'Memset', 'Runtime')
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
-    JOIN threads AS h
-        ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index
+    JOIN classified AS s ON s.signature_index = e.signature_index
+    JOIN processes AS h ON h.thread_index = t.thread_index
     WHERE e.elapsed_ticks >= 0
 ),
 launching AS (
@@ -92,7 +103,7 @@ reached AS (
     FROM slices AS r
     WHERE r.kind = 'Runtime' AND r.correlation_id > 0
 ),
-calls AS MATERIALIZED (
+calls AS (
     SELECT
         r.launched_by,
         r.correlation_id,
@@ -101,40 +112,56 @@ calls AS MATERIALIZED (
     FROM reached AS r
     GROUP BY r.launched_by, r.correlation_id, r.start_ticks
 ),
-earliest AS (
+-- Not by an ASOF join, whose time grows with the number of rows that DuckDB expects:
+-- many times too many among other traces.
+moments AS (
     SELECT
         c.launched_by,
         c.correlation_id,
-        arg_min(c.event_index, c.start_ticks) AS event_index
+        c.start_ticks,
+        0 AS place,
+        c.event_index AS call_index,
+        NULL::INTEGER AS event_index
     FROM calls AS c
-    GROUP BY c.launched_by, c.correlation_id
+    UNION ALL
+    SELECT d.launched_by, d.correlation_id, d.start_ticks, 1, NULL, d.event_index
+    FROM work AS d
+    WHERE d.correlation_id > 0
 ),
 paired AS (
-    SELECT d.*, coalesce(c.event_index, f.event_index) AS call_index
-    FROM work AS d
-    ASOF LEFT JOIN calls AS c
-        ON c.launched_by = d.launched_by
-        AND c.correlation_id = d.correlation_id
-        AND d.start_ticks >= c.start_ticks
-    LEFT JOIN earliest AS f
-        ON f.launched_by = d.launched_by AND f.correlation_id = d.correlation_id
+    SELECT
+        m.event_index,
+        coalesce(
+            last_value(m.call_index IGNORE NULLS) OVER so_far,
+            first_value(m.call_index IGNORE NULLS) OVER of_the_id
+        ) AS call_index
+    FROM moments AS m
+    WINDOW
+        so_far AS (
+            PARTITION BY m.launched_by, m.correlation_id ORDER BY m.start_ticks, m.place
+        ),
+        of_the_id AS (
+            PARTITION BY m.launched_by, m.correlation_id ORDER BY m.start_ticks, m.place
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        )
 )
 SELECT
-    p.run_index,
-    p.event_index,
-    p.label,
-    p.kind,
-    p.external_id,
-    p.correlation_id,
-    p.start_ticks,
-    p.end_ticks,
-    p.call_index,
+    d.run_index,
+    d.event_index,
+    d.label,
+    d.kind,
+    d.external_id,
+    d.correlation_id,
+    d.start_ticks,
+    d.end_ticks,
+    c.call_index,
     r.parent_index AS call_parent_index,
     r.external_id AS call_external_id,
     r.start_ticks AS call_start_ticks,
     r.end_ticks AS call_end_ticks
-FROM paired AS p
-LEFT JOIN slices AS r ON r.event_index = p.call_index;
+FROM work AS d
+LEFT JOIN paired AS c ON c.event_index = d.event_index
+LEFT JOIN slices AS r ON r.event_index = c.call_index;
 
 -- The op that the device time of one device event of a trace belongs to: the
 -- innermost that contains its launch on the launch's thread. If the trace has no
@@ -148,6 +175,7 @@ LEFT JOIN slices AS r ON r.event_index = p.call_index;
 --   kind: as in `_launches`
 --   label: its label
 --   device_ticks: end less start, in ticks
+--   launch_ticks: clock at the start of the call that launched it, or at its own if the trace has no such call
 --   call_index: the call that launched it; NULL if the trace has none
 --   op_index: the op; NULL if none contains the launch
 --   owner_index: the op or annotation (steps are annotations) that is nearest; NULL if there is neither
@@ -223,6 +251,7 @@ SELECT
     l.kind,
     l.label,
     l.end_ticks - l.start_ticks AS device_ticks,
+    coalesce(l.call_start_ticks, l.start_ticks) AS launch_ticks,
     l.call_index,
     CASE WHEN l.call_index IS NULL THEN n.op_index ELSE c.op_index END AS op_index,
     CASE WHEN l.call_index IS NULL THEN n.owner_index ELSE c.owner_index END

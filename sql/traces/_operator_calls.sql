@@ -204,15 +204,31 @@ ordered AS MATERIALIZED (
         ROWS UNBOUNDED PRECEDING
     )
 ),
-reached AS (
+-- The sums of what starts before each call's end. Algorithm: starts add, ends read the
+-- running sums. By default, DuckDB would compare all pairs for an ASOF join where it
+-- expects few calls, as it does among other captures.
+moments AS (
     SELECT
         o.thread_index,
-        o.start_ticks,
-        max(o.device_so_far) AS device,
-        max(o.tensor_so_far) AS tensor,
-        max(o.named_so_far) AS named
+        o.event_index,
+        o.start_ticks AS at_ticks,
+        1 AS place,
+        o.device_self_ticks AS device,
+        o.tensor_self_ticks AS tensor,
+        o.is_named::BIGINT AS named
     FROM ordered AS o
-    GROUP BY o.thread_index, o.start_ticks
+    UNION ALL
+    SELECT o.thread_index, o.event_index, o.end_ticks, 0, 0, 0, 0 FROM ordered AS o
+),
+reached AS (
+    SELECT
+        m.event_index,
+        m.place,
+        sum(m.device) OVER so_far AS device,
+        sum(m.tensor) OVER so_far AS tensor,
+        sum(m.named) OVER so_far AS named
+    FROM moments AS m
+    WINDOW so_far AS (PARTITION BY m.thread_index ORDER BY m.at_ticks, m.place)
 ),
 totalled AS (
     SELECT
@@ -221,8 +237,7 @@ totalled AS (
         greatest(u.tensor - o.tensor_so_far, 0) AS tensor_within,
         greatest(u.named - o.named_so_far, 0) AS named_within
     FROM ordered AS o
-    ASOF LEFT JOIN reached AS u
-        ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+    JOIN reached AS u ON u.event_index = o.event_index AND u.place = 0
 )
 SELECT
     o.run_index,

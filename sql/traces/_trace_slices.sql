@@ -30,6 +30,14 @@ CREATE MACRO _slice_kind(
     END
 );
 
+-- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
+-- none.
+CREATE MACRO _step_number(
+    label  -- label of an event
+) AS (
+    try_cast(string_split(label, '#')[2] AS INTEGER)
+);
+
 -- Whether an event waits for input data: for the next element of a DataLoader.
 CREATE MACRO _is_data_loader(
     label  -- label of the event
@@ -77,7 +85,6 @@ CREATE MACRO _trace_slices(
 WITH
 known AS (
     SELECT
-        s.capture_id,
         s.signature_index,
         s.label,
         CASE
@@ -91,9 +98,10 @@ known AS (
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL
 ),
-classified AS (
+-- Few rows, materialized without the capture: with a condition on it between them,
+-- DuckDB may join all signatures to all of `trace_events` first.
+classified AS MATERIALIZED (
     SELECT
-        k.capture_id,
         k.signature_index,
         k.label,
         k.kind,
@@ -119,13 +127,26 @@ SELECT
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks
 FROM classified AS k
-JOIN event_ticks AS e
-    ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
+JOIN (
+    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+) AS e ON e.signature_index = k.signature_index
 JOIN trace_events AS t
     ON t.capture_id = e.capture_id
     AND t.run_index = e.run_index
     AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
+
+-- The number of one step of a trace, of those that several threads wrote the smallest.
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; NULL if its label has none
+CREATE MACRO _step_numbers(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT s.run_index, min(_step_number(s.label)) AS step
+FROM _trace_slices(capture_key, 'all') AS s
+WHERE s.kind = 'Step'
+GROUP BY s.run_index;
 
 -- Start and end of the recording of a trace, by its events; annotations count if
 -- they are steps or communication.

@@ -32,6 +32,12 @@ calls AS MATERIALIZED (
     SELECT c.*
     FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
 ),
+recorded AS MATERIALIZED (
+    SELECT r.run_index
+    FROM target AS a
+    JOIN runs AS r ON r.capture_id = a.capture_id
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
+),
 -- The module that directly contains each call; ops and steps may lie between them.
 above AS (
     SELECT c.event_index, c.parent_index AS at_index
@@ -83,11 +89,8 @@ summed AS (
         min(c.start_ticks) AS first_ticks
     FROM pathed AS q
     JOIN calls AS c ON c.event_index = q.event_index
-    JOIN runs AS r
-        ON r.capture_id = (SELECT a.capture_id FROM target AS a)
-        AND r.run_index = c.run_index
+    JOIN recorded AS r ON r.run_index = c.run_index
     LEFT JOIN within AS w ON w.parent_index = c.event_index
-    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY q.module_path
 )
 SELECT

@@ -51,10 +51,9 @@ changes AS (
     LEFT JOIN tree AS p ON p.event_index = e.parent_index
 )
 SELECT m.event_index, t.call_index
-FROM trace_memory AS m
+FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
 ASOF LEFT JOIN changes AS t
-    ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks
-WHERE m.capture_id = capture_key;
+    ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks;
 
 -- The memory that one op of a trace allocated on one device, as in the memory view
 -- of torch-tb-profiler. An allocation or release belongs to the innermost op of its

@@ -1,0 +1,95 @@
+-- A device of a trace is idle for a cause that takes a twentieth of its time or more:
+-- the time from its first event to the end of its last. Causes are those of
+-- `device_idle_causes`; unknown ones have no remedy.
+-- Columns:
+--   rule: device_idle
+--   severity: as in `advice`, by the share of the device's time
+--   finding: as in `advice`
+--   evidence: as in `advice`
+--   time_at_stake: as in `advice`
+--   share_percent: as in `advice`
+--   remedy: as in `advice`
+--   unit: as in `advice`
+CREATE MACRO _advice_idle_devices(
+    capture_key,  -- key of a capture
+    time_unit  -- unit of time
+) AS TABLE
+WITH
+clock AS (
+    SELECT c.time_scale FROM captures AS c WHERE c.capture_id = capture_key
+),
+spans AS (
+    SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks
+    FROM _device_work(capture_key) AS w
+    GROUP BY w.device
+),
+by_op AS (
+    SELECT
+        i.device,
+        i.cause,
+        i.host_op,
+        count(*) AS gaps,
+        sum(i.ticks)::BIGINT AS ticks,
+        max(i.ticks) AS longest
+    -- The longest launch delay is that of `device_idle_causes`.
+    FROM _idle_causes(capture_key, 'device', 10000, 0) AS i
+    GROUP BY i.device, i.cause, i.host_op
+),
+causes AS (
+    SELECT
+        b.device,
+        b.cause,
+        sum(b.gaps)::BIGINT AS gaps,
+        sum(b.ticks)::BIGINT AS ticks,
+        max(b.longest) AS longest,
+        arg_max(b.host_op, (b.ticks, b.host_op)) FILTER (WHERE b.host_op IS NOT NULL)
+            AS host_op
+    FROM by_op AS b
+    WHERE b.cause <> 'unknown'
+    GROUP BY b.device, b.cause
+),
+shares AS (
+    SELECT
+        c.*,
+        100 * c.ticks::DOUBLE / nullif(s.ticks, 0) AS share,
+        c.ticks * _multiplier(t.time_scale, time_unit)
+            / _divisor(t.time_scale, time_unit) AS total,
+        c.longest * _multiplier(t.time_scale, time_unit)
+            / _divisor(t.time_scale, time_unit) AS longest_time
+    FROM causes AS c
+    JOIN spans AS s ON s.device IS NOT DISTINCT FROM c.device
+    CROSS JOIN clock AS t
+)
+SELECT
+    'device_idle' AS rule,
+    _advice_severity(s.share) AS severity,
+    coalesce('device ' || s.device, 'the device') || CASE s.cause
+        WHEN 'data_loading' THEN ' waits for input data'
+        WHEN 'synchronization'
+            THEN ' is idle after the host waited for it, with nothing launched ahead'
+        WHEN 'communication' THEN ' waits for other processes'
+        WHEN 'dependency' THEN ' waits for events of other streams'
+        WHEN 'launch_delay' THEN ' waits for launches to take effect'
+        ELSE ' waits for the host, which launches too slowly'
+    END AS finding,
+    'in ' || CASE s.gaps
+        WHEN 1 THEN '1 gap of '
+        ELSE _advice_count(s.gaps, 'gap') || ', the longest '
+    END || _advice_time(s.longest_time, time_unit)
+    || coalesce('; the host was mostly in ' || s.host_op, '')
+    || '; etq gaps lists them' AS evidence,
+    s.total AS time_at_stake,
+    s.share AS share_percent,
+    CASE s.cause
+        WHEN 'data_loading' THEN 'num_workers and pin_memory of DataLoader'
+        WHEN 'synchronization'
+            THEN 'no .item(), .cpu() or print of tensors within steps'
+        WHEN 'communication' THEN 'overlap of communication and computation'
+        WHEN 'dependency' THEN 'fewer events between streams'
+        WHEN 'launch_delay'
+            THEN 'larger kernels, CUDA graphs; a warm-up, if first launches are slow'
+        ELSE 'fewer and larger ops, CUDA graphs, torch.compile'
+    END AS remedy,
+    time_unit AS unit
+FROM shares AS s
+WHERE s.share >= 5;

@@ -1,0 +1,216 @@
+-- Whether a step time of a trace is that of a device.
+CREATE MACRO _is_device_time(
+    kind  -- kind of `step_times`
+) AS (
+    starts_with(kind, 'device_')
+);
+
+-- The end of the name of an op or annotation of a trace, if it is about the time of
+-- what it launched.
+CREATE MACRO _device_suffix(
+    kind  -- kind of `step_times`
+) AS (
+    CASE WHEN kind IN ('device_op', 'device_annotation') THEN ' on devices' ELSE '' END
+);
+
+-- Whether a step time of a trace is that of the whole step.
+CREATE MACRO _is_step_total(
+    kind  -- kind of `step_times`
+) AS (
+    kind IN ('framework', 'device_total')
+);
+
+-- Whether a step time of a trace is a part of the step's that no other part contains.
+CREATE MACRO _is_part_of_step(
+    kind  -- kind of `step_times`
+) AS (
+    kind NOT IN (
+        'annotation', 'module', 'device_op', 'device_annotation', 'device_module'
+    )
+);
+
+-- The identity of what a step time of a trace is about, in all captures.
+CREATE MACRO _step_item(
+    scope,  -- scope of `step_times`
+    kind,  -- kind of `step_times`
+    label  -- label of `step_times`
+) AS (
+    CASE WHEN _is_step_total(kind) THEN scope
+        ELSE concat_ws('|', scope, kind, '?', label, 1)
+    END
+);
+
+-- The value that one time is a multiple of: 1, 1000 or 1000000.
+CREATE MACRO _resolution(
+    ticks  -- the time, in ticks
+) AS (
+    CASE
+        WHEN ticks > 0 AND ticks % 1000000 = 0 THEN 1000000
+        WHEN ticks > 0 AND ticks % 1000 = 0 THEN 1000
+        ELSE 1
+    END
+);
+
+-- The time of one op of a trace over its steps. A row of the table `op_times`, from
+-- `step_times`.
+-- Columns:
+--   capture_id: the capture
+--   op_index: position among the ops of the capture; 0 for the steps
+--   phase: only steps of this phase; NULL: all
+--   item: identity of the op in all captures
+--   scope: what the steps are
+--   kind: kind of `step_times`
+--   label: name of the op
+--   family: name of the op
+--   chain_index: always -1
+--   instruction_id: always NULL
+--   op_type: always NULL
+--   module_path: always NULL
+--   place_in_module: always 1
+--   place_in_kind: always 1
+--   value_unit: always ticks
+--   is_additive: whether its times add up to the total
+--   runs: number of steps that have it
+--   calls: number of its calls in these steps
+--   total_ticks: sum of its times in all steps, in ticks
+--   p25: 25th percentile over steps
+--   p50: median over steps
+--   p90: 90th percentile over steps
+--   resolution: value that at least half of its times are multiples of
+CREATE MACRO _find_trace_op_times(
+    capture_key  -- key of the capture
+) AS TABLE
+WITH
+phases AS (
+    SELECT t.*, NULL AS phase
+    FROM step_times AS t
+    WHERE t.capture_id = capture_key
+    UNION ALL
+    SELECT t.*, r.phase
+    FROM step_times AS t
+    JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+    WHERE t.capture_id = capture_key AND r.phase IS NOT NULL
+),
+numbers AS (
+    SELECT
+        p.capture_id,
+        p.phase,
+        p.scope,
+        p.kind,
+        p.label,
+        count(*)::INTEGER AS runs,
+        sum(p.calls)::BIGINT AS calls,
+        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
+        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        CASE
+            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
+                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000
+            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000 = 0)
+                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000
+            ELSE 1
+        END AS resolution
+    FROM phases AS p
+    WHERE p.kind NOT IN ('module', 'device_module')
+    GROUP BY p.capture_id, p.phase, p.scope, p.kind, p.label
+),
+placed AS (
+    SELECT
+        n.*,
+        -- The totals are ordered last.
+        CASE
+            WHEN NOT _is_step_total(n.kind) THEN dense_rank() OVER (
+                ORDER BY _is_step_total(n.kind), n.scope, n.kind, n.label
+            )
+            ELSE 0
+        END AS op_index
+    FROM numbers AS n
+)
+SELECT
+    p.capture_id,
+    p.op_index::INTEGER AS op_index,
+    p.phase,
+    _step_item(p.scope, p.kind, p.label) AS item,
+    p.scope,
+    p.kind,
+    p.label,
+    p.label AS family,
+    -1::BIGINT AS chain_index,
+    NULL::INTEGER AS instruction_id,
+    NULL::VARCHAR AS op_type,
+    NULL::VARCHAR AS module_path,
+    1::INTEGER AS place_in_module,
+    1::INTEGER AS place_in_kind,
+    'ticks' AS value_unit,
+    _is_part_of_step(p.kind) AS is_additive,
+    p.runs,
+    p.calls,
+    p.total_ticks,
+    p.quantiles[1] AS p25,
+    p.quantiles[2] AS p50,
+    p.quantiles[3] AS p90,
+    p.resolution::BIGINT AS resolution
+FROM placed AS p
+ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
+
+-- The time of one module of a trace over its steps, with its submodules. A row of
+-- the table `module_times`, from `step_times`.
+-- Columns:
+--   capture_id: the capture
+--   phase: only steps of this phase; NULL: all
+--   scope: what the steps are; for times on devices followed by ` on devices`
+--   module_path: the module, as the trace names it
+--   runs: number of steps that have it
+--   total_ticks: sum of its times in all steps, in ticks
+--   p25: 25th percentile over steps
+--   p50: median over steps
+--   p90: 90th percentile over steps
+CREATE MACRO _find_trace_module_times(
+    capture_key  -- key of the capture
+) AS TABLE
+WITH
+phases AS (
+    SELECT t.*, NULL AS phase
+    FROM step_times AS t
+    WHERE t.capture_id = capture_key
+    UNION ALL
+    SELECT t.*, r.phase
+    FROM step_times AS t
+    JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+    WHERE t.capture_id = capture_key AND r.phase IS NOT NULL
+)
+SELECT
+    p.capture_id,
+    p.phase,
+    p.scope,
+    p.label AS module_path,
+    count(*)::INTEGER AS runs,
+    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
+    quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
+    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
+    quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
+FROM phases AS p
+WHERE p.kind IN ('module', 'device_module')
+GROUP BY p.capture_id, p.phase, p.scope, p.label
+ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
+
+-- The identity of the ops of one trace. A row of the table `capture_ops`, from
+-- `op_times`.
+-- Columns:
+--   capture_id: the capture
+--   scope: what its steps are
+--   is_method: always false
+--   ops_hash: MD5 of the kinds and names of its ops
+CREATE MACRO _find_trace_ops(
+    capture_key  -- key of the capture
+) AS TABLE
+SELECT
+    o.capture_id,
+    min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope,
+    false AS is_method,
+    md5(string_agg(
+        concat_ws('|', o.kind, o.label), chr(10) ORDER BY o.op_index, o.kind
+    )) AS ops_hash
+FROM op_times AS o
+WHERE o.capture_id = capture_key AND o.phase IS NULL
+GROUP BY o.capture_id
+ORDER BY o.capture_id;

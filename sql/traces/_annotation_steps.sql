@@ -1,0 +1,55 @@
+-- The calls of an annotation of a trace as steps by which it is compared, without
+-- those within another one.
+-- Columns:
+--   run_index: position in time, from 0
+--   start_ticks: clock at its start
+--   end_ticks: clock at its end
+CREATE MACRO _annotation_steps(
+    capture_key,  -- key of a capture
+    step_name  -- name of the annotation
+) AS TABLE
+-- Calls begin in the order of their starts: one that begins before the end of
+-- another is within it, or overlaps it.
+SELECT
+    (row_number() OVER (ORDER BY n.start_ticks) - 1)::INTEGER AS run_index,
+    n.start_ticks,
+    n.end_ticks
+FROM (
+    SELECT
+        e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks,
+        max(e.start_ticks + e.elapsed_ticks) OVER (
+            ORDER BY e.start_ticks, e.elapsed_ticks DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM signatures AS s
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE s.capture_id = capture_key
+        AND s.label = step_name
+        AND s.category IS NOT NULL
+        AND NOT _is_device_event(s.category)
+        AND NOT _is_profiler_helper(s.label, s.category)
+        AND e.elapsed_ticks >= 0
+) AS n
+WHERE n.before_ticks IS NULL OR n.start_ticks >= n.before_ticks;
+
+-- The kind of a host event in `step_times`; NULL for other events.
+CREATE MACRO _step_kind(
+    slice  -- kind as in `_slice_kind`
+) AS (
+    CASE slice
+        WHEN 'Operator' THEN 'op'
+        WHEN 'Runtime' THEN 'runtime'
+        WHEN 'Annotation' THEN 'annotation'
+        WHEN 'Module' THEN 'module'
+    END
+);
+
+-- The name of a host event in `step_times`: of a module without `nn.Module: `.
+CREATE MACRO _step_label(
+    slice,  -- kind as in `_slice_kind`
+    family  -- its label without serial numbers
+) AS (
+    CASE slice WHEN 'Module' THEN substr(family, 12) ELSE family END
+);

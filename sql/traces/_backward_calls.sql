@@ -1,0 +1,128 @@
+-- One call of the backward pass of a trace, without those within another one, with
+-- the op of the forward pass that it belongs to: of the ops with its sequence number
+-- that begin before it, the last one, as torch links them. Sequence numbers count
+-- per thread. No file has the thread that a number of `forward_thread` stands for: it
+-- is the one whose ops have most of the sequence numbers, and of several such the
+-- one with the last op.
+-- Columns:
+--   event_index: the call
+--   label: name of autograd's function, such as AddmmBackward0
+--   ticks: duration in ticks
+--   op_index: the op of the forward pass; NULL if there is none
+CREATE MACRO _backward_calls(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.* FROM _pass_slices(capture_key) AS s
+    WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
+),
+begun AS (
+    SELECT
+        b.*,
+        max(b.end_ticks) OVER (
+            PARTITION BY b.thread_index
+            ORDER BY b.start_ticks, b.end_ticks DESC, b.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM slices AS b
+    WHERE b.place = 1
+),
+outermost AS MATERIALIZED (
+    SELECT b.*
+    FROM begun AS b
+    WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks
+),
+-- The last op of each thread that has the number.
+candidates AS MATERIALIZED (
+    SELECT
+        o.event_index,
+        o.forward_thread,
+        f.event_index AS op_index,
+        f.thread_index,
+        f.start_ticks
+    FROM outermost AS o
+    JOIN slices AS f
+        ON f.place = 4
+        AND f.sequence_number = o.sequence_number
+        AND f.start_ticks < o.start_ticks
+    QUALIFY row_number() OVER (
+        PARTITION BY o.event_index, f.thread_index
+        ORDER BY f.start_ticks DESC, f.end_ticks, f.event_index DESC
+    ) = 1
+),
+threads_of_ops AS (
+    SELECT c.forward_thread, c.thread_index, count(*) AS ops
+    FROM candidates AS c
+    GROUP BY c.forward_thread, c.thread_index
+),
+linked AS (
+    SELECT c.event_index, c.op_index
+    FROM candidates AS c
+    JOIN threads_of_ops AS t
+        ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread
+        AND t.thread_index = c.thread_index
+    QUALIFY row_number() OVER (
+        PARTITION BY c.event_index
+        ORDER BY t.ops DESC, c.start_ticks DESC, c.op_index DESC
+    ) = 1
+)
+SELECT
+    o.event_index,
+    CASE
+        WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ')
+            THEN substr(o.label, 38)
+        ELSE o.label
+    END AS label,
+    o.end_ticks - o.start_ticks AS ticks,
+    l.op_index
+FROM outermost AS o
+LEFT JOIN linked AS l ON l.event_index = o.event_index;
+
+-- One event of a trace that is in a module, with the names of the modules that
+-- contain it.
+-- Columns:
+--   event_index: the event
+--   module_path: names of the modules, the outermost first, separated by slashes; for the call of a module with its own
+CREATE MACRO _event_module_paths(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH RECURSIVE
+known AS (
+    SELECT
+        s.signature_index,
+        CASE
+            WHEN _slice_kind(s.category, s.label, 'all') = 'Module'
+                THEN substr(s.label, 12)
+        END AS module
+    FROM signatures AS s
+    WHERE s.capture_id = capture_key
+        AND s.category IS NOT NULL
+        AND NOT _is_device_event(s.category)
+),
+-- If a trace is known to have no modules, the rest is not planned.
+hosts AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index, k.module
+    FROM known AS k
+    JOIN event_ticks AS e
+        ON e.capture_id = capture_key AND e.signature_index = k.signature_index
+    WHERE EXISTS (FROM known AS m WHERE m.module IS NOT NULL)
+),
+paths AS (
+    SELECT h.event_index, h.module AS module_path
+    FROM hosts AS h
+    WHERE h.parent_index IS NULL
+    UNION ALL
+    SELECT
+        h.event_index,
+        CASE
+            WHEN h.module IS NULL THEN p.module_path
+            WHEN p.module_path IS NULL THEN h.module
+            ELSE p.module_path || '/' || h.module
+        END
+    FROM paths AS p
+    JOIN hosts AS h ON h.parent_index = p.event_index
+)
+SELECT p.event_index, p.module_path
+FROM paths AS p
+WHERE p.module_path IS NOT NULL;

@@ -1,0 +1,94 @@
+-- What a device event is: memory (a copy or fill), communication (a kernel of NCCL or
+-- RCCL, by its name), else computation.
+CREATE MACRO _work_type(
+    kind,  -- Kernel, Memcpy, Memset
+    label  -- label of the event
+) AS (
+    CASE
+        WHEN kind <> 'Kernel' THEN 'memory'
+        WHEN starts_with(label, 'nccl') THEN 'communication'
+        ELSE 'computation'
+    END
+);
+
+-- One interval between two successive moments of a device: starts and ends of its
+-- events and of steps. Algorithm: +1 at each start, -1 at each end, running sums.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   run_index: run of the step that contains it; NULL outside of steps, and by device
+--   step: number of that step
+--   ticks: length of the interval in ticks
+--   computes: whether a kernel of computation runs
+--   communicates: whether a kernel of communication runs
+--   copies: whether a copy or fill runs
+CREATE MACRO _device_activity(
+    capture_key,  -- key of a capture
+    scope  -- device: from the first event to the last; step: the steps of `_device_steps`
+) AS TABLE
+WITH
+work AS MATERIALIZED (
+    SELECT
+        l.start_ticks,
+        l.end_ticks,
+        d.device,
+        _work_type(l.kind, l.label) AS type
+    FROM _launches(capture_key, 'all') AS l
+    LEFT JOIN device_events AS d
+        ON d.capture_id = capture_key AND d.event_index = l.event_index
+    WHERE CASE
+        WHEN scope IN ('device', 'step') THEN true
+        ELSE error('by must be device or step, not ' || coalesce(scope, 'NULL'))
+    END
+),
+steps AS MATERIALIZED (
+    SELECT s.*
+    FROM _device_steps(capture_key, 'all') AS s
+    WHERE scope = 'step'
+),
+edges AS (
+    SELECT w.device, w.start_ticks AS at_ticks, w.type, 1 AS change FROM work AS w
+    UNION ALL
+    SELECT w.device, w.end_ticks, w.type, -1 FROM work AS w
+    UNION ALL
+    SELECT d.device, b.at_ticks, NULL, 0
+    FROM (SELECT DISTINCT w.device FROM work AS w) AS d
+    CROSS JOIN (
+        SELECT s.start_ticks AS at_ticks FROM steps AS s
+        UNION
+        SELECT s.end_ticks FROM steps AS s
+    ) AS b
+),
+moments AS (
+    SELECT
+        e.device,
+        e.at_ticks,
+        sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
+        sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END)
+            AS communicates,
+        sum(CASE e.type WHEN 'memory' THEN e.change ELSE 0 END) AS copies
+    FROM edges AS e
+    GROUP BY e.device, e.at_ticks
+),
+stretches AS (
+    SELECT
+        m.device,
+        m.at_ticks,
+        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+        sum(m.computes) OVER so_far > 0 AS computes,
+        sum(m.communicates) OVER so_far > 0 AS communicates,
+        sum(m.copies) OVER so_far > 0 AS copies
+    FROM moments AS m
+    WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
+)
+SELECT
+    t.device,
+    s.run_index,
+    s.step,
+    t.ticks,
+    t.computes,
+    t.communicates,
+    t.copies
+FROM stretches AS t
+ASOF LEFT JOIN steps AS s ON t.at_ticks >= s.start_ticks
+WHERE t.ticks > 0
+    AND (scope = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);

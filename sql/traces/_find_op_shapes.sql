@@ -1,0 +1,31 @@
+-- The shapes that an op of a trace was called with, in its profiler steps if it has
+-- any. A row of the table `op_shapes`.
+-- Columns:
+--   capture_id: the capture
+--   label: name of the op
+--   shapes: sizes of its inputs, as a JSON list
+--   calls: number of calls with these
+CREATE MACRO _find_op_shapes(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    a.capture_id,
+    s.family AS label,
+    a.shapes,
+    count(*) AS calls
+FROM op_arguments AS a
+JOIN event_ticks AS e
+    ON e.capture_id = a.capture_id
+    AND e.run_index = a.run_index
+    AND e.event_index = a.event_index
+JOIN signatures AS s
+    ON s.capture_id = a.capture_id AND s.signature_index = e.signature_index
+JOIN runs AS r
+    ON r.capture_id = a.capture_id
+    AND r.run_index = a.run_index
+    AND r.name <> 'Outside of steps'
+WHERE a.capture_id = capture_key
+    AND a.shapes IS NOT NULL
+    AND _slice_kind(s.category, s.label, 'all') = 'Operator'
+GROUP BY a.capture_id, s.family, a.shapes
+ORDER BY a.capture_id, s.family, a.shapes;

@@ -1,0 +1,149 @@
+-- The pass of a training step that a host event of a trace belongs to, by what it is
+-- itself: 1 backward, 2 optimizer, 3 data_loading, 4 forward; NULL for other events.
+-- Ops that autograd records have its sequence number; those of the backward pass
+-- also the number of the thread that ran the forward op.
+CREATE MACRO _pass_place(
+    kind,  -- as in `_slice_kind`
+    label,  -- its label
+    sequence_number,  -- as in `trace_events`
+    forward_thread,  -- as in `trace_events`
+    has_sequences  -- whether any event of the trace has a sequence number
+) AS (
+    CASE
+        WHEN kind = 'Operator' AND (
+            sequence_number IS NOT NULL AND forward_thread > 0
+            OR starts_with(label, 'autograd::engine::evaluate_function: ')
+            OR regexp_matches(
+                label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$'
+            )
+        ) THEN 1
+        WHEN kind IN ('Operator', 'Annotation') AND starts_with(label, 'Optimizer.')
+            THEN 2
+        WHEN kind IN ('Operator', 'Annotation') AND _is_data_loader(label) THEN 3
+        WHEN kind = 'Module' THEN 4
+        WHEN kind = 'Operator' AND (sequence_number IS NOT NULL OR NOT has_sequences)
+            THEN 4
+    END
+);
+
+-- One host event of a trace with a pass, see `_pass_place`.
+-- Columns:
+--   event_index: the event
+--   label: its label
+--   kind: Operator, Annotation, Module
+--   place: 1 backward, 2 optimizer, 3 data_loading, 4 forward
+--   thread_index: its thread
+--   sequence_number: id that an op shares with its backward op; NULL if there is none
+--   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+CREATE MACRO _pass_slices(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+-- Few rows, materialized without the capture: see `_trace_slices`.
+known AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        s.label,
+        _slice_kind(s.category, s.label, 'all') AS kind
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category IS NOT NULL
+        AND NOT _is_device_event(s.category)
+        AND _slice_kind(s.category, s.label, 'all')
+            IN ('Operator', 'Annotation', 'Module')
+),
+hosts AS MATERIALIZED (
+    SELECT
+        t.event_index,
+        k.label,
+        k.kind,
+        t.thread_index,
+        t.sequence_number,
+        t.forward_thread,
+        e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM known AS k
+    JOIN event_ticks AS e
+        ON e.capture_id = capture_key AND e.signature_index = k.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key
+        AND t.run_index = e.run_index
+        AND t.event_index = e.event_index
+    WHERE e.elapsed_ticks >= 0
+),
+placed AS (
+    SELECT
+        h.*,
+        _pass_place(
+            h.kind, h.label, h.sequence_number, h.forward_thread,
+            EXISTS (FROM hosts AS n WHERE n.sequence_number IS NOT NULL)
+        ) AS place
+    FROM hosts AS h
+)
+SELECT
+    p.event_index,
+    p.label,
+    p.kind,
+    p.place,
+    p.thread_index,
+    p.sequence_number,
+    p.forward_thread,
+    p.start_ticks,
+    p.end_ticks
+FROM placed AS p
+WHERE p.place IS NOT NULL;
+
+-- The time of one thread of a trace up to which events of a pass last that have begun
+-- so far: a later event within it is part of the pass.
+-- Columns:
+--   thread_index: the thread
+--   place: as in `_pass_place`
+--   start_ticks: clock at the start of an event of the pass
+--   end_ticks: clock at the latest end of the events that began until then
+CREATE MACRO _pass_covers(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    b.thread_index,
+    b.place,
+    b.start_ticks,
+    max(b.end_ticks) OVER (
+        PARTITION BY b.thread_index, b.place ORDER BY b.start_ticks
+    ) AS end_ticks
+FROM (
+    SELECT s.thread_index, s.place, s.start_ticks, max(s.end_ticks) AS end_ticks
+    FROM _pass_slices(capture_key) AS s
+    GROUP BY s.thread_index, s.place, s.start_ticks
+) AS b;
+
+-- One step of a trace as the host has it; a trace without steps has one, from its
+-- first op to its last. A step that several threads wrote is one.
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   start_ticks: clock at its start
+--   end_ticks: clock at its end
+CREATE MACRO _host_steps(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.run_index, s.label, s.kind, s.start_ticks, s.end_ticks
+    FROM _trace_slices(capture_key, 'all') AS s
+    WHERE s.kind IN ('Step', 'Operator')
+)
+SELECT
+    s.run_index,
+    min(_step_number(s.label)) AS step,
+    min(s.start_ticks) AS start_ticks,
+    max(s.end_ticks) AS end_ticks
+FROM slices AS s
+WHERE s.kind = 'Step'
+GROUP BY s.run_index
+UNION ALL
+SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
+FROM slices AS s
+WHERE NOT EXISTS (FROM slices AS w WHERE w.kind = 'Step')
+HAVING count(*) > 0;

@@ -1,0 +1,116 @@
+-- One step of one rank of a job in ticks, see `rank_steps`.
+-- Columns:
+--   job: the traces' label job; NULL if they have none
+--   step: number of the step in the trace
+--   rank: the trace's label rank
+--   capture: the trace's name
+--   ticks: time from the start of the step to its end on the host, in ticks
+--   computation_ticks: time of the kernels of computation that it launched, in ticks
+--   communication_ticks: time of the kernels of communication that it launched, in ticks
+--   waited_ticks: communication less the least of the step's ranks, in ticks
+--   waits_for: as in `rank_steps`
+--   time_scale: unit of one tick
+--   unit: the requested unit of time
+CREATE MACRO _rank_steps(
+    selector,  -- as in `rank_steps`
+    unit  -- as in `rank_steps`
+) AS TABLE
+WITH
+ranks AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        c.name,
+        c.time_scale,
+        try_cast(r.value AS BIGINT) AS rank,
+        j.value AS job,
+        CASE
+            WHEN unit IS NULL
+                THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
+                THEN error(
+                    'unit must be ns, us, ms, s or cycles, not ''' || unit || ''''
+                )
+            ELSE unit
+        END AS unit
+    FROM captures AS c
+    JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
+    LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
+    WHERE c.format = 'torch_trace'
+        AND (
+            selector IS NULL
+            OR c.capture_id IN (
+                SELECT m.capture_id FROM _matching_captures(selector) AS m
+            )
+        )
+),
+steps AS (
+    SELECT
+        k.capture_id,
+        e.run_index,
+        _step_number(s.label) AS step,
+        max(e.elapsed_ticks) AS ticks
+    FROM ranks AS k
+    JOIN signatures AS s
+        ON s.capture_id = k.capture_id
+        AND _slice_kind(s.category, s.label, 'all') = 'Step'
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE k.rank IS NOT NULL AND e.elapsed_ticks >= 0
+    GROUP BY k.capture_id, e.run_index, step
+),
+work AS (
+    SELECT
+        k.capture_id,
+        e.run_index,
+        sum(
+            CASE WHEN starts_with(s.label, 'nccl') THEN 0 ELSE e.elapsed_ticks END
+        )::BIGINT AS computation_ticks,
+        sum(
+            CASE WHEN starts_with(s.label, 'nccl') THEN e.elapsed_ticks ELSE 0 END
+        )::BIGINT AS communication_ticks
+    FROM ranks AS k
+    JOIN signatures AS s
+        ON s.capture_id = k.capture_id
+        AND _slice_kind(s.category, s.label, 'all') = 'Kernel'
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks >= 0
+    GROUP BY k.capture_id, e.run_index
+),
+joined AS (
+    SELECT
+        k.job,
+        s.step,
+        k.rank,
+        k.name AS capture,
+        s.ticks,
+        coalesce(w.computation_ticks, 0) AS computation_ticks,
+        coalesce(w.communication_ticks, 0) AS communication_ticks,
+        k.time_scale,
+        k.unit
+    FROM ranks AS k
+    JOIN steps AS s ON s.capture_id = k.capture_id
+    LEFT JOIN work AS w
+        ON w.capture_id = s.capture_id AND w.run_index = s.run_index
+)
+SELECT
+    j.job,
+    j.step,
+    j.rank,
+    j.capture,
+    j.ticks,
+    j.computation_ticks,
+    j.communication_ticks,
+    j.communication_ticks - min(j.communication_ticks) OVER ranks_of_step
+        AS waited_ticks,
+    CASE
+        WHEN max(j.communication_ticks) OVER ranks_of_step
+            > min(j.communication_ticks) OVER ranks_of_step
+            THEN first_value(j.rank) OVER (
+                PARTITION BY j.job, j.step ORDER BY j.communication_ticks, j.rank
+            )
+    END AS waits_for,
+    j.time_scale,
+    j.unit
+FROM joined AS j
+WINDOW ranks_of_step AS (PARTITION BY j.job, j.step);

@@ -1,0 +1,155 @@
+-- The forward and the backward pass of one module, or of one op, in a trace: what the
+-- backward pass of each costs. A call of the backward pass belongs to the op whose
+-- sequence number it has, see `passes`, and to the modules that contain this op.
+-- By module, times include modules within, so that rows don't add up; in the order
+-- of the first calls; for traces with Python functions (`with_stack`). By op, a row
+-- is an op with one of autograd's functions, those that take most time first, and
+-- its forward times are of the calls that have a backward one. What accumulates
+-- gradients has no sequence number: it belongs to no op and no module.
+-- Columns:
+--   module_path: names of the modules that contain it and its name, separated by slashes; NULL by op, and for calls of no module
+--   op: the op of the forward pass; NULL by module, and for calls of no op
+--   backward: autograd's function, such as AddmmBackward0; NULL by module
+--   forward_calls: number of calls in the forward pass
+--   backward_calls: number of calls in the backward pass
+--   forward_host_time: time of the calls on the host in the forward pass
+--   backward_host_time: time on the host in the backward pass
+--   forward_device_time: time of the device events launched in the forward pass
+--   backward_device_time: time of the device events launched in the backward pass
+--   unit: the requested unit of time
+CREATE MACRO backward_times(
+    capture,  -- name, hash prefix, @latest or selector
+    "by" := 'module',  -- module or op
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        c.time_scale,
+        c.unit,
+        CASE
+            WHEN "by" IN ('module', 'op') THEN "by" = 'module'
+            ELSE error('by must be module or op, not ' || coalesce("by", 'NULL'))
+        END AS by_module
+    FROM _capture(capture, unit) AS c
+),
+slices AS MATERIALIZED (
+    SELECT s.* FROM _pass_slices((SELECT a.capture_id FROM target AS a)) AS s
+),
+paths AS MATERIALIZED (
+    SELECT m.*
+    FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m
+    WHERE "by" = 'module'
+),
+backward_calls AS MATERIALIZED (
+    SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b
+),
+device_times AS MATERIALIZED (
+    SELECT d.event_index, d.total_ticks
+    FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
+    WHERE d.total_ticks > 0
+),
+-- What is called again in the backward pass is of that pass.
+in_backward AS (
+    SELECT m.event_index
+    FROM slices AS m
+    ASOF JOIN (
+        FROM _pass_covers((SELECT a.capture_id FROM target AS a)) AS c
+        WHERE c.place = 1
+    ) AS c
+        ON c.thread_index = m.thread_index AND m.start_ticks >= c.start_ticks
+    WHERE m.kind = 'Module' AND m.start_ticks < c.end_ticks
+),
+of_modules AS (
+    SELECT
+        p.module_path, NULL::VARCHAR AS op, NULL::VARCHAR AS backward,
+        m.event_index, false AS is_backward,
+        m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
+    FROM slices AS m
+    JOIN paths AS p ON p.event_index = m.event_index
+    WHERE m.kind = 'Module'
+        AND "by" = 'module'
+        AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
+    UNION ALL
+    -- A call belongs to all modules on the path of its op.
+    SELECT
+        array_to_string(list_slice(w.names, 1, w.depth), '/'), NULL, NULL,
+        w.event_index, true, w.ticks, NULL
+    FROM (
+        SELECT
+            b.event_index,
+            b.ticks,
+            string_split(p.module_path, '/') AS names,
+            unnest(range(1, len(string_split(p.module_path, '/')) + 1)) AS depth
+        FROM backward_calls AS b
+        JOIN paths AS p ON p.event_index = b.op_index
+        WHERE "by" = 'module'
+    ) AS w
+    UNION ALL
+    SELECT NULL, NULL, NULL, b.event_index, true, b.ticks, NULL
+    FROM backward_calls AS b
+    LEFT JOIN paths AS p ON p.event_index = b.op_index
+    WHERE "by" = 'module' AND p.event_index IS NULL AND EXISTS (FROM paths)
+),
+of_ops AS (
+    SELECT
+        NULL::VARCHAR AS module_path, f.label AS op, b.label AS backward,
+        f.event_index, false AS is_backward,
+        f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
+    FROM (
+        SELECT DISTINCT c.op_index, c.label
+        FROM backward_calls AS c
+        WHERE "by" = 'op'
+    ) AS b
+    JOIN slices AS f ON f.event_index = b.op_index
+    UNION ALL
+    SELECT NULL, f.label, b.label, b.event_index, true, b.ticks, NULL
+    FROM backward_calls AS b
+    LEFT JOIN slices AS f ON f.event_index = b.op_index
+    WHERE "by" = 'op'
+),
+summed AS (
+    SELECT
+        r.module_path,
+        r.op,
+        r.backward,
+        sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END)::BIGINT AS forward_calls,
+        sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
+        sum(CASE WHEN r.is_backward THEN 0 ELSE r.ticks END)::BIGINT AS forward_ticks,
+        sum(CASE WHEN r.is_backward THEN r.ticks ELSE 0 END)::BIGINT AS backward_ticks,
+        sum(
+            CASE WHEN r.is_backward THEN 0 ELSE coalesce(d.total_ticks, 0) END
+        )::BIGINT AS forward_device_ticks,
+        sum(
+            CASE WHEN r.is_backward THEN coalesce(d.total_ticks, 0) ELSE 0 END
+        )::BIGINT AS backward_device_ticks,
+        min(r.first_ticks) AS first_ticks
+    FROM (FROM of_modules UNION ALL FROM of_ops) AS r
+    LEFT JOIN device_times AS d ON d.event_index = r.event_index
+    GROUP BY r.module_path, r.op, r.backward
+)
+SELECT
+    s.module_path,
+    s.op,
+    s.backward,
+    s.forward_calls,
+    s.backward_calls,
+    s.forward_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS forward_host_time,
+    s.backward_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS backward_host_time,
+    s.forward_device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS forward_device_time,
+    s.backward_device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS backward_device_time,
+    a.unit
+FROM summed AS s
+JOIN target AS a ON a.by_module IS NOT NULL
+ORDER BY
+    s.first_ticks NULLS LAST,
+    s.backward_device_ticks DESC,
+    s.backward_ticks DESC,
+    s.module_path,
+    s.op,
+    s.backward;

@@ -1,0 +1,128 @@
+-- Size of an element of a collective's messages in bytes; NULL for unknown types.
+CREATE MACRO _message_bytes(
+    message_type  -- type of the elements, as torch names it
+) AS (
+    CASE
+        WHEN message_type IN ('Byte', 'Char', 'Bool') THEN 1
+        WHEN starts_with(message_type, 'Float8') THEN 1
+        WHEN message_type IN ('Half', 'BFloat16', 'Short', 'UInt16') THEN 2
+        WHEN message_type IN ('Float', 'Int', 'UInt32') THEN 4
+        WHEN message_type IN ('Double', 'Long', 'UInt64', 'ComplexFloat') THEN 8
+        WHEN message_type = 'ComplexDouble' THEN 16
+    END
+);
+
+-- Bytes that cross the busiest link for each byte of a collective's message, as in
+-- nccl-tests: with this factor, bandwidths of different collectives and group sizes
+-- can be compared with that of the hardware.
+CREATE MACRO _bus_factor(
+    collective,  -- name of the collective
+    group_size  -- number of processes in the group
+) AS (
+    CASE
+        WHEN contains(replace(lower(collective), '_', ''), 'allreduce')
+            THEN 2 * (group_size - 1)::DOUBLE / group_size
+        WHEN regexp_matches(
+            replace(lower(collective), '_', ''), 'allgather|reducescatter|alltoall'
+        ) THEN (group_size - 1)::DOUBLE / group_size
+        ELSE 1
+    END
+);
+
+-- The collectives of a trace by name, process group and size of the message; those
+-- that take most time first. The time of a collective is that of its kernel, which
+-- also waits for the other processes: bandwidths are lower bounds, and the greatest
+-- one is closest to that of the hardware. Only for traces whose kernels name their
+-- collectives, as since PyTorch 2.2.
+-- Columns:
+--   collective: name of the collective, such as allreduce
+--   process_group: name of the process group; NULL where not written
+--   group_description: description of the process group; NULL where not written
+--   group_size: number of processes in the group; NULL where not written
+--   message_type: type of the elements; NULL where not written
+--   message_bytes: size of the message in bytes: the larger of what a process sends and receives; NULL where unknown
+--   calls: number of kernels
+--   total: sum of their durations
+--   share_percent: sum in percent of all collectives
+--   mean: mean duration
+--   min: least duration
+--   max: greatest duration
+--   bandwidth_gb_per_s: bytes of all messages by the total, in 10**9 bytes per second; NULL where unknown
+--   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
+--   best_bus_bandwidth_gb_per_s: bus bandwidth of the shortest; NULL where unknown
+--   unit: the requested unit of time
+CREATE MACRO collectives(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+work AS (
+    SELECT
+        d.collective,
+        d.process_group,
+        d.group_description,
+        d.group_size,
+        d.message_type,
+        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type)
+            AS message_bytes,
+        e.elapsed_ticks AS ticks
+    FROM target AS a
+    JOIN device_events AS d ON d.capture_id = a.capture_id
+    JOIN event_ticks AS e
+        ON e.capture_id = d.capture_id
+        AND e.run_index = d.run_index
+        AND e.event_index = d.event_index
+    JOIN signatures AS s
+        ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+    WHERE d.collective IS NOT NULL
+        AND e.elapsed_ticks >= 0
+        AND _slice_kind(s.category, s.label, 'all') = 'Kernel'
+),
+summed AS (
+    SELECT
+        w.collective,
+        w.process_group,
+        w.group_description,
+        w.group_size,
+        w.message_type,
+        w.message_bytes,
+        count(*) AS calls,
+        sum(w.ticks)::BIGINT AS ticks,
+        min(w.ticks) AS shortest,
+        max(w.ticks) AS longest
+    FROM work AS w
+    GROUP BY
+        w.collective, w.process_group, w.group_description, w.group_size,
+        w.message_type, w.message_bytes
+)
+SELECT
+    s.collective,
+    s.process_group,
+    s.group_description,
+    s.group_size,
+    s.message_type,
+    s.message_bytes,
+    s.calls,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    s.ticks::DOUBLE / s.calls * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean,
+    s.shortest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS min,
+    s.longest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS max,
+    s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,
+    s.calls * s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
+        / nullif(s.ticks, 0) AS bus_bandwidth_gb_per_s,
+    s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
+        / nullif(s.shortest, 0) AS best_bus_bandwidth_gb_per_s,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY
+    s.ticks DESC, s.collective, s.process_group, s.message_bytes, s.message_type,
+    s.group_size, s.group_description;

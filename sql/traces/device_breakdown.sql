@@ -1,0 +1,193 @@
+-- The time of one device of a trace by what ran: kernels of computation and of
+-- communication (NCCL, RCCL), copies and fills. By device, from its first event to
+-- the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
+-- `step_breakdown`.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   run_index: run of the step; NULL by device
+--   step: number of the step in the trace; NULL by device
+--   total: length of the time
+--   idle: time in which nothing ran
+--   compute: time in which a kernel of computation ran
+--   non_compute: time in which only communication, copies or fills ran
+--   communication: time in which a kernel of communication ran
+--   overlapped: part of the time of communication in which a kernel of computation ran, too
+--   exposed: rest of the time of communication
+--   idle_percent: idle in percent of the total
+--   compute_percent: compute in percent of the total
+--   non_compute_percent: non_compute in percent of the total
+--   overlap_percent: overlapped in percent of communication; NULL without communication
+--   unit: the requested unit of time
+CREATE MACRO device_breakdown(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    "by" := 'device'  -- device or step
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+summed AS (
+    SELECT
+        d.device,
+        d.run_index,
+        d.step,
+        sum(d.ticks)::BIGINT AS ticks,
+        sum(
+            CASE WHEN d.computes OR d.communicates OR d.copies THEN 0 ELSE d.ticks END
+        )::BIGINT AS idle,
+        sum(CASE WHEN d.computes THEN d.ticks ELSE 0 END)::BIGINT AS compute,
+        sum(
+            CASE
+                WHEN (d.communicates OR d.copies) AND NOT d.computes THEN d.ticks
+                ELSE 0
+            END
+        )::BIGINT AS non_compute,
+        sum(CASE WHEN d.communicates THEN d.ticks ELSE 0 END)::BIGINT
+            AS communication,
+        sum(
+            CASE WHEN d.communicates AND d.computes THEN d.ticks ELSE 0 END
+        )::BIGINT AS overlapped
+    FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
+    GROUP BY d.device, d.run_index, d.step
+)
+SELECT
+    s.device,
+    s.run_index,
+    s.step,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    s.idle * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS idle,
+    s.compute * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS compute,
+    s.non_compute * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS non_compute,
+    s.communication * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS communication,
+    s.overlapped * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS overlapped,
+    (s.communication - s.overlapped) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS exposed,
+    100 * s.idle::DOUBLE / s.ticks AS idle_percent,
+    100 * s.compute::DOUBLE / s.ticks AS compute_percent,
+    100 * s.non_compute::DOUBLE / s.ticks AS non_compute_percent,
+    100 * s.overlapped::DOUBLE / nullif(s.communication, 0) AS overlap_percent,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.device, s.run_index;
+
+-- The time of one device of a trace in which the same types of work ran, and no
+-- others: computation, communication, memory (copies and fills), or several at once.
+-- A device's rows add up to the time in which it was not idle.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   types: what ran, such as computation, or computation and communication
+--   total: time in which that ran
+--   share_percent: time in percent of the time in which the device ran anything
+--   unit: the requested unit of time
+CREATE MACRO work_types(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+summed AS (
+    SELECT
+        d.device,
+        d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER
+            AS place,
+        sum(d.ticks)::BIGINT AS ticks
+    FROM _device_activity((SELECT a.capture_id FROM target AS a), 'device') AS d
+    WHERE d.computes OR d.communicates OR d.copies
+    GROUP BY 1, 2
+)
+SELECT
+    s.device,
+    [
+        'computation', 'communication', 'computation and communication', 'memory',
+        'computation and memory', 'communication and memory',
+        'computation, communication and memory'
+    ][s.place] AS types,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device)
+        AS share_percent,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.device, s.ticks DESC, s.place;
+
+-- The device events of a trace by name and type, as in HolisticTraceAnalysis: the
+-- events that take most time first.
+-- Columns:
+--   type: computation, communication or memory (copies and fills)
+--   event: label of the events
+--   calls: number of events
+--   total: sum of their durations
+--   share_percent: sum in percent of all events of the type
+--   mean: mean duration
+--   stddev: sample standard deviation of the durations; 0 for a single one
+--   min: least duration
+--   max: greatest duration
+--   unit: the requested unit of time
+CREATE MACRO work_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+work AS (
+    SELECT
+        _work_type(l.kind, l.label) AS type,
+        l.label,
+        l.end_ticks - l.start_ticks AS ticks
+    FROM _launches((SELECT a.capture_id FROM target AS a), 'all') AS l
+),
+means AS (
+    SELECT
+        w.*,
+        sum(w.ticks) OVER (PARTITION BY w.type, w.label)::DOUBLE
+            / count(*) OVER (PARTITION BY w.type, w.label) AS mean_ticks
+    FROM work AS w
+),
+summed AS (
+    SELECT
+        m.type,
+        m.label,
+        count(*) AS calls,
+        sum(m.ticks)::BIGINT AS ticks,
+        fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares,
+        min(m.ticks) AS shortest,
+        max(m.ticks) AS longest
+    FROM means AS m
+    GROUP BY m.type, m.label
+)
+SELECT
+    s.type,
+    s.label AS event,
+    s.calls,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0)
+        AS share_percent,
+    s.ticks::DOUBLE / s.calls * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean,
+    CASE
+        WHEN s.calls = 1 THEN 0
+        ELSE sqrt(s.squares / (s.calls - 1)) * _multiplier(a.time_scale, a.unit)
+            / _divisor(a.time_scale, a.unit)
+    END AS stddev,
+    s.shortest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS min,
+    s.longest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS max,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.ticks DESC, s.type, s.label;

@@ -1,0 +1,158 @@
+-- One gap of a device of a trace, the longest first: the time from the end of all
+-- its earlier events (kernels, copies, fills) to the start of the next. By device,
+-- no stream ran anything; by stream, this stream did not, others may have. The time
+-- before a device's first event and after its last is not in any gap. A gap has two
+-- parts: until the next event's launch began nothing was waiting to run (host
+-- time), from then on it was launched and had not started (queued time). The longer
+-- part determines the cause. Of host time: data_loading and communication, if the
+-- threads that launch work spent half of it there; synchronization, if they waited
+-- for a device for half of it, or when the gap began, so that nothing could be
+-- launched ahead; else host. Of queued time: launch_delay, if it is at most
+-- launch_delay_us, or if half of it passed before the launch returned; dependency,
+-- if an event of another stream or device ended at most launch_delay_us before the
+-- next event started (communication, if it was one of NCCL); else unknown. A gap without a recorded launch is unknown, too.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL by device, and if not written
+--   run_index: run that launched the next event
+--   step: number of that run's step in the trace; NULL if it is not a step
+--   start: start of the gap, relative to the start of the recording
+--   duration: length of the gap
+--   share_percent: length in percent of all gaps of the device, or of the stream
+--   cause: host, synchronization, data_loading, communication, dependency, launch_delay or unknown
+--   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   next_event: label of the event that ended the gap
+--   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
+--   host_time: part of the gap before the launch of the next event began; NULL if the trace has no launch
+--   queued_time: part of the gap after the launch of the next event began; NULL if the trace has no launch
+--   hta_cause: as in HolisticTraceAnalysis: host_wait, if the launch began after the gap did, else kernel_wait below kernel_wait_us, else other
+--   unit: the requested unit of time
+CREATE MACRO device_idle(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    "by" := 'device',  -- device or stream
+    launch_delay_us := 10,  -- longest time from a launch to its start that counts as launch delay, in microseconds
+    kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+causes AS MATERIALIZED (
+    SELECT i.*
+    FROM _idle_causes(
+        (SELECT a.capture_id FROM target AS a), "by",
+        launch_delay_us * 1000, kernel_wait_us * 1000
+    ) AS i
+),
+steps AS (
+    SELECT n.* FROM _step_numbers((SELECT a.capture_id FROM target AS a)) AS n
+)
+SELECT
+    i.device,
+    i.stream,
+    i.run_index,
+    s.step,
+    (i.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS start,
+    i.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS duration,
+    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
+        AS share_percent,
+    i.cause,
+    i.host_op,
+    i.next_label AS next_event,
+    i.waited_label AS waited_for,
+    i.host_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS host_time,
+    (i.ticks - i.host_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS queued_time,
+    i.hta_cause,
+    a.unit
+FROM causes AS i
+CROSS JOIN target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+LEFT JOIN steps AS s ON s.run_index = i.run_index
+ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
+
+-- The idle time of one device, or stream, by its cause, see `device_idle`; the
+-- longest first.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL by device, and if not written
+--   cause: host, synchronization, data_loading, communication, dependency, launch_delay or unknown
+--   gaps: number of gaps of that cause
+--   total: sum of their lengths
+--   share_percent: sum in percent of all gaps of the device, or of the stream
+--   mean: mean length
+--   max: greatest length
+--   host_time: part of the gaps before the launches of the next events began; NULL if the trace has no launches
+--   host_op: op or annotation that the host was in for most of the gaps' time; NULL if there is none
+--   unit: the requested unit of time
+CREATE MACRO device_idle_causes(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    "by" := 'device',  -- device or stream
+    launch_delay_us := 10  -- longest time from a launch to its start that counts as launch delay, in microseconds
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+by_op AS (
+    SELECT
+        i.device,
+        i.stream,
+        i.cause,
+        i.host_op,
+        count(*) AS gaps,
+        sum(i.ticks)::BIGINT AS ticks,
+        sum(i.host_ticks)::BIGINT AS host_ticks,
+        max(i.ticks) AS longest
+    FROM _idle_causes(
+        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000, 0
+    ) AS i
+    GROUP BY i.device, i.stream, i.cause, i.host_op
+),
+ranked AS (
+    SELECT
+        b.*,
+        row_number() OVER (
+            PARTITION BY b.device, b.stream, b.cause
+            ORDER BY b.host_op IS NULL, b.ticks DESC, b.host_op
+        ) AS place
+    FROM by_op AS b
+),
+causes AS (
+    SELECT
+        r.device,
+        r.stream,
+        r.cause,
+        sum(r.gaps)::BIGINT AS gaps,
+        sum(r.ticks)::BIGINT AS ticks,
+        sum(r.host_ticks)::BIGINT AS host_ticks,
+        max(r.longest) AS longest,
+        max(CASE WHEN r.place = 1 THEN r.host_op END) AS host_op
+    FROM ranked AS r
+    GROUP BY r.device, r.stream, r.cause
+)
+SELECT
+    c.device,
+    c.stream,
+    c.cause,
+    c.gaps,
+    c.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
+        AS share_percent,
+    c.ticks::DOUBLE / c.gaps * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean,
+    c.longest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS max,
+    c.host_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS host_time,
+    c.host_op,
+    a.unit
+FROM causes AS c
+CROSS JOIN target AS a
+ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

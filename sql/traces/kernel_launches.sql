@@ -1,0 +1,165 @@
+-- The events of one device of a trace that have a recorded launch, with times.
+-- Columns:
+--   run_index: run that launched it
+--   event_index: the event
+--   label: its label
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   start_ticks: clock at the start
+--   ticks: its duration in ticks
+--   call_index: the call
+--   call: label of the call
+--   call_start_ticks: clock at the call's start
+--   call_ticks: duration of the call in ticks
+--   launched: number of device events that the call launched
+CREATE MACRO _launched_work(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    w.run_index,
+    w.event_index,
+    w.label,
+    w.device,
+    w.stream,
+    w.start_ticks,
+    w.end_ticks - w.start_ticks AS ticks,
+    w.call_index,
+    s.label AS call,
+    w.call_start_ticks,
+    w.call_end_ticks - w.call_start_ticks AS call_ticks,
+    count(*) OVER (PARTITION BY w.call_index) AS launched
+FROM _device_work(capture_key) AS w
+JOIN event_ticks AS e
+    ON e.capture_id = capture_key AND e.event_index = w.call_index
+JOIN signatures AS s
+    ON s.capture_id = capture_key AND s.signature_index = e.signature_index;
+
+-- One device event of a trace with the call that launched it. Events without a
+-- recorded launch have no row. One call may launch many events, as that of a CUDA
+-- graph does (`launched`); each has a row.
+-- Columns:
+--   run_index: run that launched it
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   event: label of the event
+--   call: name of the call that launched it, such as cudaLaunchKernel
+--   op: label of the innermost op that contains the call; NULL if none does
+--   launched: number of device events that the call launched
+--   start: start of the event, relative to the start of the recording
+--   call_duration: duration of the call on the host
+--   launch_delay: time from the end of the call to the start of the event; 0 if it started before
+--   latency: time from the start of the call to the start of the event; below 0 only if the clocks of host and device differ
+--   duration: duration of the event
+--   is_short: whether the event is shorter than its call, or than the call's part if it launched several
+--   correlation_id: id that the event shares with the call
+--   unit: the requested unit of time
+CREATE MACRO kernel_launches(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    l.run_index,
+    l.device,
+    l.stream,
+    l.label AS event,
+    l.call,
+    s.label AS op,
+    l.launched,
+    (l.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS start,
+    l.call_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS call_duration,
+    greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0)
+        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS launch_delay,
+    (l.start_ticks - l.call_start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS latency,
+    l.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS duration,
+    l.ticks * l.launched < l.call_ticks AS is_short,
+    t.correlation_id,
+    a.unit
+FROM target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+CROSS JOIN _launched_work((SELECT a.capture_id FROM target AS a)) AS l
+JOIN trace_events AS t
+    ON t.capture_id = a.capture_id AND t.event_index = l.event_index
+JOIN _device_owners((SELECT a.capture_id FROM target AS a)) AS o
+    ON o.event_index = l.event_index
+LEFT JOIN event_ticks AS e
+    ON e.capture_id = a.capture_id AND e.event_index = o.op_index
+LEFT JOIN signatures AS s
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+ORDER BY l.start_ticks, l.event_index;
+
+-- The launches of a trace by the name of the call, see `kernel_launches`: how long
+-- calls take on the host, how long it then takes until the device starts, and how
+-- many events are so short that launching them takes longer. The calls that take
+-- most time first.
+-- Columns:
+--   call: name of the call, such as cudaLaunchKernel or cudaGraphLaunch
+--   calls: number of calls that launched anything
+--   events: number of device events that they launched
+--   call_time: time in these calls on the host
+--   mean_call: mean duration of a call
+--   device_time: sum of the durations of the events
+--   short_events: number of events that are shorter than their call, or than the call's part if it launched several
+--   mean_delay: mean time from the end of the call to the start of the event, 0 where it started before
+--   p50_delay: median of that time
+--   max_delay: greatest of that time
+--   unit: the requested unit of time
+CREATE MACRO launch_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+work AS (
+    SELECT
+        l.*,
+        greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0) AS delay_ticks,
+        l.ticks * l.launched < l.call_ticks AS is_short,
+        row_number() OVER (PARTITION BY l.call_index ORDER BY l.event_index) AS place
+    FROM _launched_work((SELECT a.capture_id FROM target AS a)) AS l
+),
+totals AS (
+    SELECT
+        w.call,
+        count(DISTINCT w.call_index) AS calls,
+        count(*) AS events,
+        sum(CASE WHEN w.place = 1 THEN w.call_ticks ELSE 0 END)::BIGINT AS call_ticks,
+        sum(w.ticks)::BIGINT AS ticks,
+        sum(w.is_short::INTEGER)::BIGINT AS short_events,
+        sum(w.delay_ticks)::DOUBLE / count(*) AS mean_delay,
+        quantile_cont(w.delay_ticks::DOUBLE, 0.5) AS p50_delay,
+        max(w.delay_ticks) AS max_delay
+    FROM work AS w
+    GROUP BY w.call
+)
+SELECT
+    t.call,
+    t.calls,
+    t.events,
+    t.call_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS call_time,
+    t.call_ticks::DOUBLE / t.calls * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean_call,
+    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS device_time,
+    t.short_events,
+    t.mean_delay * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean_delay,
+    t.p50_delay * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS p50_delay,
+    t.max_delay * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS max_delay,
+    a.unit
+FROM totals AS t
+CROSS JOIN target AS a
+ORDER BY t.call_ticks DESC, t.call;

@@ -1,0 +1,186 @@
+-- The time on the host of one pass in one step of a trace. Each moment counts once.
+-- Columns:
+--   run_index: the run
+--   place: as in `_pass_place`; 5 for the rest of the step
+--   ticks: time in ticks
+CREATE MACRO _host_passes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+steps AS MATERIALIZED (
+    SELECT s.* FROM _host_steps(capture_key) AS s
+),
+slices AS MATERIALIZED (
+    SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s
+),
+edges AS (
+    SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM slices AS s
+    UNION ALL
+    SELECT s.end_ticks, s.place, -1 FROM slices AS s
+    UNION ALL
+    SELECT s.start_ticks, 5, 0 FROM steps AS s
+    UNION ALL
+    SELECT s.end_ticks, 5, 0 FROM steps AS s
+),
+moments AS (
+    SELECT
+        e.ticks,
+        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
+        sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS optimizer,
+        sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS loading,
+        sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS forward
+    FROM edges AS e
+    GROUP BY e.ticks
+),
+stretches AS (
+    SELECT
+        m.ticks,
+        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+        CASE
+            WHEN sum(m.backward) OVER so_far > 0 THEN 1
+            WHEN sum(m.optimizer) OVER so_far > 0 THEN 2
+            WHEN sum(m.loading) OVER so_far > 0 THEN 3
+            WHEN sum(m.forward) OVER so_far > 0 THEN 4
+            ELSE 5
+        END AS place
+    FROM moments AS m
+    WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
+)
+SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
+FROM stretches AS t
+ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
+WHERE t.ticks < s.end_ticks
+GROUP BY s.run_index, t.place;
+
+-- The pass that launched one device event of a trace: the first of backward,
+-- optimizer, data_loading and forward that contains the launch on its thread.
+-- Columns:
+--   event_index: the device event
+--   launch_ticks: clock at the start of the call that launched it, or at its own if the trace has no such call
+--   ticks: duration of the event in ticks
+--   place: as in `_pass_place`; 5 if no pass launched it
+CREATE MACRO _device_passes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+launched AS MATERIALIZED (
+    SELECT
+        o.event_index,
+        o.launch_ticks,
+        o.device_ticks,
+        t.thread_index,
+        e.start_ticks
+    FROM _device_owners(capture_key) AS o
+    LEFT JOIN trace_events AS t
+        ON t.capture_id = capture_key
+        AND t.event_index = coalesce(o.call_index, o.owner_index)
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = capture_key
+        AND e.event_index = coalesce(o.call_index, o.owner_index)
+),
+asked AS (
+    SELECT l.event_index, l.thread_index, l.start_ticks, p.place
+    FROM launched AS l
+    CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
+    WHERE l.thread_index IS NOT NULL
+),
+within AS (
+    SELECT a.event_index, min(a.place) AS place
+    FROM asked AS a
+    ASOF JOIN _pass_covers(capture_key) AS c
+        ON c.thread_index = a.thread_index
+        AND c.place = a.place
+        AND a.start_ticks >= c.start_ticks
+    WHERE a.start_ticks < c.end_ticks
+    GROUP BY a.event_index
+)
+SELECT
+    l.event_index,
+    l.launch_ticks,
+    l.device_ticks AS ticks,
+    coalesce(w.place, 5) AS place
+FROM launched AS l
+LEFT JOIN within AS w ON w.event_index = l.event_index;
+
+-- The time of one pass of training in a trace, or in one of its steps: forward,
+-- backward, optimizer, and what belongs to none. On the host each moment of a step
+-- counts once, for the first of these that any thread is in: backward (autograd's
+-- functions), optimizer (`Optimizer.step` and `zero_grad`), data_loading, forward
+-- (modules, and ops that autograd records; any op, if the trace has no sequence
+-- numbers), else other, such as Python between ops. Device time belongs to the pass
+-- whose events contain the launch; what is computed again in the backward pass, as
+-- by activation checkpointing, is of the backward pass.
+-- Columns:
+--   run_index: run of the step; NULL by trace
+--   step: number of the step, 0 if the trace has no steps; NULL by trace
+--   pass: forward, backward, optimizer, data_loading or other
+--   host_time: time of the steps on the host in which the pass ran
+--   host_percent: that time in percent of the steps
+--   device_time: time of the device events that the pass launched in the steps
+--   device_percent: that time in percent of all that was launched in the steps; NULL if nothing was
+--   device_events: number of these device events
+--   unit: the requested unit of time
+CREATE MACRO passes(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    "by" := 'trace'  -- trace or step
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        c.time_scale,
+        c.unit,
+        CASE
+            WHEN "by" IN ('trace', 'step') THEN "by" = 'step'
+            ELSE error('by must be trace or step, not ' || coalesce("by", 'NULL'))
+        END AS by_step
+    FROM _capture(capture, unit) AS c
+),
+steps AS MATERIALIZED (
+    SELECT s.* FROM _host_steps((SELECT a.capture_id FROM target AS a)) AS s
+),
+parts AS (
+    SELECT h.run_index, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
+    FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h
+    UNION ALL
+    SELECT s.run_index, d.place, 0, d.ticks, 1
+    FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
+    ASOF JOIN steps AS s ON d.launch_ticks >= s.start_ticks
+    WHERE d.launch_ticks < s.end_ticks
+    UNION ALL
+    SELECT s.run_index, p.place, 0, 0, 0
+    FROM steps AS s
+    CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5]) AS place) AS p
+),
+summed AS (
+    SELECT
+        CASE WHEN a.by_step THEN p.run_index END AS run_index,
+        CASE WHEN a.by_step THEN s.step END AS step,
+        p.place,
+        sum(p.host_ticks)::BIGINT AS host_ticks,
+        sum(p.device_ticks)::BIGINT AS device_ticks,
+        sum(p.events)::BIGINT AS events
+    FROM parts AS p
+    JOIN steps AS s ON s.run_index = p.run_index
+    CROSS JOIN target AS a
+    GROUP BY 1, 2, 3
+)
+SELECT
+    s.run_index,
+    s.step,
+    ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
+    s.host_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS host_time,
+    100 * s.host_ticks::DOUBLE
+        / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
+    s.device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS device_time,
+    100 * s.device_ticks::DOUBLE
+        / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)
+        AS device_percent,
+    s.events AS device_events,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.run_index, [2, 3, 4, 1, 5][s.place];

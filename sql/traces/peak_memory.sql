@@ -1,0 +1,139 @@
+-- What is held at the peak of the memory of each device of a trace, by the op that
+-- allocated it; the largest first. The peak is the first time at which most bytes
+-- are in use, as the trace has it. What is in use then, and was not seen to be
+-- allocated, was allocated before the recording. Empty for traces that don't record
+-- memory.
+-- Columns:
+--   device: CPU, GPU0, ...
+--   peak_bytes: bytes in use at the peak
+--   peak_time: time of the peak, relative to the start of the recording
+--   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none
+--   step: number of the step that allocated it; NULL outside of steps
+--   allocations: number of allocations that are held; NULL before the recording
+--   held_bytes: sum of their sizes in bytes
+--   share_percent: held_bytes in percent of the sum of all rows of the device
+--   unit: the requested unit of time
+CREATE MACRO peak_memory(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
+),
+started AS (
+    SELECT least(
+        (
+            SELECT r.start_ticks
+            FROM _recording((SELECT a.capture_id FROM target AS a)) AS r
+        ),
+        (
+            SELECT min(m.at_ticks)
+            FROM target AS a
+            JOIN trace_memory AS m ON m.capture_id = a.capture_id
+        )
+    ) AS ticks
+),
+memory AS MATERIALIZED (
+    SELECT
+        m.event_index,
+        m.at_ticks,
+        m.bytes,
+        m.total_allocated,
+        m.address,
+        _memory_device(m.device_type, m.device) AS device,
+        row_number() OVER (
+            PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index
+        ) AS place
+    FROM target AS a
+    JOIN trace_memory AS m ON m.capture_id = a.capture_id
+    WHERE m.device_type IS NOT NULL
+        AND m.bytes IS NOT NULL
+        AND m.total_allocated IS NOT NULL
+),
+peaks AS MATERIALIZED (
+    SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
+    FROM memory AS m
+    QUALIFY row_number() OVER (
+        PARTITION BY m.device ORDER BY m.total_allocated DESC, m.place
+    ) = 1
+),
+-- An address is held until it is released, or allocated anew if that was not seen.
+lifetimes AS (
+    SELECT
+        m.*,
+        lead(m.place) OVER (
+            PARTITION BY m.device, m.address ORDER BY m.place
+        ) AS until_place
+    FROM memory AS m
+),
+held AS (
+    SELECT l.device, l.event_index, l.at_ticks, l.bytes
+    FROM lifetimes AS l
+    JOIN peaks AS p ON p.device = l.device
+    WHERE l.bytes > 0
+        AND l.place <= p.place
+        AND (l.until_place IS NULL OR l.until_place > p.place)
+),
+steps AS (
+    SELECT
+        s.start_ticks,
+        s.end_ticks,
+        _step_number(s.label) AS step
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
+    WHERE s.kind = 'Step'
+),
+owned AS (
+    SELECT
+        h.device,
+        g.label AS op,
+        CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step,
+        h.bytes
+    FROM held AS h
+    LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c
+        ON c.event_index = h.event_index
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = (SELECT a.capture_id FROM target AS a)
+        AND e.event_index = c.call_index
+    LEFT JOIN signatures AS g
+        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    ASOF LEFT JOIN steps AS s ON h.at_ticks >= s.start_ticks
+),
+rows_of_ops AS (
+    SELECT
+        o.device, o.op, o.step, count(*) AS allocations, sum(o.bytes)::BIGINT AS bytes
+    FROM owned AS o
+    GROUP BY o.device, o.op, o.step
+),
+unseen AS (
+    SELECT p.device, p.bytes - coalesce(r.bytes, 0) AS bytes
+    FROM peaks AS p
+    LEFT JOIN (
+        SELECT o.device, sum(o.bytes)::BIGINT AS bytes
+        FROM rows_of_ops AS o
+        GROUP BY o.device
+    ) AS r ON r.device = p.device
+),
+all_rows AS (
+    SELECT o.device, o.op, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
+    UNION ALL
+    SELECT u.device, '(before the recording)', NULL, NULL, u.bytes
+    FROM unseen AS u
+    WHERE u.bytes > 0
+)
+SELECT
+    r.device,
+    p.bytes AS peak_bytes,
+    (p.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS peak_time,
+    r.op,
+    r.step,
+    r.allocations,
+    r.bytes AS held_bytes,
+    100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
+    a.unit
+FROM all_rows AS r
+JOIN peaks AS p ON p.device = r.device
+CROSS JOIN target AS a
+CROSS JOIN started AS s
+ORDER BY r.device, r.bytes DESC, r.op, r.step;

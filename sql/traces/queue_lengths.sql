@@ -1,0 +1,148 @@
+-- One change of the number of device events of a stream that were launched and have
+-- not started.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   at_ticks: clock at the change
+--   place: position among the changes of the stream, from 1
+--   change: 1 for a launch, -1 for a start
+--   length: number of waiting events from then on
+--   ticks: time until the next change of the stream, in ticks; 0 for the last
+CREATE MACRO _queue_changes(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+-- An event can't start before it is launched: then the clocks differ, and it never
+-- waited.
+changes AS (
+    SELECT
+        l.device,
+        l.stream,
+        least(l.call_start_ticks, l.start_ticks) AS at_ticks,
+        1 AS change,
+        l.event_index
+    FROM _launched_work(capture_key) AS l
+    UNION ALL
+    SELECT l.device, l.stream, l.start_ticks, -1, l.event_index
+    FROM _launched_work(capture_key) AS l
+)
+SELECT
+    c.device,
+    c.stream,
+    c.at_ticks,
+    row_number() OVER so_far AS place,
+    c.change,
+    (sum(c.change) OVER so_far)::BIGINT AS length,
+    coalesce(lead(c.at_ticks) OVER so_far - c.at_ticks, 0) AS ticks
+FROM changes AS c
+WINDOW so_far AS (
+    PARTITION BY c.device, c.stream
+    ORDER BY c.at_ticks, c.change DESC, c.event_index
+);
+
+-- One change of the queue of a stream in a trace: the number of device events that
+-- were launched and have not started. It rises when the call that launches an event
+-- begins, by as many events as a CUDA graph launches, and falls when an event
+-- starts. Events without a recorded launch don't count.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   at: time of the change, relative to the start of the recording
+--   change: 1 for a launch, -1 for a start
+--   length: number of waiting events from then on
+--   duration: time until the next change of the stream; 0 for the last
+--   unit: the requested unit of time
+CREATE MACRO queue_lengths(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    q.device,
+    q.stream,
+    (q.at_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS at,
+    q.change,
+    q.length,
+    q.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS duration,
+    a.unit
+FROM target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+CROSS JOIN _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
+ORDER BY q.device, q.stream, q.place;
+
+-- The queue of one stream in a trace, see `queue_lengths`. An empty queue means
+-- that the host launches too late: the stream runs dry when its last event ends.
+-- Columns:
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   launches: number of device events that were launched
+--   empty_time: time from the first change to the last in which no event waited
+--   empty_percent: that time in percent of the time from the first change to the last; NULL without such time
+--   time_mean: mean length over that time; NULL without such time
+--   changes: number of changes
+--   mean: mean of the lengths after each change, as in HolisticTraceAnalysis
+--   stddev: sample standard deviation of these; NULL for a single one
+--   min: least of these
+--   p25: their first quartile
+--   p50: their median
+--   p75: their third quartile
+--   max: greatest of these
+--   unit: the requested unit of time
+CREATE MACRO queue_summary(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+summed AS (
+    SELECT
+        q.device,
+        q.stream,
+        count(*) AS changes,
+        sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
+        sum(q.ticks)::DOUBLE AS ticks,
+        sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
+        sum(q.length * q.ticks)::DOUBLE AS weighted,
+        sum(q.length)::DOUBLE AS total,
+        sum(q.length * q.length)::DOUBLE AS squares,
+        min(q.length) AS least,
+        max(q.length) AS most,
+        quantile_cont(q.length::DOUBLE, 0.25) AS p25,
+        quantile_cont(q.length::DOUBLE, 0.5) AS p50,
+        quantile_cont(q.length::DOUBLE, 0.75) AS p75
+    FROM _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
+    GROUP BY q.device, q.stream
+)
+SELECT
+    s.device,
+    s.stream,
+    s.launches,
+    s.empty_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS empty_time,
+    100 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
+    s.weighted / nullif(s.ticks, 0) AS time_mean,
+    s.changes,
+    s.total / s.changes AS mean,
+    CASE
+        WHEN s.changes > 1
+            THEN sqrt(
+                greatest(s.squares - s.total * s.total / s.changes, 0)
+                / (s.changes - 1)
+            )
+    END AS stddev,
+    s.least AS min,
+    s.p25,
+    s.p50,
+    s.p75,
+    s.most AS max,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.device, s.stream;

@@ -1,0 +1,103 @@
+-- One step of one rank of a job: a trace with the label rank. Steps of the same
+-- number and job belong together, whatever the clocks of the hosts show. Processes
+-- that reach a collective early wait in its kernel for the last one, so the rank
+-- with the least time in kernels of communication is the one that others wait for.
+-- Columns:
+--   job: the traces' label job; NULL if they have none
+--   step: number of the step in the trace
+--   rank: the trace's label rank
+--   capture: the trace's name
+--   duration: time from the start of the step to its end on the host
+--   computation: time of the kernels of computation that the step launched
+--   communication: time of the kernels of communication (NCCL, RCCL) that it launched
+--   waited: communication less the least of the step's ranks; an estimate of the wait for others
+--   waits_for: rank with the least communication in the step; NULL if the step has a single rank, no communication, or if all ranks have the same
+--   unit: the requested unit of time
+CREATE MACRO rank_steps(
+    selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+SELECT
+    r.job,
+    r.step,
+    r.rank,
+    r.capture,
+    r.ticks * _multiplier(r.time_scale, r.unit) / _divisor(r.time_scale, r.unit)
+        AS duration,
+    r.computation_ticks * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS computation,
+    r.communication_ticks * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS communication,
+    r.waited_ticks * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS waited,
+    r.waits_for,
+    r.unit
+FROM _rank_steps(selector, unit) AS r
+ORDER BY r.job, r.step, r.rank, r.capture;
+
+-- One rank of a job, see `rank_steps`; those that others wait for longest first.
+-- Columns:
+--   job: the traces' label job; NULL if they have none
+--   rank: the trace's label rank
+--   steps: number of its steps
+--   waited_for_steps: number of steps in which it is the one that others wait for
+--   waited_for: time that the other ranks waited for it in these steps, on average
+--   waited: time that it waited for others
+--   mean_duration: mean duration of its steps on the host
+--   communication: time of its kernels of communication
+--   unit: the requested unit of time
+CREATE MACRO stragglers(
+    selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+steps AS MATERIALIZED (
+    SELECT r.* FROM _rank_steps(selector, unit) AS r
+),
+-- For each step, how long its other ranks waited on average.
+waits AS (
+    SELECT
+        s.job,
+        s.waits_for AS rank,
+        s.step,
+        sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks
+    FROM steps AS s
+    WHERE s.waits_for IS NOT NULL
+    GROUP BY s.job, s.waits_for, s.step
+),
+waited AS (
+    SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks
+    FROM waits AS w
+    GROUP BY w.job, w.rank
+),
+ranks AS (
+    SELECT
+        s.job,
+        s.rank,
+        s.time_scale,
+        s.unit,
+        count(*) AS steps,
+        sum(s.ticks)::DOUBLE AS ticks,
+        sum(s.waited_ticks)::BIGINT AS waited_ticks,
+        sum(s.communication_ticks)::BIGINT AS communication_ticks
+    FROM steps AS s
+    GROUP BY s.job, s.rank, s.time_scale, s.unit
+)
+SELECT
+    r.job,
+    r.rank,
+    r.steps,
+    coalesce(w.steps, 0) AS waited_for_steps,
+    coalesce(w.ticks, 0) * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS waited_for,
+    r.waited_ticks * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS waited,
+    r.ticks / r.steps * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS mean_duration,
+    r.communication_ticks * _multiplier(r.time_scale, r.unit)
+        / _divisor(r.time_scale, r.unit) AS communication,
+    r.unit
+FROM ranks AS r
+LEFT JOIN waited AS w
+    ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
+ORDER BY coalesce(w.ticks, 0) DESC, r.job, r.rank;

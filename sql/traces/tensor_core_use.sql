@@ -1,0 +1,99 @@
+-- The time in which kernels of computation use tensor cores, of one device, of one
+-- step on it, or of one op: and the time that ops which tensor cores could run spend
+-- in kernels without them. Whether a kernel uses tensor cores, and which ops could,
+-- is determined by their names, as in `kernel_table`. By step, kernels count in the
+-- step that launched them; by op, those that miss most are first.
+-- Columns:
+--   device: number of the device; NULL if not written, and by op
+--   run_index: run of the step; NULL by device and by op
+--   step: number of the step in the trace; NULL if it is not a step, by device and by op
+--   op: op that launched the kernels; NULL by device and by step, and if no op did
+--   kernels: number of kernels
+--   kernel_time: sum of their durations
+--   tensor_time: sum of those with tensor cores
+--   tensor_percent: tensor_time in percent of kernel_time; NULL if that is 0
+--   missed_time: sum of those without, launched by ops that tensor cores could run
+--   missed_percent: missed_time in percent of kernel_time; NULL if that is 0
+--   unit: the requested unit of time
+CREATE MACRO tensor_core_use(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    "by" := 'device'  -- device, step or op
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        c.capture_id,
+        c.time_scale,
+        c.unit,
+        CASE
+            WHEN "by" IN ('device', 'step', 'op') THEN "by"
+            ELSE error('by must be device, step or op, not ' || coalesce("by", 'NULL'))
+        END AS parted_by
+    FROM _capture(capture, unit) AS c
+),
+-- Kernels that the innermost op which could use tensor cores launched itself.
+eligible AS (
+    SELECT unnest(c.kernels) AS event_index
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a), 'all') AS c
+    WHERE c.is_lowest_eligible
+),
+steps AS (
+    SELECT n.* FROM _step_numbers((SELECT a.capture_id FROM target AS a)) AS n
+),
+work AS (
+    SELECT
+        CASE WHEN a.parted_by <> 'op' THEN d.device END AS device,
+        CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
+        CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
+        o.device_ticks AS ticks,
+        _uses_tensor_cores(o.label, 'all') AS uses,
+        l.event_index IS NOT NULL AS could
+    FROM target AS a
+    CROSS JOIN _device_owners((SELECT a.capture_id FROM target AS a)) AS o
+    JOIN device_events AS d
+        ON d.capture_id = a.capture_id AND d.event_index = o.event_index
+    LEFT JOIN eligible AS l ON l.event_index = o.event_index
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = a.capture_id AND e.event_index = o.op_index
+    LEFT JOIN signatures AS g
+        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    WHERE _work_type(o.kind, o.label) = 'computation'
+),
+summed AS (
+    SELECT
+        w.device,
+        w.run_index,
+        w.op,
+        count(*) AS kernels,
+        sum(w.ticks)::BIGINT AS ticks,
+        sum(CASE WHEN w.uses THEN w.ticks ELSE 0 END)::BIGINT AS tensor_ticks,
+        sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END)::BIGINT
+            AS missed_ticks
+    FROM work AS w
+    GROUP BY w.device, w.run_index, w.op
+)
+SELECT
+    s.device,
+    s.run_index,
+    t.step,
+    s.op,
+    s.kernels,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS kernel_time,
+    s.tensor_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS tensor_time,
+    100 * s.tensor_ticks::DOUBLE / nullif(s.ticks, 0) AS tensor_percent,
+    s.missed_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS missed_time,
+    100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+LEFT JOIN steps AS t ON t.run_index = s.run_index
+ORDER BY
+    s.device,
+    s.run_index,
+    s.missed_ticks DESC,
+    s.ticks DESC,
+    s.op;

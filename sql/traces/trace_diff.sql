@@ -1,0 +1,99 @@
+-- The calls and times of one op, kernel, annotation or Python function in two PyTorch
+-- traces, as in `TraceDiff` of HolisticTraceAnalysis: the times are totals, with
+-- children. It counts, without a test whether a difference is noise, see
+-- `compare_ops`. Of traces with profiler steps only these count. Differences from
+-- HolisticTraceAnalysis: all steps count unless chosen, not the first; an event of
+-- the host and one of a device with the same name have a row each; all profiler steps
+-- have one row.
+-- Columns:
+--   name: the op, kernel, annotation or function; ProfilerStep* for all steps
+--   is_device: whether a device ran it
+--   change: added, removed, more calls, fewer calls, or same (number of calls)
+--   base_calls: number of calls in base
+--   new_calls: number of calls in new
+--   calls_difference: new_calls less base_calls
+--   base_time: total time in base, with children
+--   new_time: total time in new, with children
+--   time_difference: new_time less base_time
+--   unit: the requested unit of times
+CREATE MACRO trace_diff(
+    base,  -- a PyTorch trace: name, hash prefix, @latest or selector
+    new,  -- as `base`
+    unit := NULL,  -- ns, us, ms, s; NULL: us
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+) AS TABLE
+WITH
+sides AS MATERIALIZED (
+    SELECT a.capture_id, a.unit, false AS is_new FROM _capture(base, unit) AS a
+    UNION ALL
+    SELECT b.capture_id, b.unit, true FROM _capture(new, unit) AS b
+),
+formats AS (
+    SELECT
+        s.*,
+        c.time_scale,
+        -- An error names base, if both are other captures.
+        min(CASE WHEN c.format <> 'torch_trace' THEN
+            s.is_new::INTEGER || c.name || ' is of format ' || c.format
+        END) OVER () AS other
+    FROM sides AS s
+    JOIN captures AS c ON c.capture_id = s.capture_id
+),
+checked AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN f.other IS NULL THEN f.capture_id
+            ELSE error(substr(f.other, 2) || '; name two PyTorch traces')
+        END AS capture_id,
+        f.time_scale,
+        f.unit,
+        f.is_new
+    FROM formats AS f
+),
+counted AS (
+    SELECT
+        g.family AS name,
+        _is_device_event(g.category) AS is_device,
+        k.time_scale,
+        k.unit,
+        count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
+        count(*) FILTER (WHERE k.is_new) AS new_calls,
+        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)
+            ::DOUBLE AS base_ticks,
+        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE k.is_new), 0)
+            ::DOUBLE AS new_ticks
+    FROM checked AS k
+    JOIN runs AS r
+        ON r.capture_id = k.capture_id
+        AND r.name <> 'Outside of steps'
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    JOIN event_ticks AS e
+        ON e.capture_id = r.capture_id AND e.run_index = r.run_index
+    JOIN signatures AS g
+        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    WHERE g.category IS NOT NULL AND g.category <> 'Trace'
+    GROUP BY g.family, _is_device_event(g.category), k.time_scale, k.unit
+)
+SELECT
+    c.name,
+    c.is_device,
+    CASE
+        WHEN c.base_calls = 0 THEN 'added'
+        WHEN c.new_calls = 0 THEN 'removed'
+        WHEN c.new_calls > c.base_calls THEN 'more calls'
+        WHEN c.new_calls < c.base_calls THEN 'fewer calls'
+        ELSE 'same'
+    END AS change,
+    c.base_calls,
+    c.new_calls,
+    c.new_calls - c.base_calls AS calls_difference,
+    c.base_ticks * _multiplier(c.time_scale, c.unit) / _divisor(c.time_scale, c.unit)
+        AS base_time,
+    c.new_ticks * _multiplier(c.time_scale, c.unit) / _divisor(c.time_scale, c.unit)
+        AS new_time,
+    (c.new_ticks - c.base_ticks) * _multiplier(c.time_scale, c.unit)
+        / _divisor(c.time_scale, c.unit) AS time_difference,
+    c.unit
+FROM counted AS c
+ORDER BY abs(c.new_ticks - c.base_ticks) DESC, c.name, c.is_device;

@@ -1,0 +1,66 @@
+-- One step of a trace with its time in each category of `step_breakdown`, in a column
+-- each.
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   total: duration of the step: the sum of all categories
+--   kernel: time in category Kernel
+--   memcpy: time in category Memcpy
+--   memset: time in category Memset
+--   communication: time in category Communication
+--   runtime: time in category Runtime
+--   data_loader: time in category DataLoader
+--   cpu_exec: time in category CPU Exec
+--   other: time in category Other
+--   unit: the requested unit of time
+CREATE MACRO wide_steps(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    categories := 'all'  -- all, or older, as in `step_breakdown`
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+-- The largest, not the sum: a step that several threads wrote has each row several times.
+summed AS (
+    SELECT
+        t.run_index,
+        t.step,
+        max(t.step_ticks) AS total,
+        max(CASE t.place WHEN 1 THEN t.ticks END) AS kernel,
+        max(CASE t.place WHEN 2 THEN t.ticks END) AS memcpy,
+        max(CASE t.place WHEN 3 THEN t.ticks END) AS memset,
+        max(CASE t.place WHEN 4 THEN t.ticks END) AS communication,
+        max(CASE t.place WHEN 5 THEN t.ticks END) AS runtime,
+        max(CASE t.place WHEN 6 THEN t.ticks END) AS data_loader,
+        max(CASE t.place WHEN 7 THEN t.ticks END) AS cpu_exec,
+        max(CASE t.place WHEN 8 THEN t.ticks END) AS other
+    FROM _step_ticks((SELECT a.capture_id FROM target AS a), categories) AS t
+    GROUP BY t.run_index, t.step
+)
+SELECT
+    s.run_index,
+    s.step,
+    s.total * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    s.kernel * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS kernel,
+    s.memcpy * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS memcpy,
+    s.memset * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS memset,
+    s.communication * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS communication,
+    s.runtime * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS runtime,
+    s.data_loader * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS data_loader,
+    s.cpu_exec * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS cpu_exec,
+    s.other * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS other,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.run_index;
