@@ -1,0 +1,240 @@
+"""The commands about op graphs: one drawn with its times, two compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, peak_options, run_options, unit_option, warehouse_option
+from etq.cli.showing import check_runs, note_excluded_runs, views_for
+from etq.cli.targets import (
+    check_path,
+    file_options,
+    is_file,
+    is_record,
+    looks_like_path,
+    open_target,
+    pop_file_options,
+    report_record_findings,
+)
+from etq.errors import EtqError, printable
+from etq.render.selection import Selection, selection
+from etq.render.writers import TO_READ, format_of, write, write_text
+from etq.report.overlays import OVERLAYS
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+# The columns that people read; machines get all.
+SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_name, '') AS new_name,
+    coalesce(new_op, base_op) AS op, module_path AS module, base_backend, new_backend, base_time, new_time, unit,
+    score"""
+
+
+@main.command()
+@click.argument("capture")
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(("dot", "json", "svg")),
+    help="Print the graph as DOT for Graphviz, as JSON, or as an SVG picture.",
+)
+@click.option("--dot", is_flag=True, help="The same as --format dot.")
+@click.option("--html", metavar="FILE", help="Write the graph as an HTML page to explore; - is stdout.")
+@click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option(
+    "--overlay", type=click.Choice([each.key for each in OVERLAYS]), help="With svg: colour by this.  [default: time]"
+)
+@click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
+@click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
+@peak_options
+@run_options("typical")
+@warehouse_option
+@unit_option(None)
+@click.option("--pte", metavar="FILE", help="For a file: its program, which has the memory plan.")
+@file_options
+def graph(
+    capture: str,
+    format: str | None,
+    dot: bool,
+    html: str | None,
+    output: str | None,
+    force: bool,
+    overlay: str | None,
+    levels: int | None,
+    db: str,
+    **options: Any,
+) -> None:
+    """Draw the op graph of a program with times. Needs a linked record.
+
+    The page of --html shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data
+    type or op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
+    with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
+    report) has the same graph. The picture of --format svg is placed in the same way; --format json has all values, for
+    other programs.
+
+    \b
+    etq graph run --html run_graph.html --db lab.duckdb
+    etq graph run --format svg --overlay flops --levels 1 -o run.svg --db lab.duckdb
+    etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
+    etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
+    etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
+    """
+    form = format or ("dot" if dot else None)
+    if (form is None) == (html is None) or (dot and format is not None):
+        raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
+    path = output if html is None else html
+    if html is not None and output is not None:
+        raise click.UsageError("-o only applies to --format; --html has a file of its own")
+    if force and path is None:
+        raise click.UsageError("--force only applies to --html FILE and -o FILE")
+    drawing = {name: value for name, value in (("overlay", overlay), ("levels", levels)) if value is not None}
+    if drawing and form != "svg":
+        raise click.UsageError(f"--{next(iter(drawing))} only applies to --format svg")
+    if form == "dot":
+        for name in ("gap", "peak_flops", "peak_bandwidth"):
+            if options.pop(name) is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} does not apply to --format dot")
+        _write_dot(capture, db, path, force, options)
+        return
+    _write_graph(capture, db, form, path, force, options, drawing)
+
+
+def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
+    from etq.render.dot import dot_of
+
+    with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
+        check_runs(warehouse, selector, options)
+        text = dot_of(warehouse, selector, options)
+        write_text(text, None if path == "-" else path, force=force, is_printable=True)
+        note_excluded_runs(warehouse, selector, "node_totals", options)
+
+
+def _write_graph(
+    capture: str,
+    db: str,
+    form: str | None,
+    path: str | None,
+    force: bool,
+    options: dict[str, Any],
+    drawing: dict[str, Any],
+) -> None:
+    """Write the graph as a page (form None), JSON or SVG."""
+    from etq.report import graph_json_of, graph_page_of, graph_svg_of
+    from etq.report.graph_more import More
+    from etq.report.single import OPTIONS, VIEWS
+
+    known = (*OPTIONS, "unit", *(each.name for each in dataclasses.fields(More)))
+    if options["gap"] is not None and is_file(capture, db):
+        raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
+    # A file has no metrics, from which the peaks could be taken: without these options it has no roofline.
+    views = [*VIEWS, *(["node_roofline"] if options["peak_flops"] or options["peak_bandwidth"] else [])]
+    with open_target(capture, db, views, pop_file_options(options)) as (warehouse, selector):
+        chosen = {name: value for name, value in options.items() if value is not None}
+        for name in chosen:
+            if name not in known:
+                shown = "--html" if form is None else f"--format {form}"
+                raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {shown}")
+        found = warehouse.capture(selector)
+        if form == "svg":
+            text = graph_svg_of(warehouse, found, **chosen, **drawing)
+        else:
+            text = (graph_page_of if form is None else graph_json_of)(warehouse, found, **chosen)
+        write_text(text, None if path == "-" else path, force=force, is_printable=form is not None)
+        if form is not None:
+            note_excluded_runs(warehouse, selector, "node_totals", options)
+    if path not in (None, "-"):
+        click.echo(f"{printable(path)}: the graph of {printable(found.name)}", err=True)
+
+
+@main.command("graphs")
+@click.argument("base")
+@click.argument("new")
+@click.option("--all", "everything", is_flag=True, help="Show nodes that are the same, too.")
+@click.option(
+    "--base-stage", metavar="STAGE", help="Stage of BASE: exported, edge, delegated or another of the record."
+)
+@click.option("--new-stage", metavar="STAGE", help="Stage of NEW.  [default: delegated]")
+@click.option(
+    "--html", metavar="FILE", help="Write both graphs next to each other as an HTML page to explore; - is stdout."
+)
+@unit_option(None)
+@warehouse_option
+@output_options
+def graphs(
+    base: str,
+    new: str,
+    everything: bool,
+    html: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Compare two op graphs node by node. They belong to two records, or to one at two stages of its lowering.
+
+    BASE and NEW are captures (a name, a hash prefix, a selector), whose nodes have times, records, or files of records.
+    If both are the same, the exported graph is compared with the delegated one. The page of --html shows both graphs:
+    they move and zoom together, counterparts are marked, and ops without one are listed.
+
+    \b
+    etq graphs run_41 run_42 --db lab.duckdb
+    etq graphs portable.etrecord delegated.etrecord --all --format json
+    etq graphs net net --base-stage edge --html net.html --db lab.duckdb
+    """
+    if html is not None and (everything or format is not None or output is not None):
+        raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
+    if html is not None and selection.get() != Selection():
+        raise click.UsageError("--limit and --sort-by only apply to tables; --html shows both graphs as a whole")
+    chosen = {name: value for name, value in options.items() if value is not None}
+    given = "".join(f", {name} := ${name}" for name in chosen)
+    columns = SHOWN if (format or format_of(output)) in TO_READ else "*"
+    where = "" if everything else " WHERE change <> 'same'"
+    with _sides(base, new, db) as (warehouse, base_name, new_name):
+        if html is not None:
+            from etq.report import graphs_page_of
+
+            page = graphs_page_of(warehouse, base_name, new_name, **chosen)
+            write_text(page, None if html == "-" else html, force=force)
+            if html != "-":
+                click.echo(f"{printable(html)}: the graphs of {printable(base)} and {printable(new)}", err=True)
+            return
+        query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
+        has_rows = write(warehouse, query, format, output, force=force, base=base_name, new=new_name, **chosen)
+    if not has_rows:
+        click.echo("Note: all nodes are the same; --all shows them", err=True)
+
+
+@contextmanager
+def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
+    """Provide the warehouse and both sides in it; files of records are put into one in memory."""
+    from etq.warehouse.ephemeral import open_ephemeral_record
+    from etq.warehouse.warehouse import open
+
+    are_files = [is_record(side) for side in (base, new)]
+    for side, is_one in zip((base, new), are_files, strict=True):
+        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
+            raise EtqError(f"{side}: no such file")
+        check_path(side, db)
+        if not is_one and is_file(side, db):
+            raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
+    if not any(are_files):
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, base, new
+        return
+    if not all(are_files):
+        raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
+    first, record = open_ephemeral_record(base, ["compare_graphs"])
+    with first as warehouse:
+        other = warehouse.ingest_record(new)
+        for each in (record, *([other] if other.is_new else [])):
+            report_record_findings(warehouse, each)
+        yield warehouse, record.name, other.name

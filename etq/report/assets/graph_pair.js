@@ -1,0 +1,307 @@
+// Two graphs next to each other: they move and zoom together, modules of one path open together, and the counterpart of
+// the chosen op is marked at the same height.
+
+const SIDES = ["base", "new"];
+const HEAT_STEPS = [0.5, 0.25, 0.125, 0.0625];
+const COLOURS = [
+  { key: "change", title: "change", word: (get) => get("change") },
+  { key: "time", title: "self time of an execute" },
+  { key: "backend", title: "backend", word: (get) => get("backend") ?? "no delegate" },
+  { key: "dtype", title: "data type", word: (get) => get("dtypes") ?? "unknown" },
+  { key: "op", title: "op type", word: (get) => get("op_type") },
+];
+
+etq.section("graph_pair", (parent, tables, facts) => {
+  const sides = SIDES.map((side, at) => {
+    const [nodes, groups, edges, bends] = ["nodes", "groups", "edges", "bends"].map((name) => tables[`${side}_${name}`]);
+    const ids = new Map(groups.rows().filter((row) => groups.get(row, "parent") < 0).map((row) => [groups.get(row, "method"), groups.get(row, "graph_id")]));
+    const places = new Map([...ids].map(([method, id]) => [method, new etq.GraphPlaces({ nodes, groups, edges, bends }, id)]));
+    return { at, side, nodes, groups, places, name: facts.names[at] };
+  });
+  const [base, next] = sides;
+  const methods = [...base.places.keys()].filter((method) => next.places.has(method));
+  const unit = base.nodes.list("unit").concat(next.nodes.list("unit")).find((each) => each !== null) ?? null;
+  const colours = COLOURS.filter(({ key }) => key !== "time" || sides.some(({ nodes }) => nodes.has("time")));
+  let method = methods[0];
+  let colour = colours[0];
+  let words = new Map();
+  let highest = 0;
+  let level = 1;
+  // How far the new graph is from the base one, in the units of both.
+  let apart = [0, 0];
+
+  const isGroup = (side, item) => item >= side.nodes.length;
+  const get = (side, item, name) => (isGroup(side, item) ? side.groups.get(item - side.nodes.length, name) : side.nodes.get(item, name));
+  const wordOf = (side, item) => colour.word((name) => side.nodes.get(item, name));
+  // The one word that all ops of a module have, or null.
+  const wordsOfGroups = (side) => {
+    const found = new Map();
+    const { count, parent: up } = side.places.get(method);
+    for (let node = 0; node < count; node += 1) {
+      const word = wordOf(side, node);
+      for (let at = up[node]; at >= 0; at = up[count + at]) found.set(at, found.has(at) && found.get(at) !== word ? null : word);
+    }
+    return found;
+  };
+  const wordShown = (side, item) => (isGroup(side, item) ? side.ofGroups.get(item - side.nodes.length) ?? "several" : wordOf(side, item));
+  const heading = (side, item) => (isGroup(side, item) ? get(side, item, "module_path") || get(side, item, "name") || "(the model)" : get(side, item, "name"));
+  const label = (side, item) => [
+    isGroup(side, item) ? get(side, item, "name") || "(the model)" : get(side, item, "op") ?? get(side, item, "op_type"),
+    colour.word ? wordShown(side, item) : etq.quantity(get(side, item, "time"), unit),
+  ];
+  const shade = (side, item) => {
+    if (colour.word) {
+      const word = wordShown(side, item);
+      return words.has(word) ? `sort-${words.get(word)}` : "heat-0";
+    }
+    const value = get(side, item, "time");
+    if (!value) return "heat-0";
+    const at = HEAT_STEPS.findIndex((part) => value >= highest * part);
+    return `heat-${at < 0 ? 1 : 5 - at}`;
+  };
+  const other = (side) => sides[1 - side.at];
+  // The counterpart of an op, or the module of the same path; -1 if there is none.
+  const counterpart = (side, item) => {
+    if (!isGroup(side, item)) return get(side, item, "counterpart");
+    const { groups, nodes } = other(side);
+    const row = groups.rows().find((at) => groups.get(at, "method") === method && get(side, item, "module_path") !== null
+      && groups.get(at, "module_path") === get(side, item, "module_path"));
+    return row === undefined ? -1 : nodes.length + row;
+  };
+  const describe = (side, item) => isGroup(side, item)
+    ? [["class", get(side, item, "module_class")], ["self time of its ops", etq.quantity(get(side, item, "time"), unit)]]
+    : [
+      ["change", [get(side, item, "change"), get(side, item, "changed")].filter(Boolean).join(": ")],
+      ["op", get(side, item, "op_type")],
+      ["module", get(side, item, "module_path")],
+      ["outputs", [get(side, item, "shapes"), get(side, item, "dtypes")].filter(Boolean).join(" ")],
+      ["backend", get(side, item, "backend")],
+      ["self time", etq.quantity(get(side, item, "time"), unit)],
+    ];
+
+  const select = etq.element("select", { "aria-label": "Colour by", id: "pair-colour" },
+    ...colours.map(({ key, title }) => etq.element("option", { value: key, text: `by ${title}` })));
+  const which = etq.element("select", { "aria-label": "Method", id: "pair-method" },
+    ...methods.map((name) => etq.element("option", { value: name, text: name })));
+  which.hidden = methods.length < 2;
+  const button = (text, title, act, id = null) => etq.element("button", { type: "button", title, "aria-label": title, text, onclick: act, id });
+  const bar = etq.element("div", { class: "bar" }, select, which,
+    button("+", "Zoom in", () => base.view.zoom(1.4)), button("−", "Zoom out", () => base.view.zoom(1 / 1.4)),
+    button("Fit", "Show both graphs", () => fit()),
+    button("Close all", "Close all modules", () => openTo(1), "pair-close"),
+    button("Level +", "Open one level more", () => openTo(level + 1), "pair-more"),
+    button("Level −", "Close the innermost level", () => openTo(level - 1), "pair-less"),
+    button("Open all", "Open all modules", () => openTo(Infinity), "pair-open"));
+  const frame = etq.element("div", { class: "graph-pair" });
+  const legend = etq.element("div", { class: "graph" });
+  const detail = etq.element("div", { class: "graph-pair", "aria-live": "polite" });
+  const counts = Object.entries(facts.counts).map(([change, number]) => `${etq.number(number)} ${change}`).join(", ");
+  parent.append(etq.element("p", { text: `Nodes: ${counts}.` }), bar, frame, legend, etq.element("p", {
+    class: "muted hint",
+    text: "Both graphs move and zoom together. Click an op to mark its counterpart, or a module to open it on both sides. Drag to move, Ctrl and the wheel to zoom.",
+  }), detail);
+
+  for (const side of sides) {
+    side.details = etq.element("div", { class: "detail" });
+    const box = etq.element("div", { class: "graph" }, etq.element("h3", { text: `${side.at ? "New" : "Base"}: ${side.name} (${facts.stages[side.at]})` }));
+    const place = etq.element("div");
+    box.append(place);
+    frame.append(box);
+    detail.append(side.details);
+    side.view = new etq.GraphView(place, {
+      title: `Graph of ${side.name}, from top to bottom: ops in modules; arrow keys move both graphs, n and p go from box to box, Enter opens or closes a module`,
+      label: (item) => label(side, item),
+      colour: (item) => shade(side, item),
+      heading: (item) => heading(side, item),
+      describe: (item) => describe(side, item),
+      choose: (item) => {
+        if (item < 0) return;
+        if (isGroup(side, item) && item !== side.nodes.length + side.view.places.root) toggle(side, item);
+        choose(side, item);
+      },
+      select: (item) => choose(side, item),
+      over: () => {},
+    });
+    for (const move of ["pan", "zoom"]) {
+      side.view[move] = (...how) => {
+        etq.GraphView.prototype[move].apply(side.view, how);
+        follow(side);
+      };
+    }
+  }
+  etq.graphPair = sides;
+
+  // Moves the other graph as this one was.
+  function follow(side) {
+    const [view, its] = [side.view, other(side).view];
+    const sign = side.at ? -1 : 1;
+    its.scale = view.scale;
+    its.left = view.left + sign * apart[0];
+    its.top = view.top + sign * apart[1];
+    its.draw();
+  }
+
+  function fit() {
+    for (const { view } of sides) view.fit();
+    const scale = Math.min(...sides.map(({ view }) => view.scale));
+    for (const { view } of sides) {
+      const root = view.places.count + view.places.root;
+      view.scale = scale;
+      view.left = view.places.width[root] / 2 - view.width / 2 / scale;
+      view.top = -8 / scale;
+    }
+    apart = [next.view.left - base.view.left, next.view.top - base.view.top];
+  }
+
+  // Moves the other graph so that an item of it is where this one's is.
+  function align(side, item, its) {
+    const [one, two] = [side.view.places, other(side).view.places];
+    const [from, to] = [one.shown(item), two.shown(its)];
+    const sign = side.at ? -1 : 1;
+    apart = [
+      sign * (two.x[to] + two.width[to] / 2 - one.x[from] - one.width[from] / 2),
+      sign * (two.y[to] - one.y[from]),
+    ];
+    follow(side);
+  }
+
+  // Opens or closes a module, and that of the same path on the other side.
+  function toggle(side, item) {
+    const its = counterpart(side, item);
+    side.view.toggle(item);
+    if (its >= 0) {
+      const places = other(side).view.places;
+      if (side.view.places.isOpen(item)) places.expose(its);
+      places.open[its - places.count] = side.view.places.open[item - side.view.places.count];
+      other(side).view.lay();
+    }
+    update();
+  }
+
+  function choose(side, item) {
+    const its = counterpart(side, item);
+    side.view.chosen = item;
+    other(side).view.chosen = its;
+    if (its >= 0) {
+      other(side).view.places.expose(its);
+      other(side).view.lay();
+      align(side, item, its);
+    }
+    side.details.replaceChildren(...etq.details(heading(side, item), describe(side, item)));
+    other(side).details.replaceChildren(...(its < 0
+      ? [etq.element("p", { class: "muted", text: `No counterpart of ${heading(side, item)} in ${other(side).name}.` })]
+      : etq.details(heading(other(side), its), [...describe(other(side), its),
+        ["matched by", isGroup(side, item) ? "path" : get(side, item, "basis")],
+        ["score", isGroup(side, item) ? "" : etq.number(get(side, item, "score"))],
+        ["difference", isGroup(side, item) ? "" : etq.quantity(get(side, item, "difference"), unit)]])));
+    update();
+  }
+
+  function openTo(to) {
+    level = Math.min(Math.max(to, 1), Math.max(...sides.map(({ view }) => view.places.levels)));
+    for (const { view } of sides) view.openTo(level);
+    fit();
+    update();
+  }
+
+  // Shows an op of the lists, on the sides that have it.
+  function reach(table, row) {
+    if (methods.includes(table.get(row, "method")) && table.get(row, "method") !== method) {
+      which.value = table.get(row, "method");
+      turn(which.value);
+    }
+    if (table.get(row, "method") !== method) return;
+    const side = table.get(row, "new") >= 0 ? next : base;
+    const item = table.get(row, side.side);
+    side.view.reveal(item);
+    choose(side, item);
+    follow(side);
+  }
+
+  // The colours of both sides, and their meaning.
+  function update() {
+    const entries = [];
+    if (colour.word) {
+      const numbers = new Map();
+      for (const side of sides) {
+        side.ofGroups = wordsOfGroups(side);
+        for (const node of side.nodes.rows()) {
+          if (!side.view.places.isWithin(node)) continue;
+          if (!numbers.has(wordOf(side, node))) numbers.set(wordOf(side, node), [0, 0]);
+          numbers.get(wordOf(side, node))[side.at] += 1;
+        }
+      }
+      const total = ([, [one, two]]) => one + two;
+      const frequent = [...numbers].sort((one, two) => total(two) - total(one) || (one[0] < two[0] ? -1 : 1));
+      words = new Map(frequent.map(([word], at) => [word, Math.min(at + 1, 6)]));
+      frequent.slice(0, 5).forEach(([word, number], at) => entries.push([`sort-${at + 1}`, `${etq.short(word, 60)}: ${etq.number(number[0])} in base, ${etq.number(number[1])} in new`]));
+      if (frequent.length > 5) entries.push(["sort-6", `${etq.number(frequent.length - 5)} others`]);
+      entries.push(["heat-0", "several"]);
+    } else {
+      highest = 0;
+      for (const side of sides) for (const item of side.view.places.visible) highest = Math.max(highest, get(side, item, "time") ?? 0);
+      HEAT_STEPS.forEach((part, at) => highest && entries.push([`heat-${5 - at}`, `from ${etq.quantity(highest * part, unit)}`]));
+      entries.push(["heat-1", "less"], ["heat-0", "none, or unknown"]);
+    }
+    legend.replaceChildren();
+    etq.legend(legend, entries);
+    for (const { view } of sides) view.draw();
+  }
+
+  function turn(to) {
+    method = to;
+    level = 1;
+    for (const side of sides) {
+      side.view.chosen = -1;
+      side.details.replaceChildren();
+      const places = side.places.get(method);
+      places.openTo(1);
+      side.view.places = places;
+      side.ofGroups = colour.word ? wordsOfGroups(side) : new Map();
+      side.view.show(places);
+    }
+    fit();
+    update();
+  }
+
+  select.addEventListener("change", () => {
+    colour = colours.find(({ key }) => key === select.value);
+    update();
+    for (const { view } of sides) view.lay();
+    const side = sides.find(({ view }) => view.chosen >= 0);
+    if (side) choose(side, side.view.chosen);
+    else fit();
+  });
+  which.addEventListener("change", () => turn(which.value));
+  turn(method);
+
+  const listed = (name, title, none) => {
+    const rows = tables[name];
+    parent.append(etq.element("h3", { text: title }));
+    if (!rows.length) {
+      parent.append(etq.element("p", { class: "muted", text: none }));
+      return;
+    }
+    let isNew = true;
+    const list = etq.element("div");
+    parent.append(list);
+    const number = (column, text, more = {}) => ({ name: column, title: text, numeric: true, ...more });
+    etq.table(list, rows, [
+      ...(methods.length > 1 ? [{ name: "method" }] : []),
+      { name: "change" }, { name: "changed", title: "what" }, { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
+      { name: "base_op", title: "base op" }, { name: "new_op", title: "new op" }, { name: "module_path", title: "module" },
+      { name: "base_backend", title: "base backend" }, { name: "new_backend", title: "new backend" },
+      number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
+      number("score", "score"),
+    ], {
+      name: `pair-${name}`,
+      first: 8,
+      choose: (row) => {
+        if (!isNew) reach(rows, row);
+        isNew = false;
+      },
+    });
+  };
+  listed("alone", "Ops without a counterpart", "Each op has a counterpart.");
+  listed("changed", "Changed ops", "No op has changed.");
+});

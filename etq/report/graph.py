@@ -1,0 +1,315 @@
+"""The graph of a report: nodes by module with their times and costs, and where each is drawn within its module."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+from etq.report.columns import Table, table
+from etq.report.graph_more import NOTHING_MORE, More, bounded, more_values, rows_of
+from etq.report.layers import layered
+from etq.report.overlays import METRICS
+from etq.report.target import Target
+
+# The views and tables that the section needs, for the warehouse in memory of a file.
+VIEWS: Final = (
+    "graphs", "metrics", "module_totals", "node_arguments", "node_costs", "node_debug_handles", "node_memory",
+    "node_modules", "node_totals", "node_values", "op_edges", "op_nodes", "signature_nodes", "signatures",
+)  # fmt: skip
+
+# Names of columns, and rows.
+Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
+
+# Levels of modules and nested graphs; deeper ones count to the last of these.
+MOST_LEVELS: Final = 64
+
+# A node without events has no time, rather than 0: a delegate may run it in an event of several nodes.
+NODES: Final = """
+    WITH
+    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.sha256 = $capture),
+    handles AS (
+        SELECT
+            h.graph_id, h.node_index,
+            string_agg(h.debug_handle::VARCHAR, ', ' ORDER BY h.debug_handle) AS debug_handles
+        FROM linked AS l
+        JOIN node_debug_handles AS h ON h.record_id = l.record_id
+        GROUP BY ALL
+    ),
+    taken AS (
+        SELECT
+            a.graph_id, a.node_index,
+            string_agg(
+                CASE a.argument WHEN '' THEN '' ELSE a.argument || '=' END || coalesce(v.value_name, a.literal), ', '
+                ORDER BY a.position, a.value_index
+            ) AS arguments
+        FROM linked AS l
+        JOIN node_arguments AS a ON a.record_id = l.record_id
+        LEFT JOIN node_values AS v
+            ON v.record_id = a.record_id AND v.graph_id = a.graph_id AND v.value_index = a.value_index
+        GROUP BY ALL
+    ),
+    made AS (
+        SELECT v.graph_id, v.node_index, v.dtype
+        FROM linked AS l
+        JOIN node_values AS v ON v.record_id = l.record_id
+        WHERE v.node_index IS NOT NULL
+        QUALIFY row_number() OVER (PARTITION BY v.graph_id, v.node_index ORDER BY v.output_index) = 1
+    ),
+    ran AS (
+        SELECT n.graph_id, n.node_index, string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS events
+        FROM linked AS l
+        JOIN signature_nodes AS n ON n.capture_id = l.capture_id AND n.is_own
+        JOIN signatures AS s ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
+        GROUP BY ALL
+    )
+    SELECT
+        n.graph_id, n.method, n.node_index, coalesce(n.name, n.op_type) AS name, n.op_type, p.op, p.subgraph,
+        n.module_path, n.source_file, n.source_line, p.stack_trace, n.backend, nullif(n.calls, 0) AS calls,
+        CASE WHEN n.calls > 0 THEN n.self_time END AS self_time,
+        CASE WHEN n.calls > 0 THEN n.share_percent END AS share_percent, n.unit,
+        c.flops, c.bytes_read + c.bytes_written AS bytes, c.formula, c.reason, c.input_shapes, c.output_shape, m.dtype,
+        h.debug_handles, t.arguments, r.events
+    FROM node_totals($capture, unit := $unit, method := $method, runs := $basis) AS n
+    JOIN op_nodes AS p ON p.record_id = n.record_id AND p.graph_id = n.graph_id AND p.node_index = n.node_index
+    LEFT JOIN node_costs($record) AS c ON c.graph_id = n.graph_id AND c.node_index = n.node_index
+    LEFT JOIN handles AS h ON h.graph_id = n.graph_id AND h.node_index = n.node_index
+    LEFT JOIN taken AS t ON t.graph_id = n.graph_id AND t.node_index = n.node_index
+    LEFT JOIN made AS m ON m.graph_id = n.graph_id AND m.node_index = n.node_index
+    LEFT JOIN ran AS r ON r.graph_id = n.graph_id AND r.node_index = n.node_index
+    ORDER BY n.graph_id, n.node_index
+"""
+
+MODULES: Final = """
+    SELECT m.method, m.module_path, m.total, m.share_percent, m.self_time, m.unit
+    FROM module_totals($capture, unit := $unit, method := $method, runs := $basis) AS m
+    WHERE m.depth IS NOT NULL
+"""
+
+# Costs and calls of modules: sums over their nodes, with how many of these are unknown.
+SUMS: Final = """
+    WITH
+    members AS (
+        SELECT DISTINCT m.record_id, m.graph_id, m.node_index, m.module_path
+        FROM captures AS c
+        JOIN node_modules AS m ON m.record_id = c.record_id
+        WHERE c.sha256 = $capture
+    )
+    SELECT
+        m.graph_id, m.module_path, count(*) AS nodes, nullif(sum(n.calls), 0)::BIGINT AS calls,
+        sum(c.flops)::DOUBLE AS flops, (count(*) - count(c.flops)) AS without_flops,
+        sum(c.bytes_read + c.bytes_written)::DOUBLE AS bytes,
+        (count(*) - count(c.bytes_read + c.bytes_written)) AS without_bytes
+    FROM members AS m
+    JOIN node_totals($capture, unit := $unit, method := $method, runs := $basis) AS n
+        ON n.graph_id = m.graph_id AND n.node_index = m.node_index
+    LEFT JOIN node_costs($record) AS c ON c.graph_id = m.graph_id AND c.node_index = m.node_index
+    GROUP BY ALL
+"""
+
+EDGES: Final = """
+    SELECT DISTINCT e.graph_id, e.from_node, e.to_node
+    FROM captures AS c
+    JOIN op_edges AS e ON e.record_id = c.record_id
+    JOIN graphs AS g
+        ON g.record_id = e.record_id AND g.graph_id = e.graph_id AND g.stage = 'edge_dialect_exported_program'
+    WHERE c.sha256 = $capture
+    ORDER BY ALL
+"""
+
+LEVELS: Final = """
+    SELECT m.graph_id, m.node_index, m.module_path, m.module_class
+    FROM captures AS c
+    JOIN node_modules AS m ON m.record_id = c.record_id
+    JOIN graphs AS g
+        ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = 'edge_dialect_exported_program'
+    WHERE c.sha256 = $capture
+    ORDER BY m.graph_id, m.node_index, m.depth
+"""
+
+
+def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
+    """Return the tables of the section: those of `graph_rows`, gaps that are not finite as `UNBOUNDED` and `NAN`."""
+    tables = graph_rows(target, more)
+    for name in ("nodes", "groups") if tables and more.gap is not None else ():
+        names, rows = tables[name]
+        signs = [{"snr": -1, "cosine": -1}.get(column, column in METRICS) for column in names]
+        tables[name] = names, [tuple(map(bounded, row, signs)) for row in rows]
+    return {name: table(*each) for name, each in tables.items()}
+
+
+def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
+    """Return the names of columns, and rows, of nodes, groups, edges and bends; nothing without a record.
+
+    A group is a module, a nested graph, or a whole graph (without a parent). Nodes and groups have their parent group,
+    and their rank and order among its children. Groups come after nodes in one numbering: group g is number
+    len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that edges of its owner pass: of a
+    child of the group, by number, or of a node outside of it.
+    """
+    query = (
+        "SELECT r.sha256 FROM captures AS c JOIN records AS r ON r.record_id = c.record_id WHERE c.sha256 = $capture"
+    )
+    found = target.warehouse.rows(query, capture=target.capture)[1]
+    if not found:
+        return {}
+    record = found[0][0]
+    names, nodes = rows_of(target, NODES, record=record)
+    if not nodes:
+        return {}
+    keys = [(row[names.index("graph_id")], row[names.index("node_index")]) for row in nodes]
+    numbers = {key: number for number, key in enumerate(keys)}
+    methods = dict(zip((key[0] for key in keys), (row[names.index("method")] for row in nodes), strict=True))
+    tree = Tree(keys, [row[names.index("subgraph")] for row in nodes], rows_of(target, LEVELS)[1])
+    edges = [
+        (numbers[graph_id, maker], numbers[graph_id, user])
+        for graph_id, maker, user in rows_of(target, EDGES)[1]
+        if (graph_id, maker) in numbers and (graph_id, user) in numbers
+    ]
+    places, bends = tree.placed(edges)
+
+    times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]}
+    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]}
+    groups: list[tuple[Any, ...]] = []
+    for number, group in enumerate(tree.groups, len(keys)):
+        time: Sequence[Any] = times.get((methods[group.graph_id], group.path), (None,) * 4)
+        cost: Sequence[Any] = sums.get((group.graph_id, group.path), (None,) * 6)
+        about = (group.graph_id, methods[group.graph_id], group.parent, group.name, group.path, group.module_class)
+        groups.append((*about, *places[number], *time, *cost))
+    rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
+    node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]
+    for more_names, values, of_groups in more_values(target, more):
+        node_names += more_names
+        group_names += more_names
+        nothing: tuple[Any, ...] = (None,) * len(more_names)
+        rows = [(*row, *values.get(key, nothing)) for row, key in zip(rows, keys, strict=True)]
+        groups = [(*row, *of_groups.get((row[0], row[4]), nothing)) for row in groups]
+    return {
+        "nodes": (node_names, rows),
+        "groups": (group_names, groups),
+        "edges": (("maker", "user"), edges),
+        "bends": (("group", "owner", "rank", "order"), bends),
+    }
+
+
+GROUP_NAMES: Final = (
+    "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "total", "share_percent",
+    "self_time", "unit", "nodes", "calls", "flops", "without_flops", "bytes", "without_bytes",
+)  # fmt: skip
+
+
+class Group:
+    """A module, a nested graph or a whole graph; `path` is None for nested graphs, and parent -1 for a whole graph."""
+
+    def __init__(self, graph_id: int, parent: int, name: str, path: str | None, module_class: str | None) -> None:
+        self.graph_id = graph_id
+        self.parent = parent
+        self.name = name
+        self.path = path
+        self.module_class = module_class
+
+
+class Links:
+    """Edges of a group by the positions of its children: between them, from nodes outside of it, and to outside."""
+
+    def __init__(self) -> None:
+        self.edges: set[tuple[int, int]] = set()
+        self.entries: dict[int, set[int]] = defaultdict(set)
+        self.exits: set[int] = set()
+
+
+class Tree:
+    """Nodes grouped by module: `parents` has the group of each node, `groups` the groups, each after its parent."""
+
+    def __init__(
+        self, keys: Sequence[tuple[int, int]], subgraphs: Sequence[str], levels: Sequence[tuple[int, int, str, str]]
+    ) -> None:
+        """Group the nodes of `keys` (graph, node) by rows of `levels` (graph, node, path, class), outermost first."""
+        chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
+        for graph_id, node_index, path, module_class in levels:
+            chains[graph_id, node_index].append((path, module_class))
+        self.groups: list[Group] = []
+        self.parents: list[int] = []
+        known: dict[tuple[int, str | None, str], int] = {}
+        roots: dict[int, int] = {}
+        for key, subgraph in zip(keys, subgraphs, strict=True):
+            chain = chains.get(key, [])
+            if key[0] not in roots:
+                model = next((kind for path, kind in chain if path == ""), None)
+                roots[key[0]] = self._added(Group(key[0], -1, "", "", model))
+            at = roots[key[0]]
+            for path, module_class in chain[:MOST_LEVELS]:
+                outer = self.groups[at].path
+                if path in ("", outer):
+                    continue
+                if (at, path, "") not in known:
+                    name = path.removeprefix(f"{outer}.") if outer else path
+                    known[at, path, ""] = self._added(Group(key[0], at, name, path, module_class))
+                at = known[at, path, ""]
+            for name in subgraph.split("/")[:MOST_LEVELS] if subgraph else ():
+                if (at, None, name) not in known:
+                    known[at, None, name] = self._added(Group(key[0], at, name, None, None))
+                at = known[at, None, name]
+            self.parents.append(at)
+
+    def _added(self, group: Group) -> int:
+        self.groups.append(group)
+        return len(self.groups) - 1
+
+    def placed(self, edges: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
+        """Return the rank and order of each node and group among its parent's children, and bends: group, owner, rank,
+        order. The edges of a group are those between nodes of its children.
+        """
+        above = [*self.parents, *(group.parent for group in self.groups)]
+        children = self._children(above)
+        links = self._links(above, children, edges)
+        places = [(0, 0)] * len(above)
+        bends: list[tuple[int, ...]] = []
+        for group, (siblings, link) in enumerate(zip(children, links, strict=True)):
+            makers = sorted(link.entries)
+            users = [link.entries[maker] for maker in makers]
+            layers = layered(len(siblings), link.edges, users, sorted(link.exits))
+            for child, rank, order in zip(siblings, layers.ranks, layers.orders, strict=True):
+                places[child] = (rank, order)
+            owners = [*siblings, *makers]
+            bends += [(group, owners[owner], rank, order) for owner, rank, order in layers.bends]
+        return places, bends
+
+    def _children(self, above: Sequence[int]) -> list[list[int]]:
+        """Return the children of each group, in order of their first node: the program's, where edges don't decide."""
+        children: list[list[int]] = [[] for _ in self.groups]
+        seen = [False] * len(self.groups)
+        for node in range(len(self.parents)):
+            child = node
+            while (parent := above[child]) >= 0:
+                children[parent].append(child)
+                if seen[parent]:
+                    break
+                seen[parent] = True
+                child = len(self.parents) + parent
+        return children
+
+    def _links(
+        self, above: Sequence[int], children: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
+    ) -> list[Links]:
+        """Return what connects the children of each group."""
+        count = len(self.parents)
+        depths = [0] * len(self.groups)
+        for number, group in enumerate(self.groups):
+            depths[number] = depths[group.parent] + 1 if group.parent >= 0 else 0
+        index = [0] * len(above)
+        for siblings in children:
+            for at, child in enumerate(siblings):
+                index[child] = at
+        links = [Links() for _ in self.groups]
+        for maker, user in edges:
+            one, other = maker, user
+            while (upper := above[one]) != (lower := above[other]):
+                if depths[upper] >= depths[lower]:
+                    links[upper].exits.add(index[one])
+                    one = count + upper
+                else:
+                    links[lower].entries[maker].add(index[other])
+                    other = count + lower
+            if one != other:
+                links[upper].edges.add((index[one], index[other]))
+        return links

@@ -1,0 +1,124 @@
+"""What some graphs have besides: numeric gaps, planned memory, distance from the roofline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from etq.report.overlays import METRICS
+from etq.report.target import Target
+
+# Numbers that stand for infinity and NaN on a page; NaN is on the bad side.
+UNBOUNDED: Final = 1e308
+NAN: Final = 1.5e308
+
+
+@dataclass(frozen=True)
+class More:
+    """What a graph has besides the values of its capture.
+
+    gap             the capture whose values are assumed to be right: its nodes have the gaps to it
+    peak_flops      peak rate of the device in operations per second; None: the capture's metric
+    peak_bandwidth  peak bandwidth of its memory in bytes per second; None: the capture's metric
+    """
+
+    gap: str | None = None
+    peak_flops: float | None = None
+    peak_bandwidth: float | None = None
+
+
+NOTHING_MORE: Final = More()
+
+MEMORY: Final = """
+    SELECT
+        m.graph_id, m.node_index, sum(m.size_bytes)::BIGINT AS planned_bytes,
+        sum(m.peak_size_bytes)::BIGINT AS peak_bytes
+    FROM node_memory($capture) AS m
+    GROUP BY ALL
+"""
+
+ROOFLINE: Final = """
+    SELECT r.graph_id, r.node_index, r.above_roof, r.roof_percent, r.bound
+    FROM node_roofline(
+        $capture, peak_flops := $peak_flops, peak_bandwidth := $peak_bandwidth, unit := $unit, method := $method,
+        runs := $basis
+    ) AS r
+"""
+
+GAPS: Final = f"""
+    SELECT
+        g.graph_id, g.node_index,
+        {", ".join(f"max(g.gap) FILTER (WHERE g.metric = '{metric}') AS {metric}" for metric in METRICS)},
+        max(g.problem) AS gap_problem
+    FROM ({" UNION ALL ".join(f"FROM node_gaps($gap, $capture, metric := '{metric}')" for metric in METRICS)}) AS g
+    GROUP BY ALL
+"""
+
+# A module has the sum of its nodes' values, or the worst gap among them.
+WITH_GROUPS: Final = """
+    WITH
+    members AS (
+        SELECT DISTINCT m.graph_id, m.node_index, m.module_path
+        FROM captures AS c
+        JOIN node_modules AS m ON m.record_id = c.record_id
+        WHERE c.sha256 = $capture
+    ),
+    more AS MATERIALIZED ({query})
+    SELECT e.graph_id, e.node_index, NULL AS module_path, e.* EXCLUDE (graph_id, node_index)
+    FROM more AS e
+    UNION ALL BY NAME
+    SELECT m.graph_id, m.module_path, {columns}
+    FROM members AS m
+    JOIN more AS e ON e.graph_id = m.graph_id AND e.node_index = m.node_index
+    GROUP BY m.graph_id, m.module_path
+"""
+
+
+def more_values(target: Target, more: More) -> Iterator[tuple[list[str], dict[Any, Any], dict[Any, Any]]]:
+    """Yield what nodes and groups have besides: names of columns, values by (graph, node) and by (graph, path)."""
+    worst = {metric: f"max(e.{metric})" for metric in METRICS}
+    worst |= {metric: f"-max(-e.{metric})" for metric in ("snr", "cosine")}
+    # Not all captures have what these views need, and planning them takes time.
+    has_peaks = """
+        SELECT 1 FROM metrics AS m JOIN captures AS c ON c.capture_id = m.capture_id
+        WHERE c.sha256 = $capture AND m.name IN ('peak_flops', 'peak_bandwidth')
+    """
+    parts: list[tuple[bool, str, dict[str, str]]] = [
+        (
+            more.peak_flops is not None or more.peak_bandwidth is not None or bool(rows_of(target, has_peaks)[1]),
+            ROOFLINE,
+            {"above_roof": "fsum(e.above_roof)"},
+        ),
+        (
+            target.has_program,
+            MEMORY,
+            {name: f"sum(e.{name})::BIGINT" for name in ("planned_bytes", "peak_bytes")},
+        ),
+        (more.gap is not None, GAPS, worst),
+    ]
+    for is_there, query, columns in parts:
+        if not is_there:
+            continue
+        parameters = {name: value for name, value in asdict(more).items() if f"${name}" in query}
+        totals = ", ".join(f"{value} AS {name}" for name, value in columns.items())
+        names, rows = rows_of(target, WITH_GROUPS.format(query=query, columns=totals), **parameters)
+        values = {row[:2]: row[3:] for row in rows if row[1] is not None}
+        of_groups = {(row[0], row[2]): row[3:] for row in rows if row[1] is None}
+        yield names[3:], values, of_groups
+
+
+def bounded(value: Any, sign: int) -> Any:
+    """Return a value for a page: infinity as `UNBOUNDED`, NaN as `NAN` with a sign; sign 0: as it is."""
+    if not sign or not isinstance(value, float) or value - value == 0:
+        return value
+    return sign * NAN if math.isnan(value) else math.copysign(UNBOUNDED, value)
+
+
+def rows_of(target: Target, query: str, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+    arguments = {"capture": target.capture, **parameters}
+    for name, value in (("unit", target.unit), ("method", target.method), ("basis", target.runs)):
+        if f"${name}" in query:
+            arguments[name] = value
+    return target.warehouse.rows(query, **arguments)

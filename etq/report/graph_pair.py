@@ -1,0 +1,174 @@
+"""Two op graphs next to each other: each with its modules and places, and which node is the counterpart of which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.report.columns import Table, table
+from etq.report.graph import Tree
+from etq.report.page import Report, Section
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+# The options of `pair_of`: parameters of `compare_graphs`.
+OPTIONS: Final = ("base_stage", "new_stage", "unit")
+SIDES: Final = ("base", "new")
+CALL: Final = "compare_graphs($base, $new, base_stage := $base_stage, new_stage := $new_stage, unit := $unit)"
+
+# Of each side: key of the record, and the stage of its graphs in `graphs`.
+SIDE: Final = """
+    SELECT 'base' AS side, b.record_id, b.stage FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
+    UNION ALL
+    SELECT 'new', n.record_id, n.stage FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
+"""
+
+NODES: Final = """
+    SELECT
+        p.graph_id, g.method, p.node_index, coalesce(p.name, p.op_type) AS name, p.op_type, p.op, p.subgraph,
+        p.module_path
+    FROM graphs AS g
+    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    WHERE g.record_id = $record AND g.stage = $stage
+    ORDER BY p.graph_id, p.node_index
+"""
+
+EDGES: Final = """
+    SELECT DISTINCT e.graph_id, e.from_node, e.to_node
+    FROM graphs AS g
+    JOIN op_edges AS e ON e.record_id = g.record_id AND e.graph_id = g.graph_id
+    WHERE g.record_id = $record AND g.stage = $stage
+    ORDER BY ALL
+"""
+
+LEVELS: Final = """
+    SELECT m.graph_id, m.node_index, m.module_path, m.module_class
+    FROM graphs AS g
+    JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
+    WHERE g.record_id = $record AND g.stage = $stage
+    ORDER BY m.graph_id, m.node_index, m.depth
+"""
+
+# The pairs of nodes, and for each side and module the sum of its nodes' times; `side` is NULL for pairs.
+COMPARED: Final = f"""
+    WITH
+    pairs AS MATERIALIZED (FROM {CALL}),
+    sides AS MATERIALIZED ({SIDE}),
+    times AS (
+        SELECT 'base' AS side, p.method, p.base_node AS node_index, p.base_time AS self_time FROM pairs AS p
+        UNION ALL
+        SELECT 'new', p.method, p.new_node, p.new_time FROM pairs AS p
+    ),
+    members AS (
+        SELECT DISTINCT s.side, g.method, m.node_index, m.module_path
+        FROM sides AS s
+        JOIN graphs AS g ON g.record_id = s.record_id AND g.stage = s.stage
+        JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
+    )
+    SELECT NULL AS side, NULL AS self_time, p.* FROM pairs AS p
+    UNION ALL BY NAME
+    SELECT m.side, m.method, m.module_path, fsum(t.self_time) AS self_time
+    FROM members AS m
+    JOIN times AS t ON t.side = m.side AND t.method = m.method AND t.node_index = m.node_index
+    GROUP BY m.side, m.method, m.module_path
+    ORDER BY method, coalesce(new_node, origin, base_node), new_node, base_node, side, module_path
+"""
+
+# What a node has of its own side, and of its pair.
+OF_SIDE: Final = ("shapes", "dtypes", "backend", "time")
+OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit")
+LISTED: Final = (
+    "method", "change", "changed", "base_name", "new_name", "base_op", "new_op", "module_path", "base_backend",
+    "new_backend", "base_time", "new_time", "difference", "score",
+)  # fmt: skip
+GROUP_NAMES: Final = ("graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "time")
+
+
+def pair_of(
+    warehouse: Warehouse, base: str, new: str, names: tuple[str, str] | None = None, **options: str | None
+) -> Report:
+    """Return a page with both graphs. Options and errors are those of `compare_graphs`; `EtqError` if no method is in
+    both.
+
+    names  what to call both sides; by default their selectors
+    """
+    parameters: dict[str, Any] = {"base": base, "new": new, **dict.fromkeys(OPTIONS), **options}
+    columns, rows = warehouse.rows(COMPARED, **parameters)
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    pairs = [row for row in found if row["side"] is None]
+    times = {(row["side"], row["method"], row["module_path"]): row["self_time"] for row in found if row["side"]}
+    by_side = {side: (record, stage) for side, record, stage in warehouse.rows(SIDE, **parameters)[1]}
+    sides = [by_side[side] for side in SIDES]
+    tables: dict[str, Table] = {}
+    numbers: dict[str, dict[tuple[str, int], int]] = {}
+    nodes: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+    for side, (record, stage) in zip(SIDES, sides, strict=True):
+        nodes[side] = warehouse.rows(NODES, record=record, stage=stage)
+        numbers[side] = {(row[1], row[2]): number for number, row in enumerate(nodes[side][1])}
+    methods = [{method for method, _ in numbers[side]} for side in SIDES]
+    if not methods[0] & methods[1]:
+        raise EtqError(f"{base} and {new} have no method in common: {', '.join(sorted(methods[0] | methods[1]))}")
+    for side, other, (record, stage) in zip(SIDES, SIDES[::-1], sides, strict=True):
+        of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
+        more = []
+        for row in nodes[side][1]:
+            pair = of_nodes[row[1], row[2]]
+            counterpart = numbers[other].get((row[1], pair[f"{other}_node"]), -1)
+            more.append((*(pair[f"{side}_{name}"] for name in OF_SIDE), *(pair[name] for name in OF_PAIR), counterpart))
+        side_times = {key[1:]: value for key, value in times.items() if key[0] == side}
+        tables |= {
+            f"{side}_{name}": each
+            for name, each in _placed(warehouse, nodes[side], more, (record, stage), side_times).items()
+        }
+    for name, is_listed in (("alone", _is_alone), ("changed", lambda row: row["change"] == "changed")):
+        listed = [
+            (*(row[column] for column in LISTED),
+             *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES))
+            for row in pairs if is_listed(row)
+        ]  # fmt: skip
+        tables[name] = table([*LISTED, *SIDES], listed)
+    shown = names or (base, new)
+    counts = Counter(row["change"] for row in pairs)
+    facts = {"names": shown, "stages": [stage for _, stage in sides], "counts": dict(sorted(counts.items()))}
+    title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for _, stage in sides])
+    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts)])
+
+
+def _is_alone(row: dict[str, Any]) -> bool:
+    return row["base_node"] is None or row["new_node"] is None
+
+
+def _placed(
+    warehouse: Warehouse,
+    nodes: tuple[Sequence[str], Sequence[tuple[Any, ...]]],
+    more: Sequence[tuple[Any, ...]],
+    graphs: tuple[int, str],
+    times: dict[tuple[str, str], float | None],
+) -> dict[str, Table]:
+    """Return the tables of one side, as `graph_tables` does, with other values."""
+    keys = [(row[0], row[2]) for row in nodes[1]]
+    numbers = {key: number for number, key in enumerate(keys)}
+    methods = {row[0]: row[1] for row in nodes[1]}
+    levels, edges = (warehouse.rows(query, record=graphs[0], stage=graphs[1])[1] for query in (LEVELS, EDGES))
+    tree = Tree(keys, [row[6] for row in nodes[1]], [(row[0], row[1], row[2], row[3]) for row in levels])
+    joined = [(numbers[graph, maker], numbers[graph, user]) for graph, maker, user in edges]
+    places, bends = tree.placed(joined)
+    groups = []
+    for number, group in enumerate(tree.groups, len(keys)):
+        method = methods[group.graph_id]
+        about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
+        groups.append((*about, *places[number], None if group.path is None else times.get((method, group.path))))
+    rows = [
+        (*row, *values, tree.parents[at], *places[at])
+        for at, (row, values) in enumerate(zip(nodes[1], more, strict=True))
+    ]
+    names = [*nodes[0], *OF_SIDE, *OF_PAIR, "counterpart", "parent", "rank", "order"]
+    return {
+        "nodes": table(names, rows),
+        "groups": table(GROUP_NAMES, groups),
+        "edges": table(["maker", "user"], joined),
+        "bends": table(["group", "owner", "rank", "order"], bends),
+    }

@@ -1,0 +1,30 @@
+"""The section of a report with the program's graph."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from etq.report.graph import graph_tables
+from etq.report.graph_more import NOTHING_MORE, More
+from etq.report.overlays import OVERLAYS
+from etq.report.page import Section
+from etq.report.target import Target, without_record
+
+
+def graph(target: Target, more: More = NOTHING_MORE) -> Section | None:
+    """Return the section with the program's graph: ops in their modules, with times and costs."""
+    if target.is_trace:
+        return None
+    tables = graph_tables(target, more) if target.has_record else {}
+    missing = None if tables else without_graph(target)
+    facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS]} if tables else {}
+    return Section("graph", "Graph", tables, facts, missing=missing)
+
+
+def without_graph(target: Target) -> str:
+    """Return why a capture has no graph."""
+    if target.is_trace:
+        return "a PyTorch trace has no graph"
+    if not target.has_record:
+        return without_record(target, "the graph of its program")
+    return "None of the ETRecord's edge graphs is of a method that is known to have run."

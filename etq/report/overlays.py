@@ -1,0 +1,81 @@
+"""What the boxes of a graph are coloured by: one overlay at a time, of numbers or of words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """One value that ops and modules of a graph have.
+
+    key    its name in options
+    title  its name for people
+    node   the column of nodes that has it
+    group  the column of groups that has it; None for words, which groups have only as their nodes do
+    kind   time (in the unit of the page), percent, number, bytes, gap, decibels, or word
+    none   of words: what to call a node without one
+    scale  what makes a value bad: greater ones in steps of 2 (halves) or 10 (tenths); less decibels, in steps of 10 dB;
+           a cosine farther from 1, in steps of 10
+    needs  what the graph needs to have it; empty if nothing
+    """
+
+    key: str
+    title: str
+    node: str
+    group: str | None
+    kind: Literal["time", "percent", "number", "bytes", "gap", "decibels", "word"]
+    none: str = ""
+    scale: Literal["halves", "tenths", "decibels", "cosine"] = "halves"
+    needs: str = ""
+
+    def badness(self, value: float) -> float:
+        """Return how bad a value is, from 0; infinity if it is NaN."""
+        if math.isnan(value):
+            return math.inf
+        if self.scale == "decibels":
+            return 0.0 if value > 3000 else math.inf if value < -3000 else 10 ** (-value / 10)
+        return max(1 - value, 0.0) if self.scale == "cosine" else value
+
+    def of_badness(self, badness: float) -> float:
+        """Return the value that is so bad."""
+        if self.scale == "decibels":
+            return -10 * math.log10(badness)
+        return 1 - badness if self.scale == "cosine" else badness
+
+    @property
+    def heat(self) -> tuple[float, ...]:
+        """Boxes from this share of the worst badness on have the same colour, the darkest first; others the palest."""
+        step = 2 if self.scale == "halves" else 10
+        return tuple(step**-power for power in (1, 2, 3, 4))
+
+
+_PROGRAM: Final = "a linked program (etq link CAPTURE PROGRAM, or --pte with a file)"
+_PEAKS: Final = "the device's peaks (--peak-flops and --peak-bandwidth, or metrics of these names)"
+_BASE: Final = "values of another capture (--gap BASE)"
+
+OVERLAYS: Final = (
+    Overlay("time", "self time", "self_time", "total", "time"),
+    Overlay("share", "share of the executes", "share_percent", "share_percent", "percent"),
+    Overlay("calls", "calls", "calls", "calls", "number"),
+    Overlay("flops", "FLOPs of a call", "flops", "flops", "number"),
+    Overlay("bytes", "bytes of a call", "bytes", "bytes", "bytes"),
+    Overlay("roof", "time above the roofline", "above_roof", "above_roof", "time", needs=_PEAKS),
+    Overlay("memory", "planned memory", "planned_bytes", "planned_bytes", "bytes", needs=_PROGRAM),
+    Overlay("peak", "planned memory at the peak", "peak_bytes", "peak_bytes", "bytes", needs=_PROGRAM),
+    Overlay("mse", "gap: mean squared error", "mse", "mse", "gap", scale="tenths", needs=_BASE),
+    Overlay("max_abs", "gap: largest difference", "max_abs", "max_abs", "gap", scale="tenths", needs=_BASE),
+    Overlay("max_rel", "gap: largest relative difference", "max_rel", "max_rel", "gap", scale="tenths", needs=_BASE),
+    Overlay("l1", "gap: sum of absolute differences", "l1", "l1", "gap", scale="tenths", needs=_BASE),
+    Overlay("snr", "gap: signal-to-noise ratio", "snr", "snr", "decibels", scale="decibels", needs=_BASE),
+    Overlay("cosine", "gap: cosine similarity", "cosine", "cosine", "gap", scale="cosine", needs=_BASE),
+    Overlay("backend", "backend", "backend", None, "word", "no delegate"),
+    Overlay("dtype", "data type", "dtype", None, "word", "unknown"),
+    Overlay("op", "op type", "op_type", None, "word", "unknown"),
+)
+# The metrics of numeric gaps among them.
+METRICS: Final = tuple(each.key for each in OVERLAYS if each.needs == _BASE)
+# Words beyond the five most frequent ones have one colour.
+WORDS: Final = 5

@@ -1,0 +1,229 @@
+-- The time of a node in an execute of its method, over the typical runs of a
+-- capture. Nodes that no event ran, or for which that is unknown, have no row.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   self_time: mean self time in an execute of the method
+CREATE MACRO _times_in_graph(
+    capture_key,  -- key of a capture that has a record; NULL: no rows
+    unit,  -- unit of results: one that is possible for the capture
+    stage  -- stage of the graphs; only edge graphs have times
+) AS TABLE
+WITH
+executes AS MATERIALIZED (
+    SELECT r.method, count(*) AS number
+    FROM runs AS r
+    JOIN _self_times(capture_key, NULL, NULL, NULL, 'typical') AS t
+        ON t.run_index = r.run_index
+    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    WHERE r.capture_id = a.capture_id AND t.event_index = t.execute_index
+    GROUP BY r.method
+)
+SELECT n.graph_id, n.node_index, n.self_time / e.number AS self_time
+FROM _node_totals(capture_key, unit, NULL, NULL, NULL, 'typical') AS n
+JOIN executes AS e ON e.method = n.method
+WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
+
+-- One node of a side of a comparison of graphs.
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node
+--   method: method of the graph
+--   subgraph: as in `op_nodes`
+--   name: its name
+--   op_type: op type of the node
+--   module_path: path of its module; NULL where none was kept
+--   dtypes: element types of its outputs, as text
+--   shapes: sizes of its outputs, as text
+--   backend: the delegate that runs it; NULL if none does
+--   self_time: as in `_times_in_graph`
+--   unit: unit of self_time
+CREATE MACRO _nodes_of_side(
+    side,  -- as in `compare_graphs`
+    stage,  -- as in `compare_graphs`
+    other,  -- the other side
+    is_base,  -- whether this side is the baseline
+    unit  -- as in `compare_graphs`
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT s.* FROM _graph_side(side, stage, other, is_base, unit) AS s
+),
+outputs AS (
+    SELECT
+        v.graph_id,
+        v.node_index,
+        string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
+        string_agg(coalesce('[' || array_to_string(
+            list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
+        ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
+    FROM node_values AS v
+    JOIN target AS a ON a.record_id = v.record_id
+    WHERE v.node_index IS NOT NULL
+    GROUP BY v.graph_id, v.node_index
+)
+SELECT
+    p.graph_id,
+    p.node_index,
+    g.method,
+    p.subgraph,
+    p.name,
+    p.op_type,
+    p.module_path,
+    o.dtypes,
+    o.shapes,
+    d.backend,
+    t.self_time,
+    a.unit
+FROM target AS a
+JOIN graphs AS g ON g.record_id = a.record_id AND g.stage = a.stage
+JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+LEFT JOIN outputs AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+LEFT JOIN _node_delegates(
+    (SELECT r.record_id FROM target AS r),
+    (SELECT r.program_id FROM target AS r),
+    (SELECT r.capture_id FROM target AS r)
+) AS d
+    ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
+LEFT JOIN _times_in_graph(
+    (SELECT r.capture_id FROM target AS r),
+    (SELECT r.unit FROM target AS r),
+    (SELECT r.stage FROM target AS r)
+) AS t
+    ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
+
+-- One node of two op graphs, with its counterpart: of two records, such as those of
+-- two builds, or of one record at two stages of its lowering. Nodes of one record
+-- are matched by their debug handles, which show from which node a node was made;
+-- nodes of two records by module, op, outputs and the nodes around them, in order.
+-- Captures have times, see `node_totals`; records have none.
+-- Engines: duckdb (its turns of matching build on each other, which Spark plans for minutes)
+-- Columns:
+--   method: the method
+--   change: same, changed, added, removed, split (a node made from one that has another counterpart) or merged (a node whose counterpart was made from several)
+--   changed: what differs, of op, shape, dtype and backend, with commas between; NULL unless changed
+--   base_node: node_index in base; NULL if there is none
+--   new_node: node_index in new; NULL if there is none
+--   base_name: name of the node in base
+--   new_name: name of the node in new
+--   base_op: its op type in base
+--   new_op: its op type in new
+--   module_path: path of its module in new, or else in base; NULL where none was kept
+--   base_shapes: sizes of its outputs in base, as text; ? for a symbolic size
+--   new_shapes: sizes of its outputs in new, as text
+--   base_dtypes: element types of its outputs in base, as text
+--   new_dtypes: element types of its outputs in new, as text
+--   base_backend: the delegate that runs it in base; NULL if none does, and at other stages than delegated
+--   new_backend: the delegate that runs it in new
+--   base_time: mean self time in an execute of base, over typical runs; NULL if unknown
+--   new_time: mean self time in an execute of new
+--   difference: new_time less base_time; NULL if either is unknown
+--   unit: unit of times; NULL if neither side is a capture, or one counts cycles and the other time
+--   basis: how it was matched: graph (the same graph), debug_handle, context, neighbours, module or order; NULL without a counterpart
+--   score: share of op type, outputs, module, ops of inputs and ops of users that agree, from 0 to 1; NULL without a counterpart
+--   origin: node_index of the node on the other side that it was split from or merged into; NULL for others
+--   subgraph: names of the nested graphs that contain it, joined by /; empty at the top
+CREATE MACRO compare_graphs(
+    base,  -- capture (name, hash prefix, @latest or selector), or else record (name or hash prefix), that is the baseline
+    new,  -- capture or record that is compared
+    base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated; exported if base and new are the same, or without edge graphs
+    new_stage := NULL,  -- as base_stage; NULL: delegated, or exported without edge graphs
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+base_side AS MATERIALIZED (
+    SELECT s.* FROM _graph_side(base, base_stage, new, true, unit) AS s
+),
+new_side AS MATERIALIZED (
+    SELECT s.* FROM _graph_side(new, new_stage, base, false, unit) AS s
+),
+base_nodes AS MATERIALIZED (
+    SELECT n.* FROM _nodes_of_side(base, base_stage, new, true, unit) AS n
+),
+new_nodes AS MATERIALIZED (
+    SELECT n.* FROM _nodes_of_side(new, new_stage, base, false, unit) AS n
+),
+compared AS (
+    SELECT
+        p.basis,
+        p.score,
+        p.origin,
+        b.node_index AS base_node,
+        n.node_index AS new_node,
+        coalesce(n.method, b.method) AS method,
+        coalesce(n.subgraph, b.subgraph) AS subgraph,
+        b.name AS base_name,
+        n.name AS new_name,
+        b.op_type AS base_op,
+        n.op_type AS new_op,
+        coalesce(n.module_path, b.module_path) AS module_path,
+        b.shapes AS base_shapes,
+        n.shapes AS new_shapes,
+        b.dtypes AS base_dtypes,
+        n.dtypes AS new_dtypes,
+        b.backend AS base_backend,
+        n.backend AS new_backend,
+        b.self_time AS base_time,
+        n.self_time AS new_time,
+        CASE WHEN p.basis IS NOT NULL THEN nullif(concat_ws(
+            ', ',
+            CASE WHEN n.op_type <> b.op_type THEN 'op' END,
+            CASE WHEN n.shapes IS DISTINCT FROM b.shapes THEN 'shape' END,
+            CASE WHEN n.dtypes IS DISTINCT FROM b.dtypes THEN 'dtype' END,
+            CASE WHEN n.backend IS DISTINCT FROM b.backend THEN 'backend' END
+        ), '') END AS changed
+    FROM _node_pairs(
+        (SELECT s.record_id FROM base_side AS s),
+        (SELECT s.stage FROM base_side AS s),
+        (SELECT s.record_id FROM new_side AS s),
+        (SELECT s.stage FROM new_side AS s)
+    ) AS p
+    LEFT JOIN base_nodes AS b
+        ON b.graph_id = p.base_graph AND b.node_index = p.base_node
+    LEFT JOIN new_nodes AS n
+        ON n.graph_id = p.new_graph AND n.node_index = p.new_node
+),
+units AS (
+    SELECT CASE
+        WHEN (b.unit = 'cycles') IS DISTINCT FROM (n.unit = 'cycles')
+            AND b.unit IS NOT NULL AND n.unit IS NOT NULL THEN NULL
+        ELSE coalesce(b.unit, n.unit)
+    END AS unit
+    FROM base_side AS b
+    CROSS JOIN new_side AS n
+)
+SELECT
+    c.method,
+    CASE
+        WHEN c.base_node IS NULL AND c.origin IS NOT NULL THEN 'split'
+        WHEN c.base_node IS NULL THEN 'added'
+        WHEN c.new_node IS NULL AND c.origin IS NOT NULL THEN 'merged'
+        WHEN c.new_node IS NULL THEN 'removed'
+        WHEN c.changed IS NOT NULL THEN 'changed'
+        ELSE 'same'
+    END AS change,
+    c.changed,
+    c.base_node,
+    c.new_node,
+    c.base_name,
+    c.new_name,
+    c.base_op,
+    c.new_op,
+    c.module_path,
+    c.base_shapes,
+    c.new_shapes,
+    c.base_dtypes,
+    c.new_dtypes,
+    c.base_backend,
+    c.new_backend,
+    c.base_time,
+    c.new_time,
+    CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
+    u.unit AS unit,
+    c.basis,
+    c.score,
+    c.origin,
+    c.subgraph
+FROM compared AS c
+CROSS JOIN units AS u
+ORDER BY c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

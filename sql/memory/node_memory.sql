@@ -1,0 +1,99 @@
+-- One node of the edge graphs of the methods that a capture ran, with the planned
+-- memory of what it computes: the tensors whose lifetime, as in `planned_memory`,
+-- begins at its instruction. Nodes that share an instruction with others, as most in
+-- a delegate do, and those without one have no row. Needs a linked record; the result
+-- is empty without a linked program.
+-- Engines: duckdb (Spark looks for a program also where none is linked, which is an error)
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node, in `op_nodes`
+--   method: the graph's method
+--   name: its name
+--   op_type: op type of the node
+--   module_path: path of its module; NULL where none was kept
+--   instruction: its instruction, as numbered in `planned_memory`
+--   tensors: number of tensors
+--   size_bytes: sum of their sizes in bytes; NULL if one is unknown
+--   peak_size_bytes: size of those that live at the method's peak; 0 if none does
+CREATE MACRO node_memory(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        k.capture_id,
+        k.record_id,
+        p.program_id,
+        p.sha256 AS program
+    FROM _linked_capture(capture, NULL) AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
+    JOIN programs AS p ON p.program_id = k.program_id
+),
+steps AS (
+    SELECT
+        i.method,
+        i.chain_index,
+        i.instruction_id,
+        row_number() OVER (
+            PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
+        ) - 1 AS step
+    FROM target AS a
+    JOIN instructions AS i ON i.program_id = a.program_id
+),
+run_by AS (
+    SELECT DISTINCT
+        n.graph_id,
+        n.nodes[1] AS node_index,
+        s.chain_index,
+        s.instruction_id
+    FROM target AS a
+    JOIN _costed_nodes((SELECT t.capture_id FROM target AS t)) AS n
+        ON len(n.nodes) = 1 AND NOT n.is_one_of
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND s.signature_index = n.signature_index
+        AND s.kind IN ('kernel', 'operator_call', 'delegate_call')
+),
+made AS (
+    SELECT
+        m.method,
+        m.first_instruction,
+        count(*) AS tensors,
+        CASE WHEN count(*) = count(m.size_bytes) THEN sum(m.size_bytes) END::BIGINT
+            AS size_bytes,
+        coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0)::BIGINT
+            AS peak_size_bytes
+    FROM planned_memory((SELECT a.program FROM target AS a)) AS m
+    JOIN target AS a ON true
+    JOIN program_values AS v
+        ON v.program_id = a.program_id
+        AND v.method = m.method
+        AND v.value_index = m.value_index
+    -- What outlives a run, or was there before it, is not computed.
+    WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
+    GROUP BY m.method, m.first_instruction
+)
+SELECT
+    r.graph_id,
+    r.node_index,
+    g.method,
+    p.name,
+    p.op_type,
+    p.module_path,
+    s.step AS instruction,
+    coalesce(m.tensors, 0) AS tensors,
+    CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
+    coalesce(m.peak_size_bytes, 0) AS peak_size_bytes
+FROM target AS a
+CROSS JOIN run_by AS r
+JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = r.graph_id
+JOIN op_nodes AS p
+    ON p.record_id = a.record_id
+    AND p.graph_id = r.graph_id
+    AND p.node_index = r.node_index
+JOIN steps AS s
+    ON s.method = g.method
+    AND s.chain_index = r.chain_index
+    AND s.instruction_id = r.instruction_id
+LEFT JOIN made AS m ON m.method = g.method AND m.first_instruction = s.step
+ORDER BY r.graph_id, r.node_index, s.step;

@@ -1,0 +1,70 @@
+-- One node of the edge graphs of a capture's record, with the difference between its
+-- value and that of another capture, as in `numeric_gap`. The value of a debug handle
+-- is that of the last node that has it. A node with several values has the worst gap.
+-- Nodes without values have no row.
+-- Engines: duckdb (Spark takes minutes to plan the graphs around numeric_gap)
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node, in `op_nodes`
+--   method: the graph's method
+--   name: its name
+--   op_type: op type of the node
+--   module_path: path of its module; NULL where none was kept
+--   debug_handle: the handle of the value
+--   output_index: index of the op's output, from 0
+--   metric: the requested metric
+--   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
+--   problem: why gap is NULL, or what is wrong with it; NULL if nothing
+--   elements: number of elements compared
+CREATE MACRO node_gaps(
+    base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
+    new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
+    metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
+) AS TABLE
+WITH
+last_nodes AS (
+    SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
+    FROM captures AS k
+    JOIN graphs AS g
+        ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_debug_handles AS h
+        ON h.record_id = g.record_id AND h.graph_id = g.graph_id
+    WHERE k.capture_id = _capture_with_handles(new)
+    QUALIFY row_number() OVER (
+        PARTITION BY g.method, h.debug_handle ORDER BY h.node_index DESC
+    ) = 1
+),
+worst AS (
+    SELECT n.record_id, n.graph_id, n.node_index, d.*
+    FROM numeric_gap(base, new, metric := metric) AS d
+    JOIN last_nodes AS n
+        ON n.method = d.method AND n.debug_handle = d.debug_handle
+    -- NaN is the worst: it is greater than all numbers, also with a minus sign.
+    QUALIFY row_number() OVER (
+        PARTITION BY n.graph_id, n.node_index
+        ORDER BY
+            CASE WHEN d.metric IN ('snr', 'cosine') THEN -d.gap ELSE d.gap END
+            DESC NULLS LAST,
+            d.debug_handle DESC,
+            d.output_index
+    ) = 1
+)
+SELECT
+    w.graph_id,
+    w.node_index,
+    w.method,
+    p.name,
+    p.op_type,
+    p.module_path,
+    w.debug_handle,
+    w.output_index,
+    w.metric,
+    w.gap,
+    w.problem,
+    w.elements
+FROM worst AS w
+JOIN op_nodes AS p
+    ON p.record_id = w.record_id
+    AND p.graph_id = w.graph_id
+    AND p.node_index = w.node_index
+ORDER BY w.graph_id, w.node_index;

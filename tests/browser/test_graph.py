@@ -1,0 +1,320 @@
+"""The graph of a report in a browser: what opens, what boxes show, and where they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq.report
+from etq.report.graph_files import Graph, Picture
+from etq.report.graph_more import More
+from etq.report.placing import Places
+from etq.warehouse.warehouse import Warehouse
+from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
+from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.unit.test_report_graph import MORE, judged_warehouse
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    with linked("transformer") as warehouse:
+        yield warehouse
+
+
+@pytest.fixture(scope="module")
+def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(lab, "run", tmp_path_factory.mktemp("graph"))
+
+
+@pytest.fixture
+def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
+    opened(browser, path)
+    yield browser
+    assert complaints(browser) == []
+
+
+def click_at(page: WebDriver, item: str) -> None:
+    """Click on the box, or the title of the open module, of an item: a script that gives its number."""
+    where = page.execute_script(f"""
+        const view = etq.graph, places = view.places, item = {item};
+        view.canvas.scrollIntoView({{ block: "center" }});
+        const x = places.x[item] + Math.min(places.width[item], 60) / 2, y = places.y[item] + 10;
+        return [Math.round((x - view.left) * view.scale - view.width / 2), Math.round((y - view.top) * view.scale - view.height / 2)];
+    """)
+    canvas = page.find_element(By.CSS_SELECTOR, "#graph canvas")
+    ActionChains(page).move_to_element_with_offset(canvas, *where).click().perform()
+    drawn(page)
+
+
+def module(path: str) -> str:
+    return f"etq.graph.places.count + etq.graph.places.groups.list('module_path').indexOf('{path}')"
+
+
+def boxes(page: WebDriver) -> list[str]:
+    return [row[0] for row in page.execute_script(SHOWN)]
+
+
+def test_modules_open_and_close_by_a_click(page: WebDriver) -> None:
+    assert boxes(page) == ["layers.0", "layers.1", "norm"]
+    click_at(page, module("layers.0"))
+    inner = ["layers.0.ln1", "layers.0.attn", "aten_add_tensor", "layers.0.ln2", "layers.0.ffn", "aten_add_tensor_1"]
+    assert boxes(page) == [*inner, "layers.1", "norm"]
+    click_at(page, module("layers.0.ln2"))
+    assert "aten_native_layer_norm_default_1" in boxes(page)
+    click_at(page, module("layers.0"))
+    assert boxes(page) == ["layers.0", "layers.1", "norm"]
+
+
+def test_levels(page: WebDriver, lab: Warehouse) -> None:
+    [(all_nodes,)] = lab.rows("SELECT count(*) FROM node_totals('run')")[1]
+    press(page, "graph-more")
+    assert len(boxes(page)) == 13
+    press(page, "graph-open")
+    assert len(boxes(page)) == all_nodes == 93
+    assert page.execute_script(MISPLACED) == []
+    press(page, "graph-less")
+    assert 13 < len(boxes(page)) < 93
+    press(page, "graph-close")
+    assert len(boxes(page)) == 3
+
+
+def test_files_place_boxes_as_the_page_does(page: WebDriver, lab: Warehouse) -> None:
+    graph = Graph.of(lab, "run", None, {})
+    places = Places(graph.nodes, graph.groups, graph.edges, graph.bends)
+    for level, button in enumerate(("graph-close", "graph-more", "graph-open"), 1):
+        press(page, button)
+        script = """
+            const places = etq.graph.places, items = [...Array(places.all).keys()];
+            const shown = [...places.frames, ...places.visible];
+            return [items.map(places.sizeOf), shown, shown.map((at) => [places.x[at], places.y[at], places.width[at], places.height[at]]),
+              places.lines.map(({ from, to, points }) => [from, to, points])];
+        """
+        sizes, shown, areas, lines = page.execute_script(script)
+        places.open_to(None if level == 3 else level)
+        root = places.parent.index(-1)
+        places.place(root, lambda item, sizes=sizes: tuple(sizes[item]))  # type: ignore[misc]
+        assert [*places.frames, *places.visible] == shown
+        for item, area in zip(shown, areas, strict=True):
+            found = (places.x[item], places.y[item], places.width[item], places.height[item])
+            assert found == pytest.approx(area, abs=1e-6)
+        for line, (start, end, points) in zip(places.lines(root), lines, strict=True):
+            assert (line.start, line.end) == (start, end)
+            assert [pytest.approx(point, abs=1e-6) for point in points] == line.points
+
+
+@pytest.mark.parametrize(
+    ("overlay", "query"),
+    [
+        ("time", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.self_time END FROM node_totals('run') AS n"),
+        ("share", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.share_percent END FROM node_totals('run') AS n"),
+        ("calls", "SELECT n.name, nullif(n.calls, 0) FROM node_totals('run') AS n"),
+        ("flops", "SELECT c.name, c.flops FROM node_costs('transformer') AS c WHERE starts_with(c.stage, 'edge')"),
+    ],
+)
+def test_overlays_show_the_values_of_the_views(page: WebDriver, lab: Warehouse, overlay: str, query: str) -> None:
+    choose(page, overlay)
+    press(page, "graph-open")
+    values: dict[str, float | None] = dict(lab.rows(query)[1])
+    shown = {name: (number(second), colour) for name, _, second, colour, _ in page.execute_script(SHOWN)}
+    assert {name: value for name, (value, _) in shown.items()} == {name: near(each) for name, each in values.items()}
+    # A darker colour is a larger value: each step is half of the one above it.
+    highest = max(value or 0 for value in values.values())
+    for name, (_, colour) in shown.items():
+        value = values[name] or 0
+        step = next((5 - at for at, part in enumerate((0.5, 0.25, 0.125, 0.0625)) if value >= highest * part), 1)
+        assert colour == f"heat-{step if value else 0}", name
+
+
+def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> None:
+    """Each has its colours, its legend, and the worst first; what is not finite is the worst."""
+    with judged_warehouse() as warehouse:
+        path = tmp_path / "graph.html"
+        path.write_text(etq.report.graph_page_of(warehouse, "run", runs="all", **MORE), encoding="utf-8")
+        graph = Graph.of(warehouse, "run", None, {"runs": "all"}, More(**MORE))
+    opened(browser, path)
+    press(browser, "graph-open")
+    overlays = [each for each in graph.overlays if each.needs]
+    assert len(overlays) == 9
+    for overlay in overlays:
+        choose(browser, overlay.key)
+        picture = Picture(graph, overlay, None)
+        picture.text()
+        names = {row["name"]: at for at, row in enumerate(graph.nodes)}
+        found = {names[name]: (second, colour) for name, _, second, colour, _ in browser.execute_script(SHOWN)}
+        for item, (second, colour) in found.items():
+            assert colour == picture._colour(item), (overlay.key, graph.nodes[item]["name"])
+            text = second.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+            assert re.sub(r"e([+-])0?(\d)", r"e\1\2", picture._label(item)[1]) == text
+        legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]
+        shown = [text.replace("\N{NO-BREAK SPACE}", " ") for text in legend]
+        assert shown == [re.sub(r"e([+-])0?(\d)", r"e\1\2", text) for _, text in picture._legend()]
+        script = "return document.querySelector('table[data-name=\"graph-ops\"] tbody td').textContent"
+        assert picture._badness(names[browser.execute_script(script)]) == max(picture._badness(at) for at in found)
+    assert complaints(browser) == []
+
+
+def test_modules_show_the_totals_of_the_view(page: WebDriver, lab: Warehouse) -> None:
+    press(page, "graph-more")
+    totals = dict(lab.rows("SELECT module_path, total FROM module_totals('run')")[1])
+    shown = {name: number(second) for name, _, second, _, is_op in page.execute_script(SHOWN) if not is_op}
+    assert len(shown) == 8
+    assert shown == {name: near(totals[name]) for name in shown}
+
+
+def test_backends_and_types(browser: WebDriver, tmp_path: Path) -> None:
+    """Also where several ops of a module differ."""
+    with linked("convnet_xnn") as warehouse:
+        opened(browser, graph_page(warehouse, tmp_path))
+        choose(browser, "backend")
+        press(browser, "graph-open")
+        backends = dict(warehouse.rows("SELECT name, coalesce(backend, 'no delegate') FROM node_totals('run')")[1])
+    assert {row[0]: row[2] for row in browser.execute_script(SHOWN)} == backends
+    counts = {each: list(backends.values()).count(each) for each in backends.values()}
+    legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]
+    assert sorted(legend) == sorted(["several", *(f"{name}: {count} ops" for name, count in counts.items())])
+    assert complaints(browser) == []
+
+
+def test_the_worst_are_listed_and_lead_to_their_box(page: WebDriver, lab: Warehouse) -> None:
+    query = "SELECT name FROM node_totals('run') ORDER BY self_time DESC, node_index LIMIT 8"
+    worst = [name for (name,) in lab.rows(query)[1]]
+    rows = page.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')
+    assert [row.find_element(By.TAG_NAME, "td").text for row in rows] == worst
+    rows[2].click()
+    drawn(page)
+    assert worst[2] in boxes(page)
+    chosen = page.execute_script("return etq.graph.places.nodes.get(etq.graph.chosen, 'name')")
+    assert chosen == worst[2]
+    seen = page.execute_script("return etq.graph.isSeen(etq.graph.chosen)")
+    assert seen
+
+
+def test_details_of_an_op(page: WebDriver, lab: Warehouse) -> None:
+    page.execute_script("etq.graph.options.select(etq.graph.places.nodes.list('name').indexOf('aten_addmm_default'))")
+    text = page.find_element(By.CSS_SELECTOR, "#graph .detail").text
+    [(stack, line)] = lab.rows("SELECT stack_trace, source_line FROM op_nodes WHERE name = 'aten_addmm_default'")[1]
+    trace = page.execute_script("return document.querySelector('#graph .detail pre').innerText")
+    assert trace.splitlines() == stack.splitlines()
+    for part in ("aten.addmm.default", "layers.0.attn.qkv", "[16, 96] float32", "98,304", f"models/export_models.py:{line}",
+                 "mat1=aten_view_copy_default", "native_call_addmm.out"):  # fmt: skip
+        assert part in text, part
+    links = page.find_elements(By.CSS_SELECTOR, "#graph .graph-links a")
+    assert [each.get_dom_attribute("href") for each in links] == [
+        "#ops",
+        "#modules",
+        "#sources",
+        "#timeline",
+        "#events",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ("addmm", "contains(p.name, 'addmm')"),
+        ("aten.native_layer_norm", "p.op = 'native_layer_norm'"),
+        ("attn.qkv view", "contains(p.module_path, 'attn.qkv') AND p.op = 'view_copy'"),
+        ("export_models.py:60", "p.source_line = 60"),
+        ("handle:25", "25 IN (SELECT h.debug_handle FROM node_debug_handles AS h WHERE h.record_id = p.record_id "
+         "AND h.graph_id = p.graph_id AND h.node_index = p.node_index)"),
+        ("handle:2 addmm", "p.name = 'aten_addmm_default'"),
+        ("nothing like it", "false"),
+    ],
+)  # fmt: skip
+def test_search(page: WebDriver, lab: Warehouse, words: str, query: str) -> None:
+    found = lab.rows(f"""
+        SELECT p.name FROM op_nodes AS p JOIN graphs AS g USING (record_id, graph_id)
+        WHERE g.stage = 'edge_dialect_exported_program' AND {query} ORDER BY p.node_index
+    """)[1]
+    field = page.find_element(By.CSS_SELECTOR, '#graph input[aria-label="Search the graph"]')
+    field.send_keys(words)
+    output = page.find_element(By.CSS_SELECTOR, "#graph output")
+    assert output.text == f"{len(found)} found"
+    for at, (name,) in enumerate(found[:3]):
+        field.send_keys(Keys.ENTER)
+        assert output.text == f"{at + 1} of {len(found)}"
+        assert page.execute_script("return etq.graph.places.nodes.get(etq.graph.chosen, 'name')") == name
+        assert name in boxes(page)
+    # What shows a match stays marked when modules open and close, and only that.
+    for button in ("graph-open", "graph-close"):
+        press(page, button)
+        marked = page.execute_script("const { hits, places } = etq.graph; return [[...hits], places.visible]")
+        assert set(marked[0]) <= set(marked[1]) and bool(marked[0]) == bool(found)
+
+
+def test_keys(page: WebDriver) -> None:
+    canvas = page.find_element(By.CSS_SELECTOR, "#graph canvas")
+    page.execute_script("etq.graph.canvas.focus()")
+    state = "const view = etq.graph; return [view.left, view.top, view.scale]"
+    before = page.execute_script(state)
+    canvas.send_keys(Keys.ARROW_LEFT, Keys.ARROW_UP, "+")
+    left, top, scale = page.execute_script(state)
+    assert scale > before[2] and (left, top) != tuple(before[:2])
+    canvas.send_keys("0")
+    assert page.execute_script(state)[2] == pytest.approx(before[2])
+    canvas.send_keys("n")
+    chosen = "const view = etq.graph; return view.places.groups.get(view.chosen - view.places.count, 'module_path')"
+    first = page.execute_script(chosen)
+    canvas.send_keys("n")
+    assert page.execute_script(chosen) != first
+    canvas.send_keys("p", Keys.ENTER)
+    assert page.execute_script(chosen) == first
+    assert page.execute_script("return etq.graph.places.isOpen(etq.graph.chosen)")
+
+
+def test_the_icicle_and_the_graph_mark_each_other(page: WebDriver) -> None:
+    script = """
+        const path = arguments[0], places = etq.graph.places;
+        etq.graph.options.over(places.count + places.groups.list("module_path").indexOf(path));
+        const ids = etq.icicle.hits.flatMap((row) => [...row.ids]);
+        const found = ids.map((id) => Object.fromEntries(etq.icicle.options.describe(id)).module);
+        etq.graph.options.over(-1);
+        return [found, etq.icicle.hits];
+    """
+    found, after = page.execute_script(script, "layers.0.attn")
+    assert {each.startswith("layers.0.attn") for each in found} == {True}
+    assert len(found) > 10 and after is None
+    script = """
+        const spans = etq.icicle, ids = spans.rows.flatMap((row) => [...row.ids]);
+        spans.options.over(ids.find((id) => Object.fromEntries(spans.options.describe(id)).module === arguments[0]));
+        const pointed = [...etq.graph.pointed];
+        spans.options.over(-1);
+        return [pointed, arguments[1] ? 0 : etq.graph.places.count + etq.graph.places.groups.list("module_path").indexOf("layers.0"), etq.graph.pointed.size];
+    """
+    pointed, group, after = page.execute_script(script, "layers.0.attn")
+    assert pointed == [group] and after == 0
+
+
+def test_methods(browser: WebDriver, tmp_path: Path) -> None:
+    """Each method has its own graph; an op of another one is reached through the table."""
+    with linked("multimethod") as warehouse:
+        opened(browser, graph_page(warehouse, tmp_path))
+        rows = warehouse.rows("SELECT method, name FROM node_totals('run') ORDER BY graph_id, node_index")[1]
+    options = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph-method option")]
+    assert options == ["decode", "encode"]
+    for at, method in enumerate(options):
+        browser.execute_script(
+            "const select = document.getElementById('graph-method'); select.value = arguments[0];"
+            "select.dispatchEvent(new Event('change'));",
+            at,
+        )
+        press(browser, "graph-open")
+        assert sorted(boxes(browser)) == sorted(name for each, name in rows if each == method)
+    decode = next(name for method, name in rows if method == "decode")
+    table = cells(browser, "graph-ops")
+    position = next(at for at, row in enumerate(table) if row[:2] == [decode, "decode"])
+    browser.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')[position].click()
+    assert browser.execute_script("return document.getElementById('graph-method').selectedOptions[0].text") == "decode"
+    assert complaints(browser) == []

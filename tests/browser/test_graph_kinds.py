@@ -1,0 +1,150 @@
+"""Graphs of all records, of hostile names and of any size in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse.warehouse import Warehouse
+from tests.benchmarks.make_record import make_record
+from tests.browser.graphs import MISPLACED, choose, graph_page, linked, press
+from tests.browser.pages import complaints, drawn, opened
+from tests.browser.test_hostile import CANARY, HOSTILE, check
+from tests.conftest import CAPTURES
+from tests.sampling import thinned
+from tests.unit.test_report_graph import RECORDS
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("name", thinned(RECORDS, ()))
+def test_every_record(browser: WebDriver, tmp_path: Path, name: str) -> None:
+    with linked(name) as warehouse:
+        opened(browser, graph_page(warehouse, tmp_path))
+    for button in ("graph-more", "graph-open", "graph-less", "graph-close", "graph-open"):
+        press(browser, button)
+        assert browser.execute_script(MISPLACED) == []
+    options = browser.find_elements(By.CSS_SELECTOR, "#graph-overlay option")
+    for overlay in [each.get_dom_attribute("value") for each in options]:
+        choose(browser, str(overlay))
+        assert browser.execute_script(MISPLACED) == []
+    assert complaints(browser) == []
+
+
+def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
+    names = list(HOSTILE.values())
+    update = """
+        UPDATE {table} SET {values} WHERE (node_index + 1) % $count = $number
+            AND graph_id = (SELECT g.graph_id FROM graphs AS g WHERE starts_with(g.stage, 'edge'))
+    """
+    with linked("transformer") as warehouse:
+        for at, name in enumerate(names):
+            parameters: dict[str, Any] = {"name": name, "count": len(names), "number": at}
+            values = (
+                "name = $name, op_type = $name, op = $name, stack_trace = $name, source_file = $name, subgraph = $name"
+            )
+            warehouse.connection.execute(update.format(table="op_nodes", values=values), parameters)
+            values = "module_path = $name || module_path, module_class = $name"
+            warehouse.connection.execute(update.format(table="node_modules", values=values), parameters)
+            values = "literal = $name, argument = $name"
+            warehouse.connection.execute(update.format(table="node_arguments", values=values), parameters)
+            values = "dtype = $name"
+            warehouse.connection.execute(update.format(table="node_values", values=values), parameters)
+        opened(browser, graph_page(warehouse, tmp_path))
+    script = """
+        const view = etq.graph, places = view.places;
+        document.getElementById("graph-open").click();
+        for (const overlay of document.querySelectorAll("#graph-overlay option")) {
+          const select = document.getElementById("graph-overlay");
+          select.value = overlay.value;
+          select.dispatchEvent(new Event("change"));
+          view.drawNow();
+          for (let item = 0; item < places.all; item += 1) {
+            etq.showTip({ clientX: 5, clientY: 5 }, view.options.heading(item), view.options.describe(item));
+            view.options.over(item);
+            view.options.select(item);
+          }
+        }
+        for (const input of document.querySelectorAll('input[type="search"]')) {
+          for (const text of arguments[0]) {
+            input.value = text;
+            input.dispatchEvent(new Event("input"));
+          }
+        }
+        for (const row of document.querySelectorAll("tr[tabindex]")) row.click();
+        for (const button of document.querySelectorAll("button")) button.click();
+        return view.places.visible.length;
+    """
+    assert CANARY in HOSTILE["script"]
+    assert browser.execute_script(script, [name[:200] for name in names]) > 0
+    check(browser)
+
+
+def _large(folder: Path, nodes: int) -> Warehouse:
+    """The transformer repeated until it has so many nodes: each copy is a module, and takes the copy's before it."""
+    copies = -(-nodes // 93)
+    make_record(CAPTURES / "transformer/transformer.etrecord", folder / "large.etrecord", copies * 140)
+    warehouse = etq.open()
+    capture = warehouse.ingest(CAPTURES / "transformer/transformer_100runs.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(folder / "large.etrecord"))
+    for statement in (
+        "UPDATE node_modules SET module_path = concat('block.', node_index // 93, '.', module_path) WHERE depth > 0",
+        "UPDATE node_modules SET depth = depth + 1 WHERE depth > 0",
+        "INSERT INTO node_modules SELECT record_id, graph_id, node_index, 1, 'block', concat('block.', node_index // 93), "
+        "'Block', 0 FROM node_modules WHERE depth = 0",
+        "INSERT INTO op_edges SELECT record_id, graph_id, node_index - 1, node_index, 9 FROM op_nodes "
+        "WHERE node_index > 0 AND node_index % 93 = 0",
+    ):
+        warehouse.connection.execute(statement)
+    return warehouse
+
+
+def _small(folder: Path, nodes: int) -> Warehouse:
+    """The transformer's first nodes."""
+    warehouse = linked("transformer")
+    for table in ("op_nodes", "node_modules", "node_arguments", "node_values", "node_debug_handles", "signature_nodes"):
+        warehouse.connection.execute(f"DELETE FROM {table} WHERE node_index >= {nodes}")
+    warehouse.connection.execute(f"DELETE FROM op_edges WHERE from_node >= {nodes} OR to_node >= {nodes}")
+    return warehouse
+
+
+@pytest.mark.parametrize(("nodes", "make"), [(10, _small), (1000, _large), (5000, _large)])
+def test_graphs_of_any_size(
+    browser: WebDriver, tmp_path: Path, nodes: int, make: Callable[[Path, int], Warehouse]
+) -> None:
+    """All ops are drawn when all modules are open, and no picture has more than is in view."""
+    with make(tmp_path, nodes) as warehouse:
+        path = graph_page(warehouse, tmp_path)
+        [(count,)] = warehouse.rows("SELECT count(*) FROM node_totals('run')")[1]
+    assert nodes <= count < nodes + 93
+    assert path.stat().st_size < 1.2e6
+    opened(browser, path)
+    press(browser, "graph-open")
+    assert browser.execute_script("return etq.graph.places.visible.length") == count
+    assert browser.execute_script(MISPLACED) == []
+    # Every edge leads downward, as copies follow each other.
+    upward = "return etq.graph.places.lines.filter((line) => line.points.some(([, y], at) => at && y < line.points[at - 1][2])).length"
+    assert browser.execute_script(upward) == 0
+    script = """
+        const view = etq.graph, counts = [];
+        view.fit(0.8);
+        for (let step = 0; step < 40; step += 1) {
+          view.pan(3, 300);
+          view.drawNow();
+          counts.push(view.drawn);
+        }
+        return [Math.min(...counts), Math.max(...counts)];
+    """
+    least, most = browser.execute_script(script)
+    assert least > 0 and most < 250
+    drawn(browser)
+    assert complaints(browser) == []

@@ -1,0 +1,111 @@
+"""Two graphs in a browser: they move together, counterparts are marked, names are shown as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq.report
+from tests.browser.pages import cells, complaints, drawn, opened
+from tests.browser.test_hostile import HOSTILE, check
+from tests.sampling import whole
+from tests.unit.test_graph_pair import two
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+
+pytestmark = pytest.mark.long
+
+STATE = "return etq.graphPair.map(({ view }) => [view.left, view.top, view.scale])"
+# The middle and the top of the chosen box of each side on the screen, and whether the box is marked.
+CHOSEN = """
+    return etq.graphPair.map(({ view }) => {
+      view.drawNow();
+      const { x, y, width } = view.places, item = view.places.shown(view.chosen);
+      return [(x[item] + width[item] / 2 - view.left) * view.scale, (y[item] - view.top) * view.scale, view.marked.has(item)];
+    });
+"""
+
+
+def test_two_graphs(browser: WebDriver, tmp_path: Path) -> None:
+    path = tmp_path / "graphs.html"
+    with two("convnet", "convnet_xnn") as warehouse:
+        path.write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
+        query = "SELECT base_name, new_name, change FROM compare_graphs('base', 'new')"
+        pairs = warehouse.rows(query)[1]
+    opened(browser, path)
+    browser.execute_script("document.getElementById('pair-open').click()")
+    for script in ("base.pan(30, 40)", "next.zoom(1.5, 10, 10)", "next.pan(-25, 60)", "base.zoom(0.5)"):
+        before = browser.execute_script(STATE)
+        browser.execute_script(f"const [base, next] = etq.graphPair.map(({{ view }}) => view); {script}")
+        after = browser.execute_script(STATE)
+        assert after[0][2] == after[1][2] and after != before
+        for at in (0, 1):
+            assert after[1][at] - after[0][at] == pytest.approx(before[1][at] - before[0][at])
+    choose = "const side = etq.graphPair[arguments[0]]; side.view.options.select(side.nodes.list('name').indexOf(arguments[1]));"
+    name_of = "return etq.graphPair.map(({ nodes, view }) => (view.chosen < 0 ? null : nodes.get(view.chosen, 'name')))"
+    for base, new, _ in pairs:
+        browser.execute_script(choose, 0 if base else 1, base or new)
+        assert browser.execute_script(name_of) == [base, new]
+        if base and new:
+            one, other = browser.execute_script(CHOSEN)
+            assert one == pytest.approx(other) and one[2]
+    # Modules of one path open and close together.
+    browser.execute_script("document.getElementById('pair-close').click()")
+    toggle = """
+        const side = etq.graphPair[1], places = side.view.places;
+        side.view.options.choose(places.count + side.groups.list("module_path").indexOf("features"));
+        return etq.graphPair.map(({ groups, view }) => view.places.isOpen(view.places.count + groups.list("module_path").indexOf("features")));
+    """
+    assert browser.execute_script(toggle) == [True, True]
+    assert browser.execute_script(toggle) == [False, False]
+    listed = {tuple(row[:2]) for row in cells(browser, "pair-alone")}
+    assert listed == {(change, base or new) for base, new, change in pairs if not (base and new)}
+    browser.execute_script("document.querySelector('table[data-name=\"pair-alone\"] tbody tr').click()")
+    drawn(browser)
+    assert None in browser.execute_script(name_of)
+    assert "No counterpart of" in browser.execute_script(
+        "return document.querySelectorAll('#graph_pair .detail')[1].textContent"
+    )
+    assert complaints(browser) == []
+
+
+@whole
+def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
+    path = tmp_path / "graphs.html"
+    names = list(HOSTILE.values())
+    with two("mlp", "mlp_xnn") as warehouse:
+        for number, name in enumerate(names):
+            parameters: dict[str, Any] = {"name": name, "count": len(names), "number": number}
+            for table, values in (
+                ("op_nodes", "name = $name, op_type = $name || op_type, op = $name"),
+                ("node_modules", "module_path = $name || module_path, module_class = $name"),
+                ("node_values", "dtype = $name"),
+            ):
+                update = f"UPDATE {table} SET {values} WHERE (node_index + record_id) % $count = $number"
+                warehouse.connection.execute(update, parameters)
+        page = etq.report.graphs_page_of(warehouse, "base", "new", names=(HOSTILE["script"], HOSTILE["image"]))
+    path.write_text(page, encoding="utf-8")
+    opened(browser, path)
+    script = """
+        for (const button of document.querySelectorAll("#graph_pair button")) button.click();
+        for (const { key } of [...document.querySelectorAll("#pair-colour option")].map(({ value }) => ({ key: value }))) {
+          const select = document.getElementById("pair-colour");
+          select.value = key;
+          select.dispatchEvent(new Event("change"));
+          for (const { view } of etq.graphPair) {
+            for (let item = 0; item < view.places.all; item += 1) {
+              etq.showTip({ clientX: 5, clientY: 5 }, view.options.heading(item), view.options.describe(item));
+              view.options.select(item);
+            }
+            view.drawNow();
+          }
+        }
+        for (const row of document.querySelectorAll("#graph_pair tr[tabindex]")) row.click();
+        return etq.graphPair.map(({ view }) => view.places.visible.length);
+    """
+    assert min(browser.execute_script(script)) > 0
+    check(browser)

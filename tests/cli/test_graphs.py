@@ -1,0 +1,84 @@
+"""`etq graphs`: two op graphs, of files and of a warehouse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import etq
+from etq.cli import main
+from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
+
+MLP, DELEGATED = (str(CAPTURES / f"{name}/{name}.etrecord") for name in ("mlp", "mlp_xnn"))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    db = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run", etrecord=MLP)
+    return db
+
+
+def graphs(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(main, ["graphs", *arguments])
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+@pytest.mark.long
+def test_files(lab: str) -> None:
+    rows = json.loads(graphs(MLP, DELEGATED, "--all", "--format", "json", "--db", lab))
+    with empty_warehouse() as warehouse:
+        names = [warehouse.ingest_record(path).name for path in (MLP, DELEGATED)]
+        columns, expected = warehouse.rows("FROM compare_graphs($base, $new)", base=names[0], new=names[1])
+        assert rows == [dict(zip(columns, row, strict=True)) for row in expected]
+    assert "name two files" in graphs(MLP, "run", "--db", lab, status=1)
+    assert "its stages are" in graphs(MLP, DELEGATED, "--new-stage", "nix", "--db", lab, status=1)
+    assert "no capture or record matches nix; there are mlp" in graphs("nix", "run", "--db", lab, status=1)
+
+
+@pytest.mark.long
+def test_a_page(lab: str, tmp_path: Path) -> None:
+    path = tmp_path / "graphs.html"
+    text = graphs("run", "mlp", "--html", str(path), "--db", lab)
+    assert text == f"{path}: the graphs of run and mlp\n" and "<title>run and mlp</title>" in path.read_text()
+    assert "exists; overwrite it with --force" in graphs("run", "mlp", "--html", str(path), "--db", lab, status=1)
+    text = graphs("run", "run", "--base-stage", "exported", "--html", "-", "--db", lab)
+    assert "<title>run (exported_program) and run (edge_dialect_exported_program)</title>" in text
+    assert "--html is a form of its own" in graphs("run", "mlp", "--html", "-", "--all", "--db", lab, status=2)
+    assert graphs(MLP, DELEGATED, "--html", "-", "--db", lab).startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.long
+def test_tables_and_captures(lab: str) -> None:
+    text = graphs(MLP, DELEGATED, "--limit", "2", "--db", lab)
+    assert "op, backend" in text and "XnnpackBackend" in text and "base_dtypes" not in text
+    alike = graphs("run", "mlp", "--base-stage", "edge", "--new-stage", "edge", "--db", lab)
+    assert "all nodes are the same" in alike
+    timed = json.loads(graphs("run", "run", "--unit", "ns", "--format", "json", "--db", lab))
+    assert {row["unit"] for row in timed} == {"ns"} and any(row["new_time"] > 0 for row in timed if row["new_time"])
+
+
+@pytest.mark.parametrize("options", [("--limit", "3"), ("--sort-by", "new_time")])
+def test_a_page_has_no_rows_to_select(options: tuple[str, ...]) -> None:
+    text = graphs("run", "mlp", "--html", "-", *options, "--db", "none.duckdb", status=2)
+    assert "--limit and --sort-by only apply to tables" in text
+
+
+def test_options_of_the_server_that_go_together() -> None:
+    result = CliRunner().invoke(main, ["mcp", "--port", "1"])
+    assert result.exit_code == 2 and "--host and --port go with --http" in result.output
+
+
+def test_files_that_are_not_records(lab: str, tmp_path: Path) -> None:
+    dump, program = str(CAPTURES / "mlp/mlp.etdp"), str(CAPTURES / "multimethod/multimethod.pte")
+    for db in (lab, str(tmp_path / "none.duckdb")):
+        assert graphs(MLP, "missing.etrecord", "--db", db, status=1) == "Error: missing.etrecord: no such file\n"
+        for sides in ((dump, dump), (program, "run"), (program, MLP)):
+            expected = f"Error: {sides[0]}: not an ETRecord; name two ETRecords, or two captures of a warehouse\n"
+            assert graphs(*sides, "--db", db, status=1) == expected

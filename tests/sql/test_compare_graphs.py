@@ -1,0 +1,281 @@
+"""`compare_graphs`: planted edits are found exactly, and nodes of one record by their handles as Python finds them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.sampling import IS_WHOLE
+from tests.warehouses import empty_warehouse
+
+RECORDS = sorted(CAPTURES.glob("**/*.etrecord"))
+EDGE, EXPORTED = "edge_dialect_exported_program", "exported_program"
+EDITS = ("same", "removed", "added", "op", "shape")
+
+
+# The records of the tests that always run.
+FEW = ("mlp", "mlp_xnn", "multimethod", "two_methods")
+
+
+@pytest.fixture(scope="module")
+def records(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
+    """All records here, or, of tests that always run, a few; not to be written to."""
+    with empty_warehouse() as opened:
+        for path in RECORDS:
+            if request.config.option.markexpr != "not long" or path.stem in FEW:
+                opened.ingest_record(path)
+        yield opened
+
+
+def graphs_of(warehouse: Warehouse) -> list[tuple[int, int, int]]:
+    query = "SELECT record_id, graph_id, count(*) FROM op_nodes GROUP BY ALL ORDER BY ALL"
+    return [tuple(row) for row in warehouse.rows(query)[1]]
+
+
+class Pair:
+    """Two records, before and after, into which graphs are copied as methods of their own, edited or not."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+        self.connection = warehouse.connection
+        self.planted: list[tuple[str, int]] = []
+        self.keys = (1001, 1002)
+        for key, name in zip(self.keys, ("before", "after"), strict=True):
+            self._run(f"""INSERT INTO records SELECT * REPLACE ({key} AS record_id, '{name}' AS name, '{name}' AS sha256)
+                FROM records LIMIT 1""")
+
+    def _run(self, query: str) -> None:
+        self.connection.execute(query)
+
+    def plant(self, source: tuple[int, int], edit: str, node: int) -> None:
+        at = len(self.planted)
+        self._copy(source, self.keys[0], at, node if edit == "added" else None)
+        self._copy(source, self.keys[1], at, node if edit == "removed" else None)
+        place = f"WHERE record_id = {self.keys[1]} AND graph_id = {at} AND node_index = {node}"
+        if edit == "op":
+            self._run(f"UPDATE op_nodes SET op_type = 'planted.op', op = 'op' {place}")
+        if edit == "shape":
+            self._run(f"UPDATE node_values SET sizes = [7, 7, 7, 7] {place}")
+        self.planted.append((edit, node))
+
+    def _copy(self, source: tuple[int, int], key: int, at: int, without: int | None) -> None:
+        """Copy a graph, without a node, whose place the following nodes take."""
+        record, graph = source
+        self._run(f"INSERT INTO graphs VALUES ({key}, {at}, 'planted', 'm{at}', 'x', 'EDGE')")
+        for table, columns in (
+            ("op_nodes", ["node_index"]),
+            ("node_values", ["node_index"]),
+            ("op_edges", ["from_node", "to_node"]),
+        ):
+            places = {
+                column: column if without is None else f"{column} - ({column} > {without})::INTEGER"
+                for column in columns
+            }
+            listed = ", ".join(f"{place} AS {column}" for column, place in places.items())
+            kept = " AND ".join(f"{column} IS DISTINCT FROM {-1 if without is None else without}" for column in columns)
+            self._run(f"""INSERT INTO {table} SELECT * REPLACE ({key} AS record_id, {at} AS graph_id, {listed})
+                FROM {table} WHERE record_id = {record} AND graph_id = {graph} AND {kept}""")
+
+    def likeness(self, key: int, at: int, node: int) -> Any:
+        """What distinguishes a node: nodes that agree in it can't be told from each other by their neighbours."""
+        query = f"SELECT module_path, op_type, outputs FROM _graph_nodes({key}, 'planted') WHERE graph_id = {at} AND node_index = {node}"
+        return self.warehouse.rows(query)[1]
+
+    def differences(self) -> dict[int, list[tuple[str, str | None, int | None, int | None]]]:
+        """The nodes that are not the same, by planted edit."""
+        found = defaultdict(list)
+        query = """SELECT method[2:]::INTEGER, change, changed, base_node, new_node
+            FROM compare_graphs('before', 'after', 'planted', 'planted') WHERE change <> 'same'"""
+        for at, *rest in self.warehouse.rows(query)[1]:
+            found[at].append(tuple(rest))
+        return found
+
+
+def expected(edit: str, node: int, has_outputs: bool) -> list[tuple[str, str | None, int | None, int | None]]:
+    if edit == "removed":
+        return [("removed", None, node, None)]
+    if edit == "added":
+        return [("added", None, None, node)]
+    is_changed = edit == "op" or (edit == "shape" and has_outputs)
+    return [("changed", edit, node, node)] if is_changed else []
+
+
+@pytest.mark.parametrize("step", [pytest.param(6, marks=pytest.mark.long), 5])
+def test_planted_edits_are_found_exactly(step: int) -> None:
+    """In each graph of each record: the node, or one that its op, module, outputs and place don't distinguish from it."""
+    paths = RECORDS if step == 6 else [path for path in RECORDS if path.stem in ("mlp", "lstm", "cond")]
+    with empty_warehouse() as warehouse:
+        for path in paths:
+            warehouse.ingest_record(path)
+        pair = Pair(warehouse)
+        for record, graph, nodes in graphs_of(warehouse):
+            for at, node in enumerate(range(0, nodes, step * (1 + nodes // (20 if IS_WHOLE else 5)))):
+                for edit in EDITS if step == 6 else EDITS[at % len(EDITS) :][:2]:
+                    pair.plant((record, graph), edit, node)
+        found = pair.differences()
+        exact: Counter[str] = Counter()
+        for at, (edit, node) in enumerate(pair.planted):
+            query = "SELECT count(*) FROM node_values WHERE record_id = 1002 AND graph_id = $at AND node_index = $node AND dtype IS NOT NULL"
+            has_outputs = warehouse.rows(query, at=at, node=node)[1] != [(0,)]
+            wanted = expected(edit, node, has_outputs)
+            if found[at] == wanted:
+                exact[edit] += 1
+                continue
+            [(change, _, base_node, new_node)] = found[at][:1]
+            key, place = (1001, base_node) if edit == "removed" else (1002, new_node)
+            if edit in ("removed", "added") and len(found[at]) == 1 and change == edit:
+                assert pair.likeness(key, at, int(place or 0)) == pair.likeness(key, at, node), (edit, node, found[at])
+            else:  # a node without outputs, inputs and users
+                assert edit == "op" and {each[0] for each in found[at]} == {"added", "removed"} and not has_outputs
+        number = Counter(edit for edit, _ in pair.planted)
+        assert exact["same"] == number["same"] and exact["shape"] == number["shape"]
+        assert all(exact[edit] >= min(0.95 * number[edit], number[edit] - 1) for edit in EDITS), (exact, number)
+
+
+@pytest.mark.long
+def test_a_graph_is_the_same_as_itself(records: Warehouse) -> None:
+    """All nodes of all stages, by `graph`; and of a copy under another key, which has no handle in common."""
+    for path in RECORDS[::8]:
+        for stage in (EXPORTED, EDGE):
+            query = "SELECT count(*) FROM op_nodes JOIN graphs USING (record_id, graph_id) JOIN records USING (record_id) WHERE records.name = $name AND stage = $stage"
+            [(number,)] = records.rows(query, name=path.stem, stage=stage)[1]
+            if number:
+                summary = "SELECT change, basis, score, bool_and(base_node = new_node), count(*) FROM compare_graphs($name, $name, $stage, $stage) GROUP BY ALL"
+                assert records.rows(summary, name=path.stem, stage=stage)[1] == [("same", "graph", 1.0, True, number)]
+
+
+@pytest.mark.parametrize("names", [pytest.param((), id="all", marks=pytest.mark.long), ("two_methods",)])
+def test_stages_of_a_record_are_matched_by_their_handles(records: Warehouse, names: tuple[str, ...]) -> None:
+    """Against a matching in Python on the handles: nodes with none in common are never paired, all others are paired,
+    split or merged."""
+    checked = 0
+    for path in [path for path in RECORDS if path.stem in names] or RECORDS[::3]:
+        record = records.record(path.stem)
+        query = """SELECT g.stage, g.method, n.node_index, n.op_type, list(h.debug_handle) FILTER (WHERE h.debug_handle IS NOT NULL)
+            FROM graphs AS g JOIN op_nodes AS n USING (record_id, graph_id)
+            LEFT JOIN node_debug_handles AS h USING (record_id, graph_id, node_index)
+            WHERE record_id = $record AND stage IN ($exported, $edge) GROUP BY ALL"""
+        nodes: dict[tuple[str, str], dict[int, tuple[str, set[int]]]] = defaultdict(dict)
+        for stage, method, node, op, handles in records.rows(
+            query, record=record.record_id, exported=EXPORTED, edge=EDGE
+        )[1]:
+            nodes[stage, method][node] = (op, set(handles or ()))
+        if len({stage for stage, _ in nodes}) < 2:
+            continue
+        rows = records.rows(
+            "SELECT method, change, base_node, new_node, origin, base_op, new_op, basis FROM compare_graphs($name, $name, 'exported', 'edge')",
+            name=path.stem,
+        )[1]
+        for part, stage in ((2, EXPORTED), (3, EDGE)):
+            listed = Counter((row[0], row[part]) for row in rows if row[part] is not None)
+            every = Counter((method, node) for (of, method), held in nodes.items() if of == stage for node in held)
+            assert listed == every, path.stem
+        for method, change, base, new, origin, base_op, new_op, basis in rows:
+            before, after = nodes[EXPORTED, method], nodes[EDGE, method]
+            if change in ("same", "changed"):
+                assert (before[base][0], after[new][0]) == (base_op, new_op)
+                assert basis != "debug_handle" or before[base][1] & after[new][1], path.stem
+                checked += basis == "debug_handle"
+            elif change == "split":
+                assert before[origin][1] & after[new][1]
+            elif change == "merged":
+                assert after[origin][1] & before[base][1]
+            else:
+                held = after[new][1] if change == "added" else before[base][1]
+                others = before if change == "added" else after
+                assert not any(held & each for _, each in others.values()), (path.stem, method, change)
+    assert checked > (10 if names else 100)
+
+
+@pytest.mark.long
+def test_times_are_those_of_the_nodes() -> None:
+    with empty_warehouse() as warehouse:
+        folder = CAPTURES / "mlp"
+        warehouse.ingest(folder / "mlp_100runs.etdp", name="run", etrecord=folder / "mlp.etrecord")
+        warehouse.ingest(folder / "mlp.etdp", name="short", etrecord=folder / "mlp.etrecord")
+        query = """SELECT new_node, base_time, new_time, difference, unit, base_name, change
+            FROM compare_graphs('run', 'short', unit := 'ns')"""
+        rows = {node: rest for node, *rest in warehouse.rows(query)[1]}
+        for side, capture in enumerate(("run", "short")):
+            [(executes,)] = warehouse.rows(
+                "SELECT count(*) FROM run_times($c) WHERE NOT is_outlier AND NOT is_warm_up", c=capture
+            )[1]
+            totals = warehouse.rows(
+                "SELECT node_index, self_time FROM node_totals($c, unit := 'ns') WHERE calls > 0", c=capture
+            )[1]
+            assert executes and totals
+            typical = warehouse.rows(
+                "SELECT count(*) FROM runs WHERE is_typical AND capture_id = _capture_id($c) AND scope = 'forward'",
+                c=capture,
+            )[1]
+            for node, total in totals:
+                assert rows[node][side] == pytest.approx(total / typical[0][0], rel=1e-12)
+        assert all(
+            row[2] == pytest.approx(row[1] - row[0]) and row[3:] == ["ns", row[4], "same"] for row in rows.values()
+        )
+        alone = warehouse.rows("SELECT DISTINCT base_time IS NULL, unit FROM compare_graphs('mlp', 'short')")[1]
+        assert (True, "us") in alone
+
+
+@pytest.mark.long
+def test_backends_and_errors(records: Warehouse) -> None:
+    query = "SELECT changed, new_backend, count(*) FROM compare_graphs('mlp_xnn', 'mlp_xnn', 'edge') GROUP BY ALL ORDER BY ALL"
+    found = records.rows(query)[1]
+    delegated = records.rows("SELECT sum(delegated)::INTEGER FROM delegation('mlp_xnn')")[1]
+    assert ("backend", "XnnpackBackend", delegated[0][0]) in found and len(found) <= 2
+    # A record without an exported graph.
+    alone = records.rows("SELECT DISTINCT change, changed, basis FROM compare_graphs('multimethod', 'multimethod')")[1]
+    assert alone == [("same", None, "graph")]
+    models = records.rows(
+        "SELECT changed, base_op, new_op FROM compare_graphs('mlp', 'mlp_xnn') WHERE module_path = 'head.1'"
+    )[1]
+    assert ("op, backend", "aten.addmm.default", "aten.linear.default") in models
+    for arguments, message in (
+        ("'nix', 'mlp'", "no capture or record matches nix; there are "),
+        (
+            "'mlp', 'mlp', 'nix'",
+            "mlp has no graph of stage nix; its stages are edge_dialect_exported_program, exported_program",
+        ),
+        ("'mlp', 'mlp', unit := 'h'", "unknown unit h"),
+    ):
+        with pytest.raises(QueryError, match=message):
+            records.rows(f"FROM compare_graphs({arguments})")
+
+
+@pytest.mark.long
+def test_work_grows_as_nodes() -> None:
+    """Four times the nodes are about four times the rows between operators, where all modules are the same, too."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        counted = {}
+        for number in (5_000, 20_000):
+            for at, name in enumerate((f"base{number}", f"new{number}")):
+                key = number + at
+                for query in (
+                    f"INSERT INTO records SELECT * REPLACE ({key} AS record_id, '{name}' AS name, '{name}' AS sha256) FROM records LIMIT 1",
+                    f"INSERT INTO graphs VALUES ({key}, 0, '{EDGE}', 'forward', 'x', 'EDGE')",
+                    f"""INSERT INTO op_nodes SELECT {key}, 0, i, '', 'n' || i, 't', 'aten.op' || i % 5, 'x', NULL, NULL, NULL,
+                        'layers.' || i // 5000 FROM range({number}) AS t(i)""",
+                    f"INSERT INTO node_values SELECT {key}, 0, i, 0, 'v' || i, 'result', 'float32', [1, i % 3], NULL, i FROM range({number}) AS t(i)",
+                    f"""INSERT INTO op_edges SELECT {key}, 0, i - 1, i, 0 FROM range(1, {number}) AS t(i)
+                        UNION ALL SELECT {key}, 0, i - 7, i, 1 FROM range(7, {number}) AS t(i)""",
+                ):
+                    warehouse.connection.execute(query)
+            warehouse.connection.execute(
+                f"UPDATE op_nodes SET op_type = 'x' WHERE record_id = {number + 1} AND node_index % 1000 = 500"
+            )
+            query = f"SELECT change, changed, count(*) FROM compare_graphs('base{number}', 'new{number}') GROUP BY ALL ORDER BY ALL"
+            assert warehouse.rows(query)[1] == [
+                ("changed", "op", number // 1000),
+                ("same", None, number - number // 1000),
+            ]
+            plan = warehouse.connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()[0][1]
+            counted[number] = sum(int(rows) for rows in re.findall(r'"intermediate_rows": *(\d+)', plan))
+        assert counted[5_000] > 5_000 and counted[20_000] < 4 * 1.5 * counted[5_000], counted

@@ -1,0 +1,131 @@
+"""Ranks and orders of layered graphs, on generated ones, against plain definitions."""
+
+from __future__ import annotations
+
+import random
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etq.report.layers import MOST_BENDS, Layers, layered
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+
+def acyclic(count: int, number: int, seed: int, reach: int = 30) -> list[tuple[int, int]]:
+    """Edges from smaller to larger vertices, `number` to a vertex, over `reach` at most."""
+    made = random.Random(seed)
+    pairs = ((made.randrange(max(0, each - reach), each), each) for each in range(1, count) for _ in range(number))
+    return sorted(set(pairs))
+
+
+def check(layers: Layers, count: int) -> None:
+    """Each rank from 0 on has positions 0, 1, ... without gaps, bends included."""
+    assert len(layers.ranks) == len(layers.orders) == count
+    rows: dict[int, list[int]] = {}
+    for rank, order in [*zip(layers.ranks, layers.orders, strict=True), *((rank, at) for _, rank, at in layers.bends)]:
+        rows.setdefault(rank, []).append(order)
+    assert sorted(rows) == list(range(len(rows)))
+    assert all(sorted(row) == list(range(len(row))) for row in rows.values())
+    assert len(layers.bends) <= MOST_BENDS * count
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_edge_goes_to_a_later_rank(seed: int) -> None:
+    edges = acyclic(200, 2, seed)
+    layers = layered(200, edges)
+    check(layers, 200)
+    assert all(layers.ranks[one] < layers.ranks[other] for one, other in edges)
+    assert layered(200, reversed(edges)) == layers
+
+
+def test_a_rank_is_the_longest_path() -> None:
+    """But vertices without predecessors are right above the first that uses them."""
+    edges = acyclic(120, 2, 7)
+    longest = [0] * 120
+    for other in range(120):
+        longest[other] = max((longest[one] + 1 for one, end in edges if end == other), default=0)
+    ranks = layered(120, edges).ranks
+    sources = set(range(120)) - {other for _, other in edges}
+    assert all(ranks[each] == longest[each] for each in range(120) if each not in sources)
+    for source in sources:
+        assert ranks[source] == min((ranks[other] for one, other in edges if one == source), default=1) - 1
+
+
+def test_a_late_source_is_next_to_its_user() -> None:
+    layers = layered(5, [(0, 1), (1, 2), (2, 3), (4, 3)])
+    assert layers.ranks == [0, 1, 2, 3, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=60))
+def test_cycles_are_cut(edges: list[tuple[int, int]]) -> None:
+    """Of any graph the ranks are those of the same graph with some edges of cycles reversed, none left out."""
+    layers = layered(20, edges)
+    check(layers, 20)
+    forward = {(one, other) for one, other in edges if layers.ranks[one] < layers.ranks[other]}
+    after: dict[int, set[int]] = {each: set() for each in range(20)}
+    for one, other in edges:
+        after[one].add(other)
+    for one, other in set(edges) - forward:
+        assert one == other or layers.ranks[one] > layers.ranks[other]
+        reached: set[int] = set()
+        new = {other}
+        while new:
+            reached |= new
+            new = {each for vertex in new for each in after[vertex]} - reached
+        assert one in reached, "an edge goes upward that closes no cycle"
+
+
+def test_crossings_that_need_not_be_are_removed() -> None:
+    """Two chains that start crossed end up next to each other."""
+    layers = layered(8, [(0, 3), (1, 2), (2, 4), (3, 5), (4, 6), (5, 7)])
+    left = {each for each in range(8) if layers.orders[each] == 0}
+    assert left in ({0, 3, 5, 7}, {1, 2, 4, 6})
+
+
+def test_long_edges_have_bends_on_each_rank() -> None:
+    layers = layered(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert [(owner, rank) for owner, rank, _ in layers.bends] == [(0, 1), (0, 2)]
+
+
+def test_values_from_outside_and_to_outside_have_bends() -> None:
+    """A value that only the last takes comes past the others; one that is used outside leaves past the others."""
+    layers = layered(3, [(0, 1), (1, 2)], entries=[[0], [2]], exits=[0])
+    check(layers, 3)
+    assert layers.ranks == [0, 1, 2]
+    assert [(owner, rank) for owner, rank, _ in layers.bends] == [(0, 1), (0, 2), (4, 0), (4, 1)]
+
+
+def test_nothing_and_single_vertices() -> None:
+    assert layered(0, []) == Layers([], [], [])
+    layers = layered(3, [(1, 1)])
+    assert layers.ranks == [0, 0, 0] and layers.orders == [0, 1, 2] and layers.bends == []
+
+
+def test_the_work_is_linear() -> None:
+    """Also where edges reach over the whole graph, and where all cross each other. Work is counted in executed lines."""
+
+    def lines(count: int, reach: int) -> int:
+        edges = acyclic(count, 2, 3, reach)
+        executed = 0
+
+        def trace(frame: FrameType, event: str, argument: object) -> TraceFunction:
+            nonlocal executed
+            executed += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            layered(count, edges)
+        finally:
+            sys.settrace(before)
+        return executed
+
+    for reach in (30, 10**9):
+        assert lines(1600, reach) < 8 * 1.25 * lines(200, reach)

@@ -1,0 +1,307 @@
+"""The graph of a report: its values are those of the views, its places fit the edges."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import etq
+import etq.report
+from etq.errors import EtqError
+from etq.report import graph_section, single
+from etq.report.columns import Table
+from etq.report.graph import MOST_LEVELS, Tree
+from etq.report.graph_more import NAN, UNBOUNDED, More
+from etq.report.overlays import METRICS, OVERLAYS
+from etq.report.target import target_of
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.records import EDGE
+from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
+
+# Records with an edge graph, and a capture of each.
+RECORDS = (
+    "bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_bundled", "mlp_manual", "mlp_xnn",
+    "multimethod", "nones", "scalars", "transformer",
+)  # fmt: skip
+
+
+def opened(name: str) -> Warehouse:
+    warehouse = etq.open()
+    warehouse.ingest(
+        CAPTURES / name / f"{name}_100runs.etdp", name="run", etrecord=CAPTURES / name / f"{name}.etrecord"
+    )
+    return warehouse
+
+
+def dicts(table: Table) -> list[dict[str, Any]]:
+    columns = [
+        [None if at < 0 else column["texts"][at] for at in column["at"]] if isinstance(column, dict) else column
+        for column in table.columns
+    ]
+    return [dict(zip(table.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def tables_of(warehouse: Warehouse) -> dict[str, list[dict[str, Any]]]:
+    section = graph_section.graph(target_of(warehouse, "run", None, None, "typical"))
+    assert section is not None and section.missing is None
+    return {name: dicts(table) for name, table in section.tables.items()}
+
+
+def judged_warehouse() -> Warehouse:
+    """A capture with values and a program, and a reference, `right`, from which its values differ by known steps."""
+    warehouse = etq.open()
+    mlp = CAPTURES / "mlp"
+    capture = warehouse.ingest(
+        mlp / "mlp_debug.etdp", name="run", debug_buffer=mlp / "mlp_debug.bin", keep_values=True,
+        etrecord=mlp / "mlp.etrecord",
+    )  # fmt: skip
+    warehouse.link(capture, warehouse.ingest_program(mlp / "mlp.pte"))
+    query = """
+        SELECT n.name, v.sizes, v.elements
+        FROM _values_by_handle((SELECT c.capture_id FROM captures AS c)) AS v
+        JOIN node_debug_handles AS h ON h.debug_handle = v.debug_handle
+        JOIN graphs AS g ON g.record_id = h.record_id AND g.graph_id = h.graph_id AND g.stage = 'exported_program'
+        JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id AND n.node_index = h.node_index
+        WHERE v.output_index = 0 AND starts_with(n.op_type, 'aten')
+        QUALIFY row_number() OVER (PARTITION BY v.debug_handle ORDER BY n.node_index DESC) = 1
+        ORDER BY v.debug_handle
+    """
+    values = {}
+    for at, (name, sizes, elements) in enumerate(warehouse.rows(query)[1]):
+        value = np.array(elements).reshape(sizes)
+        value[0] += 10.0 ** (at - 12) if at else 0.0
+        values[name] = [value]
+    assert len(values) > 10
+    values[name][0][0] = math.inf
+    warehouse.ingest_reference("mlp", values, name="right")
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def transformer() -> Iterator[Warehouse]:
+    with opened("transformer") as warehouse:
+        yield warehouse
+
+
+@pytest.mark.parametrize("name", thinned(RECORDS, ["multimethod"]))
+def test_values_are_those_of_the_views(name: str) -> None:
+    with opened(name) as warehouse:
+        tables = tables_of(warehouse)
+        nodes, groups = tables["nodes"], tables["groups"]
+        keys = "graph_id, node_index"
+
+        def by_key(query: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+            return {tuple(row[:2]): tuple(row[2:]) for row in warehouse.rows(query)[1]}
+
+        times = by_key(f"SELECT {keys}, calls, self_time, share_percent, backend, op_type FROM node_totals('run')")
+        costs = by_key(f"SELECT {keys}, flops, bytes_read + bytes_written, output_shape FROM node_costs('{name}')")
+        modules = by_key("SELECT method, module_path, total, share_percent FROM module_totals('run')")
+        assert {(each["graph_id"], each["node_index"]) for each in nodes} == set(times)
+        for each in nodes:
+            key = each["graph_id"], each["node_index"]
+            calls, *time = times[key]
+            assert (each["calls"] or 0, each["backend"], each["op_type"]) == (calls, *time[2:])
+            assert (each["self_time"], each["share_percent"]) == (tuple(time[:2]) if calls else (None, None))
+            assert (each["flops"], each["bytes"], each["output_shape"]) == costs[key]
+        for group in groups:
+            assert (group["total"], group["share_percent"]) == modules.get(
+                (group["method"], group["module_path"]), (None, None)
+            )
+        check_groups(warehouse, nodes, groups)
+        check_places(tables)
+
+
+def check_groups(warehouse: Warehouse, nodes: list[dict[str, Any]], groups: list[dict[str, Any]]) -> None:
+    """Each op is in its innermost module; a module's sums are those of the ops in it, at any depth."""
+    inner: dict[tuple[int, int], str] = {}
+    for graph_id, node_index, path in warehouse.rows(
+        "SELECT graph_id, node_index, module_path FROM node_modules ORDER BY graph_id, node_index, depth"
+    )[1]:
+        inner[graph_id, node_index] = path
+    sums: dict[int, list[float]] = {at: [0, 0, 0, 0] for at in range(len(groups))}
+    for node in nodes:
+        at = node["parent"]
+        assert groups[at]["module_path"] == inner[node["graph_id"], node["node_index"]]
+        while at >= 0:
+            for place, value in enumerate((1, node["calls"], node["flops"], node["bytes"])):
+                sums[at][place] += value or 0
+            assert groups[at]["graph_id"] == node["graph_id"]
+            at = groups[at]["parent"]
+    for at, group in enumerate(groups):
+        assert [group[name] or 0 for name in ("nodes", "calls", "flops", "bytes")] == sums[at]
+
+
+def check_places(tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Every edge between two children of a module goes to a later rank, in these records without cycles."""
+    nodes, groups = tables["nodes"], tables["groups"]
+    items = [*nodes, *groups]
+
+    def line(item: int) -> list[int]:
+        found = [item]
+        while items[found[-1]]["parent"] >= 0:
+            found.append(len(nodes) + items[found[-1]]["parent"])
+        return found[::-1]
+
+    for edge in tables["edges"]:
+        maker, user = line(edge["maker"]), line(edge["user"])
+        one, other = next(pair for pair in zip(maker, user, strict=False) if pair[0] != pair[1])
+        assert items[one]["rank"] < items[other]["rank"], (items[one]["name"], items[other]["name"])
+    places = [(each["parent"], each["rank"], each["order"]) for each in items if each["parent"] >= 0]
+    places += [(each["group"], each["rank"], each["order"]) for each in tables["bends"]]
+    assert len(set(places)) == len(places)
+
+
+def test_modules_that_are_called_in_turn_are_cycles() -> None:
+    """Two modules that feed each other have an edge upward, and nothing else is out of order."""
+    levels = [(0, node, path, "M") for node in range(4) for path in ("", ["a", "b", "a", "c"][node])]
+    tree = Tree([(0, node) for node in range(4)], [""] * 4, levels)
+    assert [group.name for group in tree.groups] == ["", "a", "b", "c"]
+    assert tree.parents == [1, 2, 1, 3]
+    places, _ = tree.placed([(0, 1), (1, 2), (2, 3)])
+    ranks = {group.name: places[4 + number][0] for number, group in enumerate(tree.groups)}
+    assert ranks["a"] < ranks["b"] and ranks["a"] < ranks["c"]
+
+
+def test_nested_graphs_are_groups_of_their_own() -> None:
+    tree = Tree([(0, 0), (0, 1), (0, 2)], ["", "true_graph_0", "true_graph_0/inner"], [(0, 0, "", "Net")])
+    assert [(group.name, group.path, group.parent) for group in tree.groups] == [
+        ("", "", -1), ("true_graph_0", None, 0), ("inner", None, 1),
+    ]  # fmt: skip
+    assert tree.parents == [0, 1, 2]
+
+
+def test_a_module_under_odd_paths_has_a_place() -> None:
+    """Levels that are not nested by name, that repeat, or that have no model are taken as they are written."""
+    levels = [(0, 0, "x.y", "A"), (0, 0, "x.y", "A"), (0, 0, "z", "B"), (0, 1, "z", "B"), (0, 1, "x.y", "A")]
+    tree = Tree([(0, 0), (0, 1), (0, 2)], [""] * 3, levels)
+    assert [(group.name, group.parent) for group in tree.groups] == [
+        ("", -1), ("x.y", 0), ("z", 1), ("z", 0), ("x.y", 3),
+    ]  # fmt: skip
+    assert tree.parents == [2, 4, 0]
+
+
+def test_levels_are_limited() -> None:
+    """However deep the modules of a record are nested, the page can walk through them."""
+    levels = [(0, 0, ".".join("m" * depth), "M") for depth in range(500)]
+    tree = Tree([(0, 0), (0, 1)], ["", "/".join("g" * 500)], levels)
+    assert len(tree.groups) == MOST_LEVELS + MOST_LEVELS
+    assert [group.parent for group in tree.groups[: MOST_LEVELS + 1]] == [*range(-1, MOST_LEVELS - 1), 0]
+
+
+def test_details(transformer: Warehouse) -> None:
+    tables = tables_of(transformer)
+    nodes = tables["nodes"]
+    [addmm] = [each for each in nodes if each["name"] == "aten_addmm_default"]
+    assert addmm["arguments"] == (
+        "self=p_layers_0_attn_qkv_bias, mat1=aten_view_copy_default, mat2=aten_permute_copy_default"
+    )
+    assert (addmm["debug_handles"], addmm["dtype"], addmm["output_shape"]) == ("2", "float32", "[16, 96]")
+    assert addmm["events"] == "OPERATOR_CALL, native_call_addmm.out"
+    assert "in forward" in addmm["stack_trace"]
+    query = "SELECT count(*) FROM op_edges AS e JOIN graphs AS g USING (record_id, graph_id) WHERE g.stage = $stage"
+    assert 0 < len(tables["edges"]) <= transformer.rows(query, stage=EDGE)[1][0][0]
+
+
+@pytest.fixture(scope="module")
+def judged() -> Iterator[Warehouse]:
+    """A capture with values, its program, and a reference that differs from it by known steps, once infinitely."""
+    with judged_warehouse() as warehouse:
+        yield warehouse
+
+
+MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwidth": 15e9}
+
+
+@pytest.mark.long
+def test_more_values(judged: Warehouse) -> None:
+    """Gaps, planned memory and distances from the roofline are those of the views; of modules, sums or the worst."""
+    section = single.graph_of(judged, "run", None, More(**MORE), runs="all").sections[0]
+    assert section.note is not None and "Gaps are differences from the values of right." in section.note
+    nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
+    peaks = "peak_flops := 20e9, peak_bandwidth := 15e9"
+    queries: dict[str, tuple[str, Any]] = {
+        "above_roof": (f"SELECT node_index, above_roof FROM node_roofline('run', {peaks}, runs := 'all')", sum),
+        "planned_bytes": ("SELECT node_index, size_bytes FROM node_memory('run')", sum),
+        "peak_bytes": ("SELECT node_index, peak_size_bytes FROM node_memory('run')", sum),
+    }
+    for metric in METRICS:
+        worst = min if metric in ("snr", "cosine") else max
+        queries[metric] = (f"SELECT node_index, gap FROM node_gaps('right', 'run', metric := '{metric}')", worst)
+    for name, (query, total) in queries.items():
+        values = dict(judged.rows(query)[1])
+        nan = -NAN if name in ("snr", "cosine") else NAN
+        for at, value in values.items():
+            if value - value != 0:
+                values[at] = nan if math.isnan(value) else math.copysign(UNBOUNDED, value)
+        assert {each["node_index"]: each[name] for each in nodes if each[name] is not None} == values
+        assert len(set(values.values())) > 2, name
+        for number, group in enumerate(groups):
+            inside = [
+                values[each["node_index"]]
+                for each in nodes
+                if number in line_of(each["parent"], groups) and each["node_index"] in values
+            ]
+            assert group[name] == (pytest.approx(total(inside)) if inside else None), (name, group["module_path"])
+
+
+def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:
+    return [] if group < 0 else [group, *line_of(groups[group]["parent"], groups)]
+
+
+@pytest.mark.long
+def test_options_of_more_values(judged: Warehouse) -> None:
+    content = json.loads(etq.report.graph_json_of(judged, "run", gap="right"))
+    units = {each["key"]: each["unit"] for each in content["overlays"]}
+    assert (units["snr"], units["memory"], units["time"]) == ("dB", "bytes", "us") and "roof" not in units
+    with pytest.raises(EtqError, match="run: the overlay roof needs the device's peaks"):
+        etq.report.graph_svg_of(judged, "run", overlay="roof")
+    with pytest.raises(EtqError, match="nowhere"):
+        etq.report.graph_page_of(judged, "run", gap="nowhere")
+
+
+def test_how_bad_values_are() -> None:
+    """The steps of colours lead back to the values of the legend; NaN is the worst, an equal value is not bad."""
+    overlays = {each.key: each for each in OVERLAYS}
+    for key, best, values in (
+        ("mse", 0.0, (1e-12, 3.5)),
+        ("snr", math.inf, (120.0, -7.0)),
+        ("cosine", 1.0, (0.999, -1)),
+    ):
+        overlay = overlays[key]
+        assert overlay.badness(best) == 0 and overlay.badness(math.nan) == math.inf
+        assert [overlay.of_badness(overlay.badness(value)) for value in values] == pytest.approx(values)
+        assert 0 < overlay.badness(values[0]) < overlay.badness(values[1])
+        assert overlay.heat == pytest.approx((0.1, 0.01, 1e-3, 1e-4))
+    assert overlays["snr"].badness(-math.inf) == math.inf and overlays["time"].heat == (0.5, 0.25, 0.125, 0.0625)
+
+
+def test_the_page_of_a_graph(transformer: Warehouse) -> None:
+    page = etq.report.graph_page_of(transformer, "run", runs="all", unit="ms")
+    assert page.startswith("<!DOCTYPE html>")
+    with pytest.raises(EtqError, match="no steps"):
+        etq.report.graph_page_of(transformer, "run", steps="active=1")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("mlp/mlp_0runs.etdp", "Without its ETRecord"),
+        ("torch/mlp_train.pt.trace.json.gz", "a PyTorch trace has no graph"),
+        # Its two methods have the same instructions: which of them ran is unknown.
+        ("twins/twins.etdp", "None of the ETRecord's edge graphs is of a method that is known to have run"),
+    ],
+)
+def test_captures_without_a_graph(path: str, reason: str) -> None:
+    with empty_warehouse() as warehouse:
+        capture = warehouse.ingest(CAPTURES / path, name="run")
+        if path.startswith("twins"):
+            warehouse.link(capture, warehouse.ingest_record(CAPTURES / "twins/twins.etrecord"))
+        with pytest.raises(EtqError, match=f"run: {reason}"):
+            etq.report.graph_page_of(warehouse, "run")
