@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,22 @@ from etq.database.publishing import new_file
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
+    from etq.report.graph_more import More
+    from etq.report.page import Report
     from etq.warehouse.warehouse import Capture, Warehouse
 
-__all__ = ["page_of", "trends_page_of", "write", "write_trends"]
+__all__ = [
+    "graph_json_of",
+    "graph_page_of",
+    "graph_svg_of",
+    "graphs_page_of",
+    "page_of",
+    "report_of",
+    "trends_page_of",
+    "trends_report_of",
+    "write",
+    "write_trends",
+]
 
 
 def page_of(
@@ -40,24 +54,118 @@ def page_of(
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
     names     of two sides: what to call them; by default their selectors
     options   of one capture: method (only its runs), runs (typical or all);
-              of two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`
+              of two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`;
+              step_name, the annotation whose calls are the steps of traces
 
     Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for no
     capture or more than two, and for an option that this kind of report doesn't take.
     """
-    from etq.report import difference, single
     from etq.report.page import assemble
+
+    return assemble(report_of(warehouse, captures, unit=unit, names=names, **options))
+
+
+def report_of(
+    warehouse: Warehouse,
+    captures: Sequence[str | Capture],
+    *,
+    unit: str | None = None,
+    names: tuple[str, str] | None = None,
+    **options: Any,
+) -> Report:
+    """Return the content of a report; arguments and errors are those of `page_of`."""
+    from etq.report import difference, single
 
     if len(captures) == 2:
         _check(options, difference.OPTIONS)
         base, new = (side if isinstance(side, str) else side.sha256 for side in captures)
         shown = [side if isinstance(side, str) else side.name for side in captures]
         passed = {"unit": unit, **options}
-        return assemble(difference.difference_of(warehouse, base, new, passed, names or (shown[0], shown[1])))
+        return difference.difference_of(warehouse, base, new, passed, names or (shown[0], shown[1]))
     if len(captures) != 1:
         raise EtqError(f"a report needs one capture or two sides, not {len(captures)}; use trends for many captures")
     _check(options, single.OPTIONS)
-    return assemble(single.report_of(warehouse, captures[0], unit, **options))
+    return single.report_of(warehouse, captures[0], unit, **options)
+
+
+def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
+    """Return the graph of a capture's program, with times and costs, as the text of an HTML page.
+
+    unit     as in `page_of`
+    options  method (only its runs), runs (typical or all); gap, another capture whose logged values are assumed to be
+             right; peak_flops and peak_bandwidth of the device per second, instead of the capture's metrics
+
+    Raises `QueryError` for an unknown capture or unit; `EtqError` for a capture without a graph, and for an unknown
+    option.
+    """
+    from etq.report import single
+    from etq.report.page import assemble
+
+    return assemble(single.graph_of(warehouse, capture, unit, _more(warehouse, options), **options))
+
+
+def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
+    """Return the graph of `graph_page_of` as JSON: `overlays`, `groups`, `nodes`, `edges`, and what they are of.
+
+    A node names its group, a group its parent, an edge its nodes, by `id`. Values are those of the views; one that is
+    unknown, or not finite, is null. Options and errors are those of `graph_page_of`.
+    """
+    from etq.report import graph_files
+
+    return graph_files.json_of(warehouse, capture, unit, _more(warehouse, options), options)
+
+
+def graph_svg_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    *,
+    overlay: str = "time",
+    levels: int | None = None,
+    unit: str | None = None,
+    **options: Any,
+) -> str:
+    """Return the graph of `graph_page_of` as an SVG picture, light or dark as its reader prefers.
+
+    overlay  what boxes are coloured by: a key of `overlays` in the graph's JSON
+    levels   how many levels of modules are open; None: all
+
+    Other options and errors are those of `graph_page_of`; `EtqError` also for an overlay that the graph doesn't have.
+    """
+    from etq.report import graph_files
+
+    return graph_files.svg_of(warehouse, capture, unit, _more(warehouse, options), options, overlay, levels)
+
+
+def _more(warehouse: Warehouse, options: dict[str, Any]) -> More:
+    """Remove the options of a graph alone, and return them."""
+    from etq.report import single
+    from etq.report.graph_more import More
+
+    known = [each.name for each in fields(More)]
+    _check(options, (*single.OPTIONS, *known))
+    found = {name: options.pop(name) for name in known if name in options}
+    if found.get("gap") is not None:
+        found["gap"] = warehouse.capture(found["gap"]).sha256
+    return More(**found)
+
+
+def graphs_page_of(
+    warehouse: Warehouse, base: str, new: str, *, names: tuple[str, str] | None = None, **options: str | None
+) -> str:
+    """Return two op graphs next to each other as the text of an HTML page, with counterparts marked.
+
+    base, new  captures or records, as in `compare_graphs`
+    names      what to call them; by default their selectors
+    options    base_stage, new_stage and unit, as in `compare_graphs`
+
+    Raises `QueryError` for unknown sides, stages and units; `EtqError` if no method is in both, and for an unknown
+    option.
+    """
+    from etq.report import graph_pair
+    from etq.report.page import assemble
+
+    _check(options, graph_pair.OPTIONS)
+    return assemble(graph_pair.pair_of(warehouse, base, new, names, **options))
 
 
 def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
@@ -69,11 +177,17 @@ def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options:
 
     Raises `QueryError` for an unknown capture, label or unit; `EtqError` for an unknown option.
     """
-    from etq.report import trends
     from etq.report.page import assemble
 
+    return assemble(trends_report_of(warehouse, selector, **options))
+
+
+def trends_report_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> Report:
+    """Return the content of a report of series; arguments and errors are those of `trends_page_of`."""
+    from etq.report import trends
+
     _check(options, trends.OPTIONS)
-    return assemble(trends.trends_of(warehouse, selector, options))
+    return trends.trends_of(warehouse, selector, options)
 
 
 def write(

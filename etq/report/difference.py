@@ -14,11 +14,15 @@ from etq.report.page import Report, Section
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The options of a comparison, as in `compare_ops`.
-OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+# The options of a comparison, as in `compare_ops`, and the annotation whose calls are the steps of traces.
+OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
 # How many ops and how many captures a page shows at most: the ops that explain most, and some captures of each side.
 MOST_OPS: Final = 5000
 MOST_CAPTURES: Final = 2000
+NO_MODULES: Final = (
+    "Without their ETRecords the captures don't show which modules ops belong to: etq link CAPTURE RECORD."
+)
+NO_MODULES_OF_TRACES: Final = "The traces have no modules: record them with with_stack=True."
 
 
 def difference_of(
@@ -31,7 +35,7 @@ def difference_of(
     """
     passed = {name: options.get(name) for name in OPTIONS}
     passed["allow_mismatch"] = bool(passed["allow_mismatch"])
-    comparison = Comparison(warehouse, base, new, passed)
+    comparison = Comparison(warehouse, base, new, passed, passed.pop("step_name"))
     names = names or (base, new)
     with closing(comparison):
         made = [make(comparison, names) for make in SECTIONS]
@@ -49,13 +53,16 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     totals = tables["totals"].columns[0]
     count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
-    tails = findings[count:]
+    of_ops = comparison.op_tail_line()
+    tails = findings[count:] + ([] if of_ops is None else [of_ops])
     facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops}
+    facts["sample"] = comparison.sample
     return Section("verdict", "Verdict", tables, facts)
 
 
 def _options_of(comparison: Comparison) -> dict[str, Any]:
-    return {name: value for name, value in comparison.options.items() if value not in (None, False) and name != "unit"}
+    options = {**comparison.options, "step_name": comparison.step_name}
+    return {name: value for name, value in options.items() if value not in (None, False) and name != "unit"}
 
 
 def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
@@ -71,9 +78,13 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
-    facts = {"base": names[0], "new": names[1], "quantile": comparison.options["quantile"] or 0.25}
+    sample = comparison.sample
+    facts = {
+        "base": names[0], "new": names[1], "quantile": comparison.options["quantile"] or 0.25, "sample": sample,
+        "is_of_traces": comparison.is_of_traces(),
+    }  # fmt: skip
     tables = {"rows": table(columns, kept), "totals": _table(comparison, "captures")}
-    return Section("captures", "Captures", tables, facts, " ".join(notes) or None)
+    return Section("captures", f"{sample.capitalize()}s", tables, facts, " ".join(notes) or None)
 
 
 def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
@@ -93,7 +104,7 @@ def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
     if comparison.has_modules():
         tables["modules"] = _table(comparison, "modules")
     else:
-        note = "Without their ETRecords the captures don't show which modules ops belong to: etq link CAPTURE RECORD."
+        note = NO_MODULES_OF_TRACES if comparison.is_of_traces() else NO_MODULES
     if tables["parts"].length == MOST_OPS:
         note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
     return Section("parts", "Where they differ", tables, {"base": names[0], "new": names[1]}, note)
@@ -116,6 +127,11 @@ def _metrics(comparison: Comparison, names: tuple[str, str]) -> Section | None:
     return Section("compared_metrics", "Metrics", {"rows": rows}) if rows.length else None
 
 
+def _startup(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    rows = _table(comparison, "startup")
+    return Section("compared_startup", "Start-up", {"rows": rows}) if rows.length else None
+
+
 def _cut(rows: Table) -> str | None:
     return f"The {MOST_OPS:,} that explain most of the difference." if rows.length == MOST_OPS else None
 
@@ -128,4 +144,5 @@ SECTIONS: Final[tuple[Callable[[Comparison, tuple[str, str]], Section | None], .
     _modules,
     _ops,
     _metrics,
+    _startup,
 )

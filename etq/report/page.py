@@ -28,11 +28,16 @@ SCRIPTS: Final = (
     "plots.js",
     "headline.js",
     "breakdown.js",
+    "graph_places.js",
+    "graph_view.js",
+    "graph.js",
+    "graph_pair.js",
     "timeline.js",
     "tables.js",
     "runs.js",
     "events.js",
     "memory.js",
+    "devices.js",
     "advice.js",
     "judged.js",
     "difference.js",
@@ -40,9 +45,11 @@ SCRIPTS: Final = (
     "trends.js",
     "main.js",
 )
+# Of these, the one that draws the report which the page has in it; other hosts of a report draw it by `etq.drawReport`.
+START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
-STYLES: Final = ("page.css", "many.css")
+STYLES: Final = ("page.css", "many.css", "graph.css")
 
 
 @dataclass(frozen=True)
@@ -84,19 +91,19 @@ class Report:
     title: str
     sections: Sequence[Section]
 
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "made_by": f"etq {VERSION}",
+            "sections": [section.as_data() for section in self.sections],
+        }
+
 
 def assemble(report: Report) -> str:
     """Return the page as text."""
-    data = {
-        "kind": report.kind,
-        "title": report.title,
-        "made_by": f"etq {VERSION}",
-        "sections": [section.as_data() for section in report.sections],
-    }
-    script = _script()
-    style = "\n".join(
-        [*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in STYLES)]
-    )
+    script = script_of((*SCRIPTS, START))
+    style = style_of(STYLES)
     policy = (
         f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -105,7 +112,7 @@ def assemble(report: Report) -> str:
         "policy": policy,
         "title": html.escape(printable(report.title)),
         "style": style,
-        "data": packed(data),
+        "data": packed(report.as_data()),
         "script": script,
     }
     page = _read("assets", "page.html")
@@ -118,9 +125,16 @@ def assemble(report: Report) -> str:
     return "".join(filled)
 
 
-def _script() -> str:
-    blocks = [f"// {name}\n{{\n{_read('assets', name)}}}" for name in SCRIPTS]
+def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = ()) -> str:
+    """Return one strict script: what is vendored, then the files of that name, then `more` files as name and text."""
+    sources = [*((name, _read("assets", name)) for name in names), *more]
+    blocks = [f"// {name}\n{{\n{text}}}" for name, text in sources]
     return "\n".join(['"use strict";', *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
+
+
+def style_of(names: Sequence[str] = STYLES) -> str:
+    """Return one style: what is vendored, then the files of that name."""
+    return "\n".join([*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in names)])
 
 
 def _read(folder: str, name: str) -> str:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from etq.errors import EtqError
+from etq.report import graph, graph_more, graph_section, traces
 from etq.report.page import Report, Section
-from etq.report.target import Target, basis_of, target_of
+from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
+from etq.warehouse.focus import focused
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 # The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
-    "_advice_of_runtime", "average_step", "capture_summary", "delegate_coverage", "delegate_totals", "delegates",
-    "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
+    "_advice_of_runtime", "_advice_of_trace", "average_step", "capture_summary", "delegate_coverage", "delegate_totals",
+    "delegates", "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
     "gpu_utilization",
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
     "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
-    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals", "step_breakdown",
-    "timeline", "trace_recommendations", "typical_runs",
+    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals",
+    "timeline", "typical_runs", *graph.VIEWS, *traces.VIEWS,
 )  # fmt: skip
 
 
+# A warehouse of so many captures takes a report longer than copies of one of them.
+MANY: Final = 100
 # The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
@@ -40,8 +47,34 @@ def report_of(
     Raises `QueryError` for an unknown capture or unit, and `EtqError` for a method without runs.
     """
     target = target_of(warehouse, capture, unit, method, runs)
-    sections = [section for make in SECTIONS if (section := make(target)) is not None]
+    with _focused(warehouse, target.capture):
+        sections = [section for make in SECTIONS if (section := make(target)) is not None]
     return Report("capture", target.name, sections)
+
+
+def _focused(warehouse: Warehouse, sha256: str) -> AbstractContextManager[None]:
+    """Have views read the rows of this capture alone, where that takes less time than the copies of them."""
+    [(captures,)] = warehouse.rows("SELECT count(*) FROM captures")[1]
+    return nullcontext() if captures < MANY else focused(warehouse, warehouse.capture(sha256))
+
+
+def graph_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    unit: str | None,
+    more: graph_more.More,
+    method: str | None = None,
+    runs: str = "typical",
+) -> Report:
+    """Return a report with the graph alone; arguments and errors are those of `report_of`."""
+    target = target_of(warehouse, capture, unit, method, runs)
+    section = graph_section.graph(target, more)
+    if section is None or not section.tables:
+        raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
+    notes = [basis_of(target)]
+    if more.gap is not None:
+        notes.append(f"Gaps are differences from the values of {warehouse.capture(more.gap).name}.")
+    return Report("graph", target.name, [replace(section, note=" ".join(filter(None, notes)) or None)])
 
 
 def _headline(target: Target) -> Section:
@@ -64,6 +97,7 @@ def _headline(target: Target) -> Section:
         )
     if target.is_trace:
         tables["steps"] = target.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
+        tables |= traces.top_tables(target)
     if target.has_devices:
         tables["devices"] = target.table("FROM gpu_utilization($capture)")
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
@@ -72,7 +106,7 @@ def _headline(target: Target) -> Section:
 
 def _advice(target: Target) -> Section:
     query = (
-        "FROM trace_recommendations($capture)"
+        "FROM _advice_of_trace($capture, unit := $unit)"
         if target.is_trace
         else "FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"
     )
@@ -88,13 +122,13 @@ def _breakdown(target: Target) -> Section | None:
         leaves = target.table(
             """
             SELECT
-                coalesce(k.module, '') AS module_path, k.name AS op, 'slice' AS kind, k.calls,
-                k.self_cpu_time AS self_time, k.self_cpu_percent AS share_percent, k.unit
+                CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(k.module, '') END AS module_path, k.name AS op,
+                'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
             FROM key_averages($capture, by := 'module', unit := $unit) AS k
-            WHERE k.self_cpu_time > 0
+            WHERE NOT k.is_device AND (k.self_cpu_time > 0 OR k.self_device_time > 0)
             """
         )
-        facts = {"separator": "/", "what": "self time on the host", "leaves": "ops"}
+        facts = {"separator": "/", "what": "self time on the host", "leaves": "ops", "has_devices": target.has_devices}
         return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
     if not target.has_executes:
         missing = "Nothing was executed in this capture, so it has no time to break down."
@@ -112,7 +146,7 @@ def _breakdown(target: Target) -> Section | None:
             WHERE o.share_percent IS NOT NULL
             """
         )
-        note = _without_record(target, "which modules its ops belong to")
+        note = without_record(target, "which modules its ops belong to")
     parts = target.table(
         """
         SELECT b.component, b.method, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
@@ -125,8 +159,7 @@ def _breakdown(target: Target) -> Section | None:
 
 def _runs(target: Target) -> Section | None:
     if target.is_trace:
-        steps = target.table("FROM step_breakdown($capture, unit := $unit) AS s WHERE s.time > 0")
-        return Section("steps", "Steps", {"steps": steps}) if steps.length else None
+        return traces.steps(target)
     runs = target.table(RUNS, most=MOST_RUNS)
     if not runs.length:
         return None
@@ -158,9 +191,10 @@ def _ops(target: Target) -> Section | None:
         ops = target.table(
             """
             SELECT
-                k.name, k.shapes, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total, k.cpu_time_avg,
-                k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
+                k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time, k.self_cpu_percent,
+                k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
             FROM key_averages($capture, by := 'shape', unit := $unit) AS k
+            WHERE NOT k.is_device
             """
         )
         return Section("calls", "Ops", {"rows": ops}) if ops.length else None
@@ -183,7 +217,16 @@ def _kernels(target: Target) -> Section | None:
     if not target.has_devices:
         return None
     kernels = target.table("FROM kernel_table($capture, unit := $unit)")
-    return Section("kernels", "Kernels of devices", {"rows": kernels}) if kernels.length else None
+    copies = target.table("FROM work_totals($capture, unit := $unit) AS w WHERE w.type = 'memory'")
+    tensor_cores = target.table(
+        """
+        FROM tensor_core_use($capture, unit := $unit, by := 'op') AS u
+        WHERE u.tensor_time > 0 OR u.missed_time > 0
+        """
+    )
+    made = (("rows", kernels), ("copies", copies), ("tensor_cores", tensor_cores))
+    tables = {name: table for name, table in made if table.length}
+    return Section("kernels", "Kernels of devices", tables) if tables else None
 
 
 def _modules(target: Target) -> Section | None:
@@ -194,7 +237,7 @@ def _modules(target: Target) -> Section | None:
     if not target.has_executes:
         return None
     if not target.has_record:
-        return Section("modules", "Modules", missing=_without_record(target, "which module an op belongs to"))
+        return Section("modules", "Modules", missing=without_record(target, "which module an op belongs to"))
     return Section(
         "modules",
         "Modules",
@@ -206,7 +249,7 @@ def _sources(target: Target) -> Section | None:
     if target.is_trace or not target.has_executes:
         return None
     if not target.has_record:
-        return Section("sources", "Source lines", missing=_without_record(target, "which line an op comes from"))
+        return Section("sources", "Source lines", missing=without_record(target, "which line an op comes from"))
     return Section(
         "sources",
         "Source lines",
@@ -280,7 +323,7 @@ def _coverage(target: Target) -> Section | None:
     calls = target.table(DELEGATE_CALLS)
     tables = {"calls": calls} if calls.length else {}
     if not target.has_record:
-        missing = _without_record(target, "what delegates took, and what fell back")
+        missing = without_record(target, "what delegates took, and what fell back")
         return Section("coverage", "Delegate coverage", tables, missing=missing)
     tables["rows"] = target.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
     return Section("coverage", "Delegate coverage", tables)
@@ -316,12 +359,6 @@ def _memory(target: Target) -> Section | None:
     return Section("memory", "Planned memory", tables, missing=missing)
 
 
-def _without_record(target: Target, what: str) -> str:
-    if target.record is not None:
-        return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."
-    return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord FILE."
-
-
 def _timeline(target: Target) -> Section | None:
     return timeline_section(target.table, target.is_trace)
 
@@ -329,14 +366,21 @@ def _timeline(target: Target) -> Section | None:
 SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     _headline,
     _advice,
+    traces.idle,
     _breakdown,
+    graph_section.graph,
     _timeline,
     _runs,
+    traces.passes,
+    traces.work,
     _ops,
     _kernels,
+    traces.collectives,
+    traces.launches,
     _modules,
     _sources,
     _events,
     _coverage,
+    traces.peak_memory,
     _memory,
 )

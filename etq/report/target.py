@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from etq.analysis.runs import check_method, left_out
@@ -28,6 +28,7 @@ class Target:
     has_program: bool
     has_executes: bool
     has_devices: bool
+    _answers: dict[tuple[str, str], Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def is_trace(self) -> bool:
@@ -35,13 +36,16 @@ class Target:
 
     def table(self, query: str, **parameters: Any) -> Table:
         """Return the result of a query about $capture; `$unit`,
-        `$method` and `$basis` (of runs) are the report's options.
+        `$method` and `$basis` (of runs) are the report's options. A query that several sections have runs once.
         """
         arguments: dict[str, Any] = {"capture": self.capture, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
                 arguments[name] = value
-        return ask(self.warehouse, query, **arguments)
+        key = (query, repr(sorted(parameters.items())))
+        if key not in self._answers:
+            self._answers[key] = ask(self.warehouse, query, **arguments)
+        return self._answers[key]
 
 
 def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
@@ -77,3 +81,10 @@ def basis_of(target: Target) -> str | None:
     elif target.has_executes:
         texts.append("All times and shares on this page are of all runs.")
     return " ".join(texts) or None
+
+
+def without_record(target: Target, what: str) -> str:
+    """Return why a report of a capture without a whole record lacks something."""
+    if target.record is not None:
+        return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."
+    return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord FILE."

@@ -167,7 +167,7 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
     if not changes.length:
         missing = (
             f"No total and no op changed its level for good. A change counts if it is {trends.min_effect:.3g} % or "
-            "more and clear among all series; for an op that takes some 13 captures on each side."
+            "more, clear among all series, and has held for long enough: 8 captures for 10 %, 15 for 5 %, 25 for 3 %."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."

@@ -11,6 +11,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES
+from tests.pass_traces import Training
+from tests.trace_builders import trace
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
 
@@ -58,7 +60,7 @@ def test_a_bare_capture_says_what_is_missing(show: Show, warehouse: Warehouse) -
         each.get_dom_attribute("id"): each.find_element(By.CLASS_NAME, "missing").text
         for each in page.find_elements(By.CSS_SELECTOR, "section:has(.missing)")
     }
-    assert missing.keys() == {"modules", "sources", "coverage", "memory"}
+    assert missing.keys() == {"graph", "modules", "sources", "coverage", "memory"}
     for section, text in missing.items():
         assert ("etq link run PROGRAM.pte" if section == "memory" else "etq link run RECORD") in text
     assert page.find_elements(By.CSS_SELECTOR, '[data-number="delegate coverage"]') == []
@@ -86,6 +88,85 @@ def test_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(total)
     events = page.execute_script("return etq.timeline.rows.reduce((sum, row) => sum + row.ids.length, 0)")
     assert events == warehouse.sql("SELECT count(*) FROM event_times('run')").fetchall()[0][0] == 868
+
+
+def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
+    """Why they were idle, what they did, launches and collectives, as the views have it; the longest ops come first."""
+    warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")
+    page = show("run")
+
+    def check(table: str, query: str, *places: int) -> None:
+        rows = warehouse.rows(query)[1]
+        assert rows
+        shown = [[row[place] for place in places] for row in cells(page, table)]
+        for found, row in zip(shown, rows, strict=True):
+            assert [
+                number(text) if isinstance(value, int | float) else text for text, value in zip(found, row, strict=True)
+            ] == [near(value) if isinstance(value, int | float) else (value or "") for value in row]
+
+    check("causes", "SELECT cause, total, share_percent, gaps, mean FROM device_idle_causes('run')", 0, 1, 2, 3, 4)
+    gaps = "SELECT cause, duration, step, start, coalesce(host_op, ''), next_event FROM device_idle('run')"
+    check("gaps", f"{gaps} ORDER BY duration DESC, device, start", 0, 1, 3, 4, 5, 6)
+    work = "total, idle_percent, compute_percent, non_compute_percent, communication, exposed, overlap_percent"
+    check("device_time", f"SELECT device, {work} FROM device_breakdown('run')", *range(8))
+    check("step_device_time", f"SELECT step, {work} FROM device_breakdown('run', by := 'step')", *range(8))
+    check("launches", "SELECT call, calls, call_time, short_events, max_delay FROM launch_totals('run')", 0, 1, 2, 6, 8)
+    check("queues", "SELECT stream, launches, empty_percent, time_mean, max FROM queue_summary('run')", 0, 1, 2, 3, 4)
+    bandwidth = "bus_bandwidth_gb_per_s, best_bus_bandwidth_gb_per_s"
+    check("collectives", f"SELECT collective, calls, total, {bandwidth} FROM collectives('run')", 0, 5, 6, 9, 10)
+    ops = "SELECT name, self_device_time, self_cpu_time, calls FROM key_averages('run') WHERE NOT is_device"
+    check("top_ops", f"{ops} AND self_device_time > 0 ORDER BY self_device_time DESC", 0, 1, 2, 3)
+    check("top_kernels", "SELECT event, total, calls FROM work_totals('run') ORDER BY total DESC", 0, 1, 2)
+    check("copies", "SELECT event, total, calls FROM work_totals('run') WHERE type = 'memory'", 0, 1, 2)
+    cores = "op, kernel_time, tensor_time, tensor_percent, missed_time FROM tensor_core_use('run', by := 'op')"
+    check("tensor_cores", f"SELECT {cores} WHERE missed_time > 0", 0, 1, 2, 3, 4)
+    assert [row[0] for row in cells(page, "calls")][:3] == ["aten::mm", "aten::relu", "aten::add"]
+    assert "Device 0 ran nothing for 1,405" in page.find_element(By.ID, "idle").text
+    [(host, device)] = warehouse.rows(
+        "SELECT sum(self_cpu_time), sum(self_device_time) FILTER (NOT is_device) FROM key_averages('run')"
+    )[1]
+    assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(host)
+    assert page.execute_script("return etq.deviceIcicle.extent[1]") == pytest.approx(device)
+    # The longest ops and kernels are on the first screen.
+    assert page.execute_script("return document.querySelector('.pair').getBoundingClientRect().bottom") < 900
+
+
+def test_steps_and_passes_of_a_trace(show: Show, warehouse: Warehouse) -> None:
+    training = Training(5, steps=3)
+    warehouse.ingest(trace(*training.events), name="run")
+    page = show("run")
+    steps = "SELECT step, total, kernel, runtime, data_loader, cpu_exec, other FROM wide_steps('run')"
+    headings = page.execute_script(
+        "return [...document.querySelectorAll('table[data-name=steps] th')].map((each) => each.dataset.column)"
+    )
+    assert headings == ["step", "total", "kernel", "runtime", "data_loader", "cpu_exec", "other"]
+    shown = [[number(text) for text in row] for row in cells(page, "steps")]
+    assert shown == [[near(value) for value in row] for row in warehouse.rows(steps)[1]]
+    passes = "SELECT pass, host_time, host_percent, device_time, device_percent, device_events FROM passes('run')"
+    shown_passes = [(row[0], *map(number, row[1:])) for row in cells(page, "passes")]
+    assert shown_passes == [(row[0], *map(near, row[1:])) for row in warehouse.rows(passes)[1]]
+    costs = {(row[0], row[1]): [number(text) for text in row[2:]] for row in cells(page, "backward_op")}
+    assert costs == {
+        (function, op or "(no op)"): [near(row[place]) for place in (4, 5, 2, 3, 1)]
+        for (op, function), row in training.ops.items()
+    }
+    modules = {row[0]: number(row[2]) for row in cells(page, "backward_module_path")}
+    assert modules == {path or "(no module)": near(row[5]) for path, row in training.modules.items() if row[1]}
+
+
+def test_a_trace_without_devices_has_no_sections_about_them(show: Show, warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="run")
+    page = show("run")
+    kinds = {each.get_dom_attribute("id") for each in page.find_elements(By.TAG_NAME, "section")}
+    assert not kinds & {"idle", "work", "launches", "collectives", "kernels"}
+    assert [row[0] for row in cells(page, "passes")] == ["forward", "backward", "optimizer", "data_loading", "other"]
+    rows = warehouse.rows("SELECT op, allocations FROM peak_memory('run') ORDER BY held_bytes DESC")[1]
+    assert [(row[0], number(row[3])) for row in cells(page, "peak")] == rows
+    assert "at most 61.55 KiB in use" in page.find_element(By.ID, "peak_memory").text
+    ops = warehouse.rows("SELECT name FROM key_averages('run') ORDER BY self_cpu_time DESC LIMIT 8")[1]
+    assert [row[:1] for row in cells(page, "top_ops")] == [[name] for (name,) in ops]
+    [(host,)] = warehouse.rows("SELECT sum(self_cpu_time) FROM key_averages('run')")[1]
+    assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(host)
 
 
 def test_memory_of_a_trace_over_time(show: Show, warehouse: Warehouse) -> None:

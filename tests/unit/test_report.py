@@ -9,6 +9,7 @@ import html.parser
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from etq.report.timeline import timeline_section
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 ROOT = Path(etq.report.__file__).parent
 
@@ -107,7 +109,7 @@ def test_our_scripts_make_no_markup_of_texts() -> None:
 
 
 def test_every_asset_is_used() -> None:
-    assert sorted(page.SCRIPTS) == sorted(path.name for path in (ROOT / "assets").glob("*.js"))
+    assert sorted([*page.SCRIPTS, page.START]) == sorted(path.name for path in (ROOT / "assets").glob("*.js"))
     vendored = {*page.VENDORED_SCRIPTS, *page.VENDORED_STYLES}
     assert vendored == {path.name for path in (ROOT / "vendor").iterdir() if path.suffix in (".js", ".css")}
 
@@ -131,6 +133,20 @@ def test_a_title_is_text() -> None:
 def test_a_page_is_alike_each_time(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
     assert etq.report.page_of(warehouse, ["run"]) == etq.report.page_of(warehouse, [warehouse.capture("run")])
+
+
+@pytest.mark.long
+def test_a_query_of_several_sections_runs_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="gpu")
+    queries: list[str] = []
+
+    def ask(of: Warehouse, query: str, **parameters: Any) -> columns.Table:
+        queries.append(query)
+        return columns.ask(of, query, **parameters)
+
+    monkeypatch.setattr("etq.report.target.ask", ask)
+    etq.report.page_of(warehouse, ["gpu"])
+    assert queries and len(queries) == len(set(queries))
 
 
 @pytest.mark.long
@@ -166,6 +182,7 @@ def test_runs_that_do_not_fit_are_left_out_and_that_is_said(warehouse: Warehouse
     assert whole is not None and whole.note is None and whole.facts["runs"] == list(range(10))
 
 
+@pytest.mark.long
 def test_many_runs_are_thinned_but_for_those_that_stand_out(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +209,7 @@ def test_no_two_scripts_define_one_name() -> None:
 
 
 def test_a_pruned_capture_is_named() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="old")
         warehouse.prune(0, keep_rollups=True)
         with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):

@@ -1,13 +1,27 @@
 // Where the time went: an icicle from the model through its modules to ops, as wide as they took; what belongs to no op
-// stands apart, grey, on the right.
+// stands apart, grey, on the right. A trace with devices has a second one, of the device time that ops launched.
 
 etq.section("breakdown", (parent, tables, facts) => {
-  const nodes = tree(tables.leaves, facts.separator);
-  const unit = tables.leaves.get(0, "unit");
+  const { leaves } = tables;
+  const onDevices = tree(leaves, facts.separator, "self_device_time");
+  if (!facts.has_devices || !onDevices[0].total) {
+    etq.icicle = icicle(parent, tree(leaves, facts.separator, "self_time"), leaves, facts);
+  } else {
+    parent.append(etq.element("h3", { text: "On the host" }));
+    etq.icicle = icicle(parent, tree(leaves, facts.separator, "self_time"), leaves, facts);
+    parent.append(etq.element("h3", { text: "On devices, by the op that launched it" }));
+    etq.deviceIcicle = icicle(parent, onDevices, leaves, { ...facts, what: "device time", apart: "launched by no op" });
+  }
+  if (tables.parts?.length) drawParts(parent, tables.parts, leaves.get(0, "unit"));
+});
+
+// Draws the icicle of one time, and returns it.
+function icicle(parent, nodes, leaves, facts) {
+  const unit = leaves.get(0, "unit");
   const whole = nodes[0]?.total ?? 0;
   if (!whole) {
     parent.append(etq.element("p", { class: "muted", text: "No event took any time." }));
-    return;
+    return null;
   }
   const chosen = etq.element("div", { class: "detail" });
   const describe = (id) => [
@@ -25,17 +39,24 @@ etq.section("breakdown", (parent, tables, facts) => {
     label: (id) => nodes[id].name,
     describe,
     room: 0,
+    over: (id) => etq.markGraph?.(id < 0 ? null : nodes[id].path),
     choose: (id) => {
       if (id < 0) return;
       spans.move(nodes[id].start, nodes[id].start + nodes[id].total);
       chosen.replaceChildren(...etq.details(nodes[id].name, describe(id)));
     },
   });
-  etq.icicle = spans;
   const summarize = (ids) => {
     const outer = ids.filter((id) => !hasMarked(nodes, id, new Set(ids)));
     const sum = outer.reduce((total, id) => total + nodes[id].total, 0);
     return `${etq.number(ids.length)} found, ${etq.quantity(sum, unit)} (${etq.percent((100 * sum) / whole)})`;
+  };
+  let isMarked = false;
+  // Marks a module that is pointed at elsewhere, unless a search has marked others.
+  etq.markIcicle = (path) => {
+    if (spans.hits && !isMarked) return;
+    isMarked = Boolean(path);
+    spans.mark(path ? (id) => nodes[id].path === path || nodes[id].path.startsWith(`${path}.`) : null);
   };
   etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}`.toLowerCase(), summarize);
   const byStart = nodes.map((_, id) => id).sort((one, other) => nodes[one].start - nodes[other].start || nodes[one].depth - nodes[other].depth);
@@ -53,21 +74,23 @@ etq.section("breakdown", (parent, tables, facts) => {
     ["kernel", facts.leaves],
     ["delegate", "within delegates"],
     ["call", "calls of delegates, without their children"],
-    ["framework", "framework, and what no event covers"],
+    ["framework", facts.apart ?? "framework, and what no event covers"],
   ].filter(([colour]) => nodes.some((node, id) => id > 0 && node.colour === colour)));
-  if (tables.parts?.length) {
-    parent.append(etq.element("h3", { text: "What an execute is made of" }));
-    etq.table(parent, tables.parts, [
-      { name: "component" },
-      ...etq.methodOf(tables.parts),
-      { name: "per_execute", title: "an execute", unit, numeric: true },
-      { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
-      { name: "total", unit, numeric: true },
-      { name: "calls", numeric: true },
-      { name: "instruction_id", title: "instruction", numeric: true },
-    ], { name: "parts", search: false });
-  }
-});
+  return spans;
+}
+
+function drawParts(parent, parts, unit) {
+  parent.append(etq.element("h3", { text: "What an execute is made of" }));
+  etq.table(parent, parts, [
+    { name: "component" },
+    ...etq.methodOf(parts),
+    { name: "per_execute", title: "an execute", unit, numeric: true },
+    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
+    { name: "total", unit, numeric: true },
+    { name: "calls", numeric: true },
+    { name: "instruction_id", title: "instruction", numeric: true },
+  ], { name: "parts", search: false });
+}
 
 function hasMarked(nodes, id, marked) {
   for (let at = nodes[id].parent; at >= 0; at = nodes[at].parent) if (marked.has(at)) return true;
@@ -75,11 +98,11 @@ function hasMarked(nodes, id, marked) {
 }
 
 // Nodes with their place: the root first, then each module's parts, the largest first, what is in parentheses last.
-function tree(leaves, separator) {
+function tree(leaves, separator, time) {
   const root = node("all", "", "", 0);
   const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
   for (const row of leaves.rows()) {
-    const own = Math.max(leaves.get(row, "self_time") ?? 0, 0);
+    const own = Math.max(leaves.get(row, time) ?? 0, 0);
     const path = leaves.get(row, "module_path") ?? "";
     const [op, kind] = [leaves.get(row, "op"), leaves.get(row, "kind")];
     const isApart = path.startsWith("(");

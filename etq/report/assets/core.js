@@ -39,6 +39,11 @@ globalThis.etq = {
     return text.length > most ? `${text.slice(0, most)}…` : text;
   },
 
+  // The name of a capture: a link where the host of the report has a page for each, `etq.linkOf(name)`.
+  captureName(name) {
+    return etq.linkOf && name !== null ? etq.element("a", { href: etq.linkOf(name), text: name }) : (name ?? "");
+  },
+
   // Draws again when the theme changes, and for paper.
   onRedraw(draw) {
     etq.redraws.add(draw);

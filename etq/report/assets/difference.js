@@ -2,7 +2,7 @@
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
-  for (const row of rows) parent.append(stated(totals, row, rows.length > 1));
+  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts.sample));
   for (const tail of facts.tails) parent.append(etq.element("p", { text: `Besides, ${tail}.` }));
   parent.append(ofOps(facts.ops));
   parent.append(
@@ -23,19 +23,18 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
     parent.append(etq.element("h3", { text: "What makes up the difference" }));
     etq.table(parent, totals, [
       { name: "what" },
-      { name: "method" },
+      { name: "method", title: facts.sample === "capture" ? "method" : "steps" },
       ...etq.changeColumns(totals),
       { name: "explained_percent", title: "of the difference", numeric: true, as: etq.percent },
-      { name: "base_captures", title: "captures of base", numeric: true },
+      { name: "base_captures", title: `${facts.sample}s of base`, numeric: true },
       { name: "new_captures", title: "of new", numeric: true },
-      { name: "note" },
     ], { name: "totals", search: false });
   }
 });
 
-const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", unstable: "Some captures of new are slower", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
+const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", "possibly slower": "New is possibly slower", "possibly faster": "New is possibly faster", unstable: "Some captures of new are slower", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
 
-function stated(totals, row, hasMethods) {
+function stated(totals, row, hasMethods, sample) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
@@ -43,20 +42,22 @@ function stated(totals, row, hasMethods) {
   return etq.element("div", { class: `stated ${kind}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
-      etq.element("span", { text: STATED[verdict] ?? verdict ?? "" }),
+      // With a note, there is a difference, but it may be noise.
+      etq.element("span", { text: verdict === "~" && get("note") !== null ? "No difference beyond the noise" : (STATED[verdict] ?? verdict ?? "") }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
-    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"))}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"))})` }),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
 
-function counted(captures) {
-  return `${etq.number(captures ?? 0)} ${captures === 1 ? "capture" : "captures"}`;
+function counted(samples, sample) {
+  return `${etq.number(samples ?? 0)} ${sample}${samples === 1 ? "" : "s"}`;
 }
 
 function ofOps(verdicts) {
-  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "~", "too few", "can't judge", "conditions differ"];
-  const counts = order.filter((verdict) => verdicts[verdict]).map((verdict) =>
+  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "more calls", "fewer calls", "other shapes", "~", "too few", "can't judge", "conditions differ"];
+  const others = Object.keys(verdicts).filter((verdict) => verdict && verdict !== "null" && !order.includes(verdict));
+  const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
@@ -67,6 +68,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
   const order = rows.rows();
   order.sort((one, other) => String(time(one) ?? "~").localeCompare(String(time(other) ?? "~")) || one - other);
   const isKnown = order.every((row) => time(row) !== null);
+  const placed = facts.sample === "step" ? "those of base first" : isKnown ? "in the order in which they were measured" : "as they came";
   const at = order.map((_, place) => place + 1);
   const middle = totals.rows().filter((row) => totals.get(row, "what") === "total");
   const show = (value) => etq.quantity(value, unit);
@@ -93,16 +95,16 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
       {
         scales: { x: { time: false, range: (_, low, high) => [low - 0.7, high + 0.7] } },
         axes: [
-          etq.axis(isKnown ? "capture, in the order in which they were measured" : "capture, as they came", (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
-          etq.axis(`execute (${quantile} of the runs), ${etq.unit(unit)}`, etq.number),
+          etq.axis(`${facts.sample}, ${placed}`, (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+          etq.axis(timed(facts, quantile, unit), etq.number),
         ],
-        series: [{ label: "capture", value: (_, place) => (typeof place === "number" ? named(rows, order[place - 1]) : "–") }, ...found.map((each) => each[0])],
+        series: [{ label: facts.sample, value: (_, place) => (typeof place === "number" ? named(rows, order[place - 1]) : "–") }, ...found.map((each) => each[0])],
       },
       [at, ...found.map((each) => each[1])],
     ];
   });
   etq.table(parent, rows, [
-    { name: "capture" },
+    { name: "capture", title: facts.sample, ...(etq.linkOf ? { as: (name) => linked(name, facts.sample) } : {}) },
     { name: "side" },
     { name: "captured_at", title: "measured", class: "moment" },
     { name: "total", unit, numeric: true },
@@ -110,6 +112,19 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
     { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
   ], { name: "captures", first: 6 });
 });
+
+// What is drawn of each sample.
+function timed(facts, quantile, unit) {
+  if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
+  return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of the ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
+}
+
+// A step is named by its trace, # and its position: the link is that of the trace.
+function linked(name, sample) {
+  const made = etq.captureName(sample === "step" ? name.replace(/ #\d+$/, "") : name);
+  made.textContent = etq.printable(name);
+  return made;
+}
 
 function named(rows, row) {
   return row === undefined ? "–" : etq.printable(etq.short(rows.get(row, "capture"), 60));
@@ -135,6 +150,9 @@ etq.section("changes", (parent, { ops }) => {
   list.append(scale);
 });
 
+// In traces, an op of the host, its work on devices and a kernel may have the same name.
+const KINDS = { device_op: "on devices", device_annotation: "annotation, on devices", annotation: "annotation", device_kernel: "kernel", device_copy: "copy", device_fill: "fill", runtime: "call" };
+
 function dot(get, row, place) {
   const [change, low, high, verdict] = ["change_percent", "low_percent", "high_percent", "verdict"].map((name) => get(row, name));
   const colour = etq.counts(verdict) ? (change > 0 ? "slower-4" : "faster-4") : "muted";
@@ -151,7 +169,7 @@ function dot(get, row, place) {
   point.style.borderColor = `var(--${colour})`;
   if (etq.counts(verdict)) point.style.background = `var(--${colour})`;
   track.append(point);
-  const where = [get(row, "module_path"), get(row, "instruction_id") === null ? "" : `@${get(row, "instruction_id")}`].filter(Boolean).join(" ");
+  const where = [KINDS[get(row, "kind")], get(row, "module_path"), get(row, "instruction_id") === null ? "" : `@${get(row, "instruction_id")}`].filter(Boolean).join(" ");
   const pairs = [
     ["change", `${etq.change(change)} ${low === null ? "" : `(${etq.interval(low, high)})`}`],
     ["verdict", etq.words[verdict] ?? verdict],
@@ -177,7 +195,7 @@ etq.section("compared_modules", (parent, { rows }) => {
     ...(methods.size > 1 ? [{ name: "method" }] : []),
     ...etq.changeColumns(rows),
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
-    { name: "note" },
+    { name: "note", class: "remark" },
   ], { name: "compared_modules" });
 });
 
@@ -190,8 +208,22 @@ etq.section("compared_ops", (parent, { rows }) => {
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
     { name: "kind" },
     { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
-    { name: "note" },
+    { name: "note", class: "remark" },
   ], { name: "compared_ops" });
+});
+
+etq.section("compared_startup", (parent, { rows }) => {
+  etq.table(parent, rows, [
+    { name: "what" },
+    { name: "method" },
+    { name: "verdict", as: etq.verdict },
+    { name: "change_percent", title: "change", numeric: true, as: etq.change },
+    { name: "base", numeric: true },
+    { name: "new", numeric: true },
+    { name: "unit", as: etq.unit },
+    { name: "q", numeric: true, as: etq.probability },
+    { name: "note", class: "remark" },
+  ], { name: "compared_startup" });
 });
 
 etq.section("compared_metrics", (parent, { rows }) => {
@@ -204,6 +236,6 @@ etq.section("compared_metrics", (parent, { rows }) => {
     { name: "unit", as: etq.unit },
     { name: "better" },
     { name: "q", numeric: true, as: etq.probability },
-    { name: "note" },
+    { name: "note", class: "remark" },
   ], { name: "compared_metrics" });
 });

@@ -17,14 +17,16 @@ etq.section("headline", (parent, tables, facts) => {
       }),
     );
   }
-  parent.append(cards, described(capture, labels));
+  parent.append(cards);
+  if (tables.top_ops || tables.top_kernels) parent.append(topTables(tables));
+  parent.append(described(capture, labels));
   if (tables.devices?.length) {
     parent.append(etq.element("h3", { text: "Devices" }));
     const percent = (name, title) => ({ name, title, numeric: true, as: etq.percent });
     etq.table(parent, tables.devices, [
       { name: "device" },
       { name: "kernels", numeric: true },
-      percent("utilization_percent", "busy"),
+      percent("utilization_percent", "time with a kernel"),
       percent("sm_efficiency_percent", "SM efficiency"),
       percent("occupancy_percent", "occupancy"),
       percent("tensor_cores_percent", "tensor cores"),
@@ -49,6 +51,28 @@ etq.section("headline", (parent, tables, facts) => {
     );
   }
 });
+
+// The ops and the device events that take most time, next to each other.
+function topTables({ top_ops: ops, top_kernels: kernels }) {
+  const pair = etq.element("div", { class: "pair" });
+  const column = (rows, name, title, isFirst) => {
+    const most = Math.max(...rows.list(name));
+    return { name, title, unit: rows.get(0, "unit"), numeric: true, ...(isFirst ? { share: true, full: most } : {}) };
+  };
+  const box = (title, rows, columns, name) => {
+    const made = etq.element("div", {}, etq.element("h3", { text: title }));
+    pair.append(made);
+    etq.table(made, rows, columns, { name, search: false });
+  };
+  const calls = { name: "calls", numeric: true };
+  if (ops) {
+    const host = column(ops, "self_cpu_time", kernels ? "self, host" : "self", !kernels);
+    const columns = kernels ? [column(ops, "self_device_time", "self, device", true), host] : [host];
+    box(kernels ? "Top ops, by device time" : "Top ops, by host time", ops, [{ name: "name", title: "op", as: etq.clamped }, ...columns, calls], "top_ops");
+  }
+  if (kernels) box("Top kernels and copies", kernels, [{ name: "event", title: "kernel or copy", as: etq.clamped }, column(kernels, "total", "total", true), calls], "top_kernels");
+  return pair;
+}
 
 const NAMES = { "first run excess": "first run, on top" };
 const MEANINGS = {
@@ -85,7 +109,8 @@ function coveredCard(cards, coverage) {
 // Parts of the average step of a trace.
 function stepCard(steps, row) {
   const get = (name) => steps.get(row, name);
-  const note = `${etq.percent(get("share_percent"))} of a step · ${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
+  const count = `${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
+  const note = get("category") === "Step" ? `mean of ${count}` : `${etq.percent(get("share_percent"))} of a step`;
   return made(get("category") === "Step" ? "average step" : get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
 }
 

@@ -1,12 +1,6 @@
-// The page: unpacks its data and draws its sections, in order.
+// Draws a report's sections, in order.
 
-const titles = { capture: "Capture", difference: "Comparison", trends: "Trends" };
-
-async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
+const titles = { capture: "Capture", graph: "Graph", graphs: "Graphs", difference: "Comparison", trends: "Trends" };
 
 function drawn(section) {
   const body = etq.element("div");
@@ -24,8 +18,7 @@ function drawn(section) {
   }
 }
 
-async function start() {
-  const report = await unpacked(document.getElementById("data").textContent);
+etq.drawReport = (report) => {
   document.getElementById("head").append(
     etq.element("div", {}, etq.element("span", { class: "muted", text: titles[report.kind] ?? report.kind }), etq.element("h1", { text: report.title })),
     etq.themeButton(),
@@ -34,11 +27,4 @@ async function start() {
   for (const section of report.sections) contents.append(etq.element("a", { href: `#${section.kind}`, text: section.title }));
   document.getElementById("foot").textContent = `Made by ${report.made_by}. Times are as the runtime logged them; what is unknown is left out.`;
   for (const section of report.sections) drawn(section);
-  document.documentElement.dataset.ready = "yes";
-}
-
-start().catch((error) => {
-  document.getElementById("sections").append(etq.element("p", { class: "missing", text: `This report could not be drawn: ${error.message}` }));
-  document.documentElement.dataset.ready = "failed";
-  throw error;
-});
+};

@@ -1,7 +1,8 @@
 // Plots with axes, by uPlot: drawn anew at another width or theme.
 
-// make(width) returns uPlot's options and data; returns a function that draws with its arguments.
-etq.plot = (parent, make) => {
+// make(width) returns uPlot's options and data; returns a function that draws with its arguments. choose(index, event) is
+// called for the point that is clicked, or that arrow keys lead to and Enter takes.
+etq.plot = (parent, make, choose = null) => {
   const box = etq.element("div", { class: "plot" });
   parent.append(box);
   let plot = null;
@@ -14,6 +15,7 @@ etq.plot = (parent, make) => {
     plot = new uPlot({ width, height: 260, ...options }, data, box);
     box.plot = plot;
   };
+  if (choose) choosing(box, () => plot, choose);
   new ResizeObserver(() => Math.abs(box.clientWidth - width) > 1 && draw()).observe(box);
   etq.onRedraw(draw);
   return draw;
@@ -43,3 +45,32 @@ etq.points = (label, colour, size, value) => ({
   points: { show: true, size, stroke: etq.colour(colour), fill: etq.colour(colour) },
   value: (_, each) => (each === null || each === undefined ? "–" : value(each)),
 });
+
+function choosing(box, plotOf, choose) {
+  let down = null;
+  box.tabIndex = 0;
+  box.classList.add("choosing");
+  box.setAttribute("aria-label", "Chart: the arrow keys lead from point to point, Enter opens one");
+  box.setAttribute("role", "application");
+  box.addEventListener("pointerdown", (event) => {
+    down = [event.clientX, event.clientY];
+  });
+  box.addEventListener("click", (event) => {
+    const index = plotOf()?.cursor.idx;
+    const isDrag = down && Math.hypot(event.clientX - down[0], event.clientY - down[1]) > 5;
+    if (event.target.closest(".u-over") && !isDrag && index !== null && index !== undefined) choose(index, event);
+  });
+  box.addEventListener("keydown", (event) => {
+    const plot = plotOf();
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!plot || (!step && event.key !== "Enter")) return;
+    event.preventDefault();
+    const index = plot.cursor.idx ?? (step > 0 ? -1 : plot.data[0].length);
+    if (event.key === "Enter") {
+      if (plot.data[0][index] !== undefined) choose(index, event);
+      return;
+    }
+    const next = Math.max(0, Math.min(plot.data[0].length - 1, index + step));
+    plot.setCursor({ left: plot.valToPos(plot.data[0][next], "x"), top: plot.over.clientHeight / 2 });
+  });
+}

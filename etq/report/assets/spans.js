@@ -66,7 +66,7 @@ etq.spanRows = (count, start, end, depth) => {
 };
 
 etq.Spans = class {
-  // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), axis, mark(pen, id, x, y, width, height)
+  // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), over(id or -1), axis, mark(pen, id, x, y, width, height)
   constructor(parent, options) {
     this.options = options;
     this.rows = [];
@@ -206,7 +206,7 @@ etq.Spans = class {
 
   drawHeading(text, y, width) {
     this.pen.fillStyle = etq.colour("muted");
-    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(text)), width - 8), 4, y + ROW / 2);
+    this.pen.fillText(etq.fitted(this.pen, etq.printable(etq.short(text)), width - 8), 4, y + ROW / 2);
   }
 
   drawRow({ starts, ends, ids }, y, width, isFaint) {
@@ -237,7 +237,7 @@ etq.Spans = class {
 
   drawLabel(id, x, room, y) {
     this.pen.fillStyle = etq.shades.get(`${this.options.colour(id)}-text`) || etq.shades.get("on-span");
-    this.pen.fillText(fitted(this.pen, etq.printable(etq.short(this.options.label(id))), room - 8), x + 4, y + ROW / 2 - 0.5);
+    this.pen.fillText(etq.fitted(this.pen, etq.printable(etq.short(this.options.label(id))), room - 8), x + 4, y + ROW / 2 - 0.5);
   }
 
   drawAxis(width) {
@@ -313,7 +313,10 @@ etq.Spans = class {
       if (moved < 6) this.options.choose?.(id);
     });
     canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
-    canvas.addEventListener("pointerleave", () => etq.hideTip());
+    canvas.addEventListener("pointerleave", () => {
+      etq.hideTip();
+      this.options.over?.(-1);
+    });
     canvas.addEventListener("dblclick", () => this.reset());
     canvas.addEventListener("keydown", (event) => {
       const keys = {
@@ -332,6 +335,7 @@ etq.Spans = class {
     this.canvas.style.cursor = id < 0 ? "grab" : "pointer";
     if (id < 0) etq.hideTip();
     else etq.showTip(event, this.options.label(id), this.options.describe(id));
+    this.options.over?.(id);
   }
 };
 
@@ -341,12 +345,12 @@ function pushed(list, value) {
 }
 
 // As much of a text as there is room for.
-function fitted(pen, text, room) {
+etq.fitted = (pen, text, room) => {
   const width = pen.measureText(text).width;
   if (width <= room) return text;
   const letters = Math.floor((text.length * room) / width) - 1;
   return letters < 2 ? "" : `${text.slice(0, letters)}…`;
-}
+};
 
 function niceStep(rough) {
   const power = 10 ** Math.floor(Math.log10(rough));

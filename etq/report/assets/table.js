@@ -1,6 +1,6 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
 // cell's text of (value, row), or a node. choose(row) is called for the row that is clicked, and at first for the first one
-// for which chosen(row) is true.
+// for which chosen(row) is true, then with true as its second argument.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
@@ -77,8 +77,11 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more);
   state.chosen = choose && table.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
   draw();
-  if (choose && state.chosen !== null) choose(state.chosen);
+  if (choose && state.chosen !== null) choose(state.chosen, true);
 };
+
+// A long name in two lines at most; all of it where the pointer is on it.
+etq.clamped = (name) => (name === null ? "" : etq.element("span", { class: "clamped", title: etq.printable(etq.short(name, 2000)), text: name }));
 
 function heading(column, state, draw) {
   const unit = column.unit ? `, ${etq.unit(column.unit)}` : "";

@@ -26,26 +26,58 @@ etq.section("ops", (parent, { rows, instances }) => {
 
 etq.section("calls", (parent, { rows }) => {
   const unit = unitOf(rows);
+  const onDevice = rows.list("self_device_time").some((time) => time > 0);
+  const device = onDevice ? times(unit, ["self_device_time", "self, device"], ["device_time_total", "total, device"]) : [];
   etq.table(parent, rows, [
     { name: "name" },
+    ...device,
     ...times(unit, ["self_cpu_time", "self, host"]),
     share("self_cpu_percent"),
     { name: "shapes", class: "code" },
     { name: "calls", numeric: true },
-    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"], ["self_device_time", "self, device"], ["device_time_total", "total, device"]),
+    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"]),
     { name: "self_cpu_memory", title: "self memory", numeric: true, as: etq.bytes },
-  ], { sort: ["self_cpu_time"], name: "calls" });
+  ], { sort: [onDevice ? "self_device_time" : "self_cpu_time"], name: "calls" });
 });
 
-etq.section("kernels", (parent, { rows }) => {
-  const unit = unitOf(rows);
-  etq.table(parent, rows, [
-    { name: "kernel" },
-    ...times(unit, ["total"]),
+const tensorCores = {
+  name: "tensor_cores_used", title: "tensor cores", meaning: "whether it uses tensor cores, by its name", as: (used) => (used ? "yes" : ""),
+};
+
+etq.section("kernels", (parent, { rows, copies, tensor_cores: ops }) => {
+  if (rows) {
+    etq.table(parent, rows, [
+      { name: "kernel", as: etq.clamped },
+      ...times(unitOf(rows), ["total"]),
+      { name: "calls", numeric: true },
+      ...times(unitOf(rows), ["mean"], ["min"], ["max"]),
+      ...(rows.list("tensor_cores_used").includes(true) ? [tensorCores] : []),
+      { name: "blocks_per_sm", title: "blocks per SM", numeric: true },
+      { name: "occupancy_percent", title: "occupancy", numeric: true, as: etq.percent },
+    ], { sort: ["total"], name: "kernels" });
+  }
+  if (ops) drawTensorCores(parent, ops);
+  if (!copies) return;
+  parent.append(etq.element("h3", { text: "Copies and fills" }));
+  etq.table(parent, copies, [
+    { name: "event", as: etq.clamped },
+    ...times(unitOf(copies), ["total"]),
     { name: "calls", numeric: true },
-    ...times(unit, ["mean"], ["avg", "mean"], ["min"], ["max"]),
-  ], { sort: ["total"], name: "kernels" });
+    ...times(unitOf(copies), ["mean"], ["min"], ["max"]),
+  ], { sort: ["total"], name: "copies", search: false });
 });
+
+// Which ops use tensor cores, and which could: by the names of their kernels, and their own.
+function drawTensorCores(parent, ops) {
+  const unit = unitOf(ops);
+  parent.append(etq.element("h3", { text: "Ops that tensor cores could run" }));
+  etq.table(parent, ops, [
+    { name: "op", always: true, as: (op) => op ?? "(no op)" },
+    ...times(unit, ["kernel_time", "kernels"], ["tensor_time", "with tensor cores"]),
+    share("tensor_percent"),
+    ...times(unit, ["missed_time", "without"]),
+  ], { sort: ["missed_time"], name: "tensor_cores" });
+}
 
 etq.section("modules", (parent, { rows }) => {
   const unit = unitOf(rows);
@@ -124,11 +156,17 @@ function drawCoverage(parent, rows) {
   ], { sort: ["total"], name: "coverage" });
 }
 
+// The time of each step by category, without categories that no step has.
 etq.section("steps", (parent, { steps }) => {
+  const unit = unitOf(steps);
+  const categories = [
+    ["kernel", "Kernel"], ["memcpy", "Memcpy"], ["memset", "Memset"], ["communication", "Communication"],
+    ["runtime", "Runtime"], ["data_loader", "DataLoader"], ["cpu_exec", "CPU Exec"], ["other", "Other"],
+  ].filter(([name]) => steps.list(name).some((time) => time > 0));
+  const most = Math.max(...steps.list("total"));
   etq.table(parent, steps, [
     { name: "step", numeric: true },
-    { name: "category" },
-    ...times(unitOf(steps), ["time"]),
-    share(),
+    { name: "total", unit, numeric: true, share: true, full: most },
+    ...times(unit, ...categories),
   ], { name: "steps" });
 });

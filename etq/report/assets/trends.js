@@ -28,7 +28,7 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   const title = etq.element("p", { class: "chart-title" });
   const state = { points: [], marks: [] };
   parent.append(title);
-  const draw = etq.plot(parent, (width) => totalPlot(rows, state, facts.over, width));
+  const draw = etq.plot(parent, (width) => totalPlot(rows, state, facts.over, width), chosenPoint(() => [rows, state.points]));
   const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
   const show = (name) => {
     state.points = groups.get(name) ?? [];
@@ -49,8 +49,33 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     { name: "changes", numeric: true },
     { name: "changed_at", title: "last change at" },
     { name: "last_change", title: "by", numeric: true, as: etq.change },
-  ], { name: "series", choose: (row) => show(series.get(row, "series")) });
+  ], {
+    name: "series",
+    choose: (row, isFirst) => {
+      show(series.get(row, "series"));
+      if (!isFirst) etq.seriesChosen?.(series.get(row, "series"));
+    },
+    chosen: (row) => seriesName(series.get(row, "series")) === etq.shownSeries?.(),
+  });
 });
+
+// What a click on a point does, where the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
+function chosenPoint(shown) {
+  if (!etq.pointChosen) return null;
+  return (index, event) => {
+    const [table, points] = shown();
+    const capture = points[index] === undefined ? null : table.get(points[index], "capture");
+    if (capture !== null) etq.pointChosen(capture, event);
+  };
+}
+
+// A link that compares the captures before and at a change, where the host of the report has such a page.
+function compared(rows, row, over) {
+  const [series, good, bad] = ["series", "last_good", "first_bad"].map((name) => rows.get(row, name));
+  if (over === "captured_at" || good === null || bad === null) return "";
+  const side = (label) => [series, etq.selectorOf([[over, label]])].filter(Boolean).join(",");
+  return etq.element("a", { href: etq.compareLink(side(good), side(bad)), text: "compare" });
+}
 
 etq.section("regressions", (parent, { rows, points }, facts) => {
   const groups = grouped(points, (row) => key(points, row));
@@ -66,6 +91,7 @@ etq.section("regressions", (parent, { rows, points }, facts) => {
     { name: "change_percent", title: "change", numeric: true, as: etq.change },
     { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row) => etq.difference(value, new Set(rows.list("unit")).size > 1 ? rows.get(row, "unit") : "").trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
+    ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row, facts.over) }] : []),
     { name: "last_good", title: "last good" },
     { name: "first_bad", title: "first bad" },
     { name: "series" },
@@ -111,7 +137,7 @@ function opChart(parent, over) {
   const title = etq.element("p", { class: "chart-title" });
   const state = { table: null, points: [], marks: [] };
   parent.append(title);
-  const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)));
+  const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)), chosenPoint(() => [state.table, state.points]));
   return (table, row) => {
     const { points, groups, changes } = etq.opTrends;
     const same = (other, at, names) => names.every((name) => changes.get(other, name) === table.get(at, name));

@@ -1,0 +1,173 @@
+// What a PyTorch trace shows of devices: why they were idle, computation and communication, launches, collectives; and
+// what is held at the peak of memory.
+
+const WAITED_FOR = {
+  host: "the host, which launched nothing",
+  synchronization: "the host, which had waited for the device",
+  data_loading: "input data",
+  communication: "other processes",
+  dependency: "events of other streams",
+  launch_delay: "launches to take effect",
+  unknown: "unknown: launched long before, or without a recorded launch",
+};
+
+const percent = (name, title, meaning) => ({ name, title, numeric: true, as: etq.percent, meaning });
+const bar = (name, title, meaning) => ({ ...percent(name, title, meaning), share: true });
+const unitOf = (rows) => rows.list("unit").find((unit) => unit !== null) ?? null;
+const named = (device) => (device === null ? "The device" : `Device ${device}`);
+// The device, where rows are of several.
+const deviceOf = (rows) => (new Set(rows.list("device")).size > 1 ? [{ name: "device" }] : []);
+const muted = (parent, text) => parent.append(etq.element("p", { class: "muted", text }));
+
+etq.section("idle", (parent, { devices, causes, gaps }) => {
+  for (const row of devices.rows()) {
+    const get = (name) => devices.get(row, name);
+    if (!get("idle")) continue;
+    const quantity = (name) => etq.quantity(get(name), get("unit"));
+    const text = `${named(get("device"))} ran nothing for ${quantity("idle")} of the ${quantity("total")} from its first event to its last: ${etq.percent(get("idle_percent"))}.`;
+    parent.append(etq.element("p", { text }));
+  }
+  const unit = unitOf(causes);
+  etq.table(parent, causes, [
+    { name: "cause" },
+    ...deviceOf(causes),
+    { name: "total", unit, numeric: true },
+    bar("share_percent", "of the idle time"),
+    { name: "gaps", numeric: true },
+    { name: "mean", unit, numeric: true },
+    { name: "max", title: "longest", unit, numeric: true },
+    { name: "meaning", title: "the device waited for", always: true, as: (_, row) => WAITED_FOR[causes.get(row, "cause")] },
+    { name: "host_op", title: "host mostly in", class: "wrapped", as: etq.clamped },
+  ], { name: "causes", search: false });
+  parent.append(etq.element("h3", { text: "The longest gaps" }));
+  etq.table(parent, gaps, [
+    { name: "cause" },
+    ...deviceOf(gaps),
+    { name: "duration", unit, numeric: true },
+    bar("share_percent", "of the idle time"),
+    { name: "step", numeric: true },
+    { name: "start", unit, numeric: true, meaning: "from the start of the recording" },
+    { name: "host_op", title: "host in", class: "wrapped", as: etq.clamped },
+    { name: "next_event", title: "next event", class: "wrapped", as: etq.clamped },
+    { name: "waited_for", title: "waited for", class: "wrapped", as: etq.clamped },
+  ], { sort: ["duration"], name: "gaps" });
+});
+
+etq.section("passes", (parent, { passes, modules, ops }) => {
+  const unit = unitOf(passes);
+  const onDevices = passes.list("device_time").some((time) => time > 0);
+  etq.table(parent, passes, [
+    { name: "pass" },
+    { name: "host_time", title: "host", unit, numeric: true },
+    bar("host_percent", "of the steps"),
+    ...(onDevices
+      ? [{ name: "device_time", title: "device", unit, numeric: true }, bar("device_percent", "of the device time"), { name: "device_events", title: "kernels, copies", numeric: true }]
+      : []),
+  ], { name: "passes", search: false });
+  for (const [rows, name, title] of [[modules, "module_path", "Modules"], [ops, "op", "Ops"]]) {
+    if (!rows) continue;
+    parent.append(etq.element("h3", { text: `${title} in the backward pass` }));
+    const device = (which) => ({ name: `${which}_device_time`, title: `${which}, device`, unit, numeric: true });
+    const host = (which) => ({ name: `${which}_host_time`, title: `${which}, host`, unit, numeric: true });
+    const what = name === "op" ? "op" : "module";
+    // Older traces don't link functions of autograd to ops.
+    const isLinked = rows.has(name);
+    etq.table(parent, rows, [
+      { name: "backward", title: "function" },
+      ...(isLinked ? [{ name, title: what, always: true, as: (value) => value ?? `(no ${what})` }] : []),
+      ...(isLinked && onDevices ? [device("forward")] : []),
+      ...(onDevices ? [device("backward")] : []),
+      ...(isLinked ? [host("forward")] : []),
+      host("backward"),
+      { name: "backward_calls", title: "calls", numeric: true },
+    ], { sort: [onDevices ? "backward_device_time" : "backward_host_time"], name: `backward_${name}` });
+  }
+});
+
+etq.section("work", (parent, { devices, steps }) => {
+  workTable(parent, devices, "device_time", []);
+  if (!steps) return;
+  parent.append(etq.element("h3", { text: "By step" }));
+  workTable(parent, steps, "step_device_time", [{ name: "step", numeric: true }]);
+});
+
+function workTable(parent, rows, name, step) {
+  const unit = unitOf(rows);
+  const communicates = rows.list("communication").some((time) => time > 0);
+  const communication = [
+    { name: "communication", unit, numeric: true, meaning: "time in which a kernel of communication ran" },
+    { name: "exposed", unit, numeric: true, meaning: "communication in which no kernel of computation ran" },
+    percent("overlap_percent", "overlapped", "communication in which a kernel of computation ran, too, of all communication"),
+  ];
+  etq.table(parent, rows, [
+    ...step,
+    ...(step.length ? deviceOf(rows) : [{ name: "device", always: true, as: (device) => device ?? "" }]),
+    { name: "total", unit, numeric: true, meaning: step.length ? "length of the step" : "from the first event to the last" },
+    bar("idle_percent", "idle"),
+    bar("compute_percent", "computation"),
+    bar("non_compute_percent", communicates ? "only copies, communication" : "only copies"),
+    ...(communicates ? communication : []),
+  ], { name });
+}
+
+etq.section("launches", (parent, { rows, queues }) => {
+  const unit = unitOf(rows);
+  muted(parent, "The delay is the time from the end of the call until the device starts what it launched.");
+  etq.table(parent, rows, [
+    { name: "call" },
+    { name: "calls", numeric: true },
+    { name: "call_time", title: "time in calls", unit, numeric: true },
+    { name: "mean_call", title: "mean call", unit, numeric: true },
+    { name: "events", numeric: true, meaning: "device events that the calls launched" },
+    { name: "device_time", title: "device time", unit, numeric: true },
+    { name: "short_events", title: "shorter than launch", numeric: true, meaning: "events that take less time than their launch" },
+    { name: "p50_delay", title: "median delay", unit, numeric: true },
+    { name: "max_delay", title: "longest delay", unit, numeric: true },
+  ], { sort: ["call_time"], name: "launches", search: false });
+  if (!queues.length) return;
+  parent.append(etq.element("h3", { text: "Queues of streams" }));
+  muted(parent, "How many events were launched and had not started. If none waits, a stream is idle as soon as its last event ends.");
+  etq.table(parent, queues, [
+    { name: "stream", always: true, as: (stream) => stream ?? "" },
+    ...deviceOf(queues),
+    { name: "launches", numeric: true },
+    bar("empty_percent", "time with none waiting"),
+    { name: "time_mean", title: "mean length", numeric: true },
+    { name: "max", title: "greatest length", numeric: true },
+  ], { name: "queues" });
+});
+
+etq.section("collectives", (parent, { rows }) => {
+  const unit = unitOf(rows);
+  const bandwidth = (name, title, meaning) => ({ name, title: `${title}, GB/s`, numeric: true, meaning });
+  muted(parent, "The kernel of a collective also waits for the other processes, so bandwidths are lower bounds.");
+  etq.table(parent, rows, [
+    { name: "collective" },
+    { name: "process_group", title: "group" },
+    { name: "group_description", title: "description" },
+    { name: "group_size", title: "processes", numeric: true },
+    { name: "message_bytes", title: "message", numeric: true, as: etq.bytes },
+    { name: "calls", numeric: true },
+    { name: "total", unit, numeric: true },
+    bar("share_percent", "share"),
+    { name: "mean", unit, numeric: true },
+    bandwidth("bus_bandwidth_gb_per_s", "bus bandwidth", "bytes on the busiest link by the time, as in nccl-tests"),
+    bandwidth("best_bus_bandwidth_gb_per_s", "best", "bus bandwidth of the shortest kernel"),
+  ], { sort: ["total"], name: "collectives" });
+});
+
+etq.section("peak_memory", (parent, { rows }) => {
+  const peaks = new Map(rows.rows().map((row) => [rows.get(row, "device"), row]));
+  for (const [device, row] of peaks) {
+    const time = etq.quantity(rows.get(row, "peak_time"), rows.get(row, "unit"));
+    parent.append(etq.element("p", { text: `${device}: at most ${etq.bytes(rows.get(row, "peak_bytes"))} in use, first at ${time}.` }));
+  }
+  etq.table(parent, rows, [
+    { name: "op", title: "allocated by", always: true, as: (op) => op ?? "(no op)" },
+    ...deviceOf(rows),
+    { name: "held_bytes", title: "held", numeric: true, as: etq.bytes },
+    bar("share_percent", "share"),
+    { name: "allocations", numeric: true },
+    { name: "step", numeric: true },
+  ], { sort: ["held_bytes"], name: "peak" });
+});

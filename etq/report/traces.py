@@ -1,0 +1,158 @@
+"""The sections of a report about the devices and the memory of a PyTorch trace.
+
+Each function returns None if the trace has nothing to show.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from etq.report.columns import Table
+from etq.report.page import Section
+from etq.report.target import Target
+
+# The views that these sections need, for the warehouse in memory of a file.
+VIEWS: Final = (
+    "backward_times", "collectives", "device_breakdown", "device_idle", "device_idle_causes", "key_averages",
+    "launch_totals", "passes", "peak_memory", "queue_summary", "tensor_core_use", "wide_steps", "work_totals",
+)  # fmt: skip
+
+# The number of ops and kernels in the overview.
+TOP: Final = 8
+# The most gaps, and the most rows of memory at its peak, on a page: the largest.
+MOST_ROWS: Final = 500
+
+
+def top_tables(target: Target) -> dict[str, Table]:
+    """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
+    query = "FROM work_totals($capture, unit := $unit) AS w ORDER BY w.total DESC, w.event LIMIT $most"
+    kernels = target.table(query, most=TOP) if target.has_devices else None
+    on_devices = kernels is not None and kernels.length > 0
+    time = "self_device_time" if on_devices else "self_cpu_time"
+    ops = target.table(
+        f"""
+        SELECT k.name, k.self_device_time, k.self_cpu_time, k.calls, k.unit
+        FROM key_averages($capture, unit := $unit) AS k
+        WHERE NOT k.is_device AND k.{time} > 0
+        ORDER BY k.{time} DESC, k.name
+        LIMIT $most
+        """,
+        most=TOP,
+    )
+    tables = {"top_ops": ops} if ops.length else {}
+    return {**tables, "top_kernels": kernels} if kernels is not None and on_devices else tables
+
+
+def idle(target: Target) -> Section | None:
+    """Return the section about why devices were idle: by cause, and gap by gap."""
+    if not target.has_devices:
+        return None
+    gaps = target.table(
+        """
+        SELECT
+            i.device, i.step, i.start, i.duration, i.share_percent, i.cause, i.host_op, i.next_event, i.waited_for,
+            i.unit, count(*) OVER () AS all_gaps
+        FROM device_idle($capture, unit := $unit) AS i
+        ORDER BY i.duration DESC, i.device, i.start
+        LIMIT $most
+        """,
+        most=MOST_ROWS,
+    )
+    if not gaps.length:
+        return None
+    tables = {
+        "devices": target.table("FROM device_breakdown($capture, unit := $unit)"),
+        "causes": target.table("FROM device_idle_causes($capture, unit := $unit)"),
+        "gaps": gaps,
+    }
+    all_gaps = gaps.columns[gaps.names.index("all_gaps")][0]
+    note = f"The page has the {gaps.length:,} longest of {all_gaps:,} gaps." if gaps.length < all_gaps else None
+    return Section("idle", "Idle devices", tables, note=note)
+
+
+def steps(target: Target) -> Section | None:
+    """Return the section with the time of each step by category."""
+    rows = target.table("FROM wide_steps($capture, unit := $unit)")
+    return Section("steps", "Steps", {"steps": rows}) if rows.length else None
+
+
+def passes(target: Target) -> Section | None:
+    """Return the section about the forward pass, the backward pass and the optimizer, of traces of training."""
+    if not target.is_trace:
+        return None
+    rows = target.table("FROM passes($capture, unit := $unit)")
+    names = rows.columns[rows.names.index("pass")]
+    times = rows.columns[rows.names.index("host_time")]
+    trained = {name for name, time in zip(_texts(names), times, strict=True) if time}
+    if not trained & {"backward", "optimizer"}:
+        return None
+    tables = {"passes": rows}
+    for by in ("module", "op"):
+        costs = target.table(
+            f"""
+            SELECT * FROM backward_times($capture, by := '{by}', unit := $unit) AS b
+            WHERE b.backward_calls > 0
+            LIMIT $most
+            """,
+            most=MOST_ROWS,
+        )
+        if costs.length:
+            tables[f"{by}s"] = costs
+    return Section("passes", "Forward and backward", tables)
+
+
+def _texts(column: Any) -> list[str | None]:
+    """Return the values of a column of texts."""
+    return [None if at < 0 else column["texts"][at] for at in column["at"]] if isinstance(column, dict) else column
+
+
+def work(target: Target) -> Section | None:
+    """Return the section about computation, communication and their overlap, by device and by step."""
+    if not target.has_devices:
+        return None
+    devices = target.table("FROM device_breakdown($capture, unit := $unit)")
+    if not devices.length:
+        return None
+    steps = target.table("FROM device_breakdown($capture, unit := $unit, by := 'step')")
+    # A trace without profiler steps has one step per device.
+    tables = {"devices": devices, "steps": steps} if steps.length > devices.length else {"devices": devices}
+    return Section("work", "Device time", tables)
+
+
+def collectives(target: Target) -> Section | None:
+    """Return the section about collectives by process group and size."""
+    if not target.has_devices:
+        return None
+    rows = target.table("FROM collectives($capture, unit := $unit)")
+    return Section("collectives", "Collectives", {"rows": rows}) if rows.length else None
+
+
+def launches(target: Target) -> Section | None:
+    """Return the section about launches and the queues of streams."""
+    if not target.has_devices:
+        return None
+    rows = target.table("FROM launch_totals($capture, unit := $unit)")
+    if not rows.length:
+        return None
+    queues = target.table("FROM queue_summary($capture, unit := $unit)")
+    return Section("launches", "Launches", {"rows": rows, "queues": queues})
+
+
+def peak_memory(target: Target) -> Section | None:
+    """Return the section about what is held when most memory is in use."""
+    if not target.is_trace:
+        return None
+    rows = target.table(
+        """
+        SELECT p.*, count(*) OVER () AS all_rows
+        FROM peak_memory($capture, unit := $unit) AS p
+        ORDER BY p.held_bytes DESC, p.device, p.op, p.step
+        LIMIT $most
+        """,
+        most=MOST_ROWS,
+    )
+    if not rows.length:
+        return None
+    all_rows = rows.columns[rows.names.index("all_rows")][0]
+    note = f"The page has the {rows.length:,} largest of {all_rows:,} rows." if rows.length < all_rows else None
+    return Section("peak_memory", "Memory at its peak", {"rows": rows}, note=note)
